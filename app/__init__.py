@@ -1,0 +1,1 @@
+"""The device service: HTTP and WebSocket surface, documents, link to the peer."""

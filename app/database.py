@@ -1,0 +1,65 @@
+"""The device's SQLite database: connections, migrations, and leaving no traces behind."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import event, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+logger = logging.getLogger(__name__)
+
+_MIGRATIONS = Path(__file__).resolve().parents[1] / "alembic"
+_PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "secure_delete = ON",  # what is deleted is overwritten with zeros
+    "busy_timeout = 10000",
+)
+
+
+def database_url(data_dir: Path) -> str:
+    """The URL of the database in a data directory."""
+    return f"sqlite+aiosqlite:///{data_dir.resolve() / 'dragon.db'}"
+
+
+def migrate(url: str) -> None:
+    """Bring the database at url to the newest schema, making it if there is none. Blocks."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["url"] = make_url(url).set(drivername="sqlite")
+    command.upgrade(config, "head")
+
+
+def connect(url: str) -> AsyncEngine:
+    """An engine whose every connection has write-ahead log, foreign keys and secure deletion."""
+    engine = create_async_engine(url)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        for pragma in _PRAGMAS:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    return engine
+
+
+def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
+    """Sessions whose objects stay readable after commit."""
+    return async_sessionmaker(engine, expire_on_commit=False)
+
+
+async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
+    """Empty the write-ahead log, which may still hold pages with deleted text."""
+    async with sessions() as session:
+        connection = await session.connection()
+        result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy = result.one()[0]
+    if busy:
+        logger.warning("the write-ahead log is in use; it is emptied at the next deletion or start")

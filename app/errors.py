@@ -1,0 +1,132 @@
+"""The one place where errors become HTTP: every failure leaves in OpenAI's error shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from dragon.errors import (
+    AuthenticationError,
+    DocumentTooLargeError,
+    DragonError,
+    InvalidRequestError,
+    LinkError,
+    NotFoundError,
+    OverloadedError,
+)
+
+# The first class that fits decides, so subclasses stand before their parents.
+_STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
+    (AuthenticationError, 401, "authentication_error"),
+    (NotFoundError, 404, "invalid_request_error"),
+    (DocumentTooLargeError, 413, "invalid_request_error"),
+    (InvalidRequestError, 400, "invalid_request_error"),
+    (OverloadedError, 503, "overloaded_error"),
+    (LinkError, 502, "server_error"),
+)
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A failure as a client sees it."""
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """`{"error": {...}}`, the same over HTTP, in a stream and on the browser's socket."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": self.type,
+                "param": self.param,
+                "code": self.code,
+            }
+        }
+
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+        """The problem as a response of its own."""
+        return Response(
+            orjson.dumps(self.body()),
+            self.status,
+            {**_HEADERS.get(self.status, {}), **(headers or {})},
+            "application/json",
+        )
+
+
+INTERNAL = Problem(
+    500,
+    "Something went wrong in the device service; its log, under this request's id, says what.",
+    "server_error",
+    code="internal_error",
+)
+
+
+def problem(error: Exception) -> Problem:
+    """What a client is told of `error`; nothing of an unexpected one."""
+    match error:
+        case RequestValidationError():
+            return _invalid(error.errors()[0])
+        case HTTPException(status_code=status):
+            return Problem(status, str(error.detail), code=_HTTP_CODES.get(status))
+        case DragonError():
+            for kind, status, name in _STATUS:
+                if isinstance(error, kind):
+                    param = getattr(error, "param", None)
+                    return Problem(status, error.message, name, param, error.code)
+    return INTERNAL
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error a route raises on purpose. The middleware answers the others."""
+    for kind in (DragonError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    found = problem(error)
+    if found.status >= 500 and found is INTERNAL:
+        raise error  # to the middleware, which logs it with the request's id
+    return found.response(error.headers if isinstance(error, HTTPException) else None)
+
+
+def _invalid(detail: Mapping[str, Any]) -> Problem:
+    kind, place = str(detail["type"]), tuple(detail["loc"])
+    if kind == "json_invalid":
+        reason = detail.get("ctx", {}).get("error", "")
+        return Problem(400, f"The body is not valid JSON: {reason}", code="invalid_json")
+    param = _param(place)
+    if kind == "missing":
+        what = f"Missing required parameter: {param}" if param else "The request has no body."
+        return Problem(400, what, param=param, code="missing_required_parameter")
+    if kind == "extra_forbidden":
+        return Problem(
+            400, f"Unrecognized request argument: {param}", param=param, code="unknown_parameter"
+        )
+    # Errors of our own validators carry a code for programs; pydantic's own names stay inside.
+    code = kind if kind in ("unsupported_parameter", "unsupported_value") else "invalid_value"
+    if param is None:
+        return Problem(
+            400, "The body must be a JSON object, sent as application/json.", code=code
+        )
+    return Problem(400, f"{param}: {detail['msg']}", param=param, code=code)
+
+
+def _param(place: tuple[str | int, ...]) -> str | None:
+    """`("body", "messages", 0, "role")` as `messages[0].role`."""
+    name = ""
+    for step in place[1:]:
+        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
+    return name or None

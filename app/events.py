@@ -1,0 +1,85 @@
+"""What a generation is asked and what it tells, as the routes see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dragon.sampling import Mode, Sampling
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One answer to write. `conversation` holds the token ids both sides see after a document."""
+
+    conversation: tuple[int, ...]
+    query: str
+    sampling: Sampling
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    mode: Mode = Mode.COUPLED
+    top_k: int | None = None
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1."""
+
+    side: Literal["private", "public"]
+    id: str
+    title: str
+    text: str
+    score: float
+    weight: float
+    page: int | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class SourcesFound:
+    """Every source known so far; a later event of the kind replaces the earlier."""
+
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """Text that is final, and the tokens it came from (none while a character is incomplete)."""
+
+    text: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PeerChanged:
+    """From token `position` on the cloud takes part, or no longer does."""
+
+    joint: bool
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The last event. `participation` lists the half-open token ranges written jointly."""
+
+    reason: Literal["stop", "length"]
+    prompt_tokens: int
+    completion_tokens: int
+    participation: tuple[tuple[int, int], ...] = ()
+    stats: Mapping[str, float] = field(default_factory=dict)
+
+
+Event = SourcesFound | TextDelta | PeerChanged | Finished
+
+
+@dataclass(frozen=True)
+class PeerStatus:
+    """The link as people see it. `rtt_ms` is the smoothed round trip, None before the first."""
+
+    state: Literal["connected", "connecting", "refused", "off"]
+    rtt_ms: float | None = None
+    detail: str = ""

@@ -1,0 +1,200 @@
+"""Plain ASGI around every request: its id, security headers, who may enter, how much may come."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import INTERNAL, Problem, problem
+from app.state import AppState
+from dragon.errors import AuthenticationError
+
+log = logging.getLogger("dragon.http")
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+_WILDCARDS = frozenset({"0.0.0.0", "::"})
+
+
+class RequestContext:
+    """Outermost: request id in and out, security headers, one log line, the last line of errors."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        status, started = 0, time.perf_counter()
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            log.exception("request %s failed", request_id)
+            if status or scope["type"] == "websocket":
+                raise  # too late for an answer: the server cuts the connection
+            await INTERNAL.response()(scope, receive, send_with_headers)
+        finally:
+            if scope["type"] == "http":
+                self._record(scope, request_id, status, time.perf_counter() - started)
+
+    @staticmethod
+    def _record(scope: Scope, request_id: str, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "none")
+        method = scope["method"] if scope["method"].isalpha() else "OTHER"
+        state: AppState = scope["app"].state.dragon
+        state.metrics.request(method if route != "none" else "ANY", route, status, seconds)
+        # Never the query: the sign-in link carries the key there.
+        log.info(
+            "%s %s %d %.0f ms %s", method, scope["path"], status, 1000 * seconds, request_id
+        )
+
+
+class Gate:
+    """Who may enter: the Host must be ours, and `/v1`, `/api` and `/ws` ask for the key or cookie.
+
+    The Host check is against DNS rebinding, the Origin check against pages of other origins on
+    this machine, which share the cookie because cookies know no ports.
+    """
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self._app = app
+        self._hosts = _LOCAL_HOSTS | {host.lower()}
+        self._any_address = host in _WILDCARDS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
+            return await refusal.response()(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Problem | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return Problem(
+                400,
+                "This Host header is not served here; call the device by the address it listens "
+                "on, or set DRAGON_HOST.",
+                code="invalid_host",
+            )
+        if not scope["path"].startswith(("/v1/", "/api/", "/ws/")):
+            return None
+        state: AppState = scope["app"].state.dragon
+        try:
+            state.auth.check(headers)
+        except AuthenticationError as error:
+            return problem(error)
+        if "authorization" in headers or scope.get("method") in _SAFE_METHODS:
+            return None
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return Problem(
+                403,
+                "The cookie is only good for the device's own page; other callers use the API key.",
+                "permission_error",
+                code="cross_origin",
+            )
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if name in self._hosts:
+            return True
+        # Bound to every address, we cannot know our names; an address cannot be rebound.
+        return self._any_address and _is_address(name)
+
+
+class BodyLimit:
+    """Refuses a body over its path's bound: at once by its length, else when it gets there."""
+
+    def __init__(self, app: ASGIApp, default: int, by_path: Mapping[str, int]) -> None:
+        self._app = app
+        self._default = default
+        self._by_path = by_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        limit = self._by_path.get(scope["path"], self._default)
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
+            return await _too_large(limit).response()(scope, receive, send)
+        seen, answered, over = 0, False, False
+
+        async def counted() -> Message:
+            nonlocal seen, over
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > limit:
+                over = True
+                raise _BodyTooLargeError
+            return message
+
+        async def watched(message: Message) -> None:
+            nonlocal answered
+            # Whatever a parser makes of the cut body, the client hears the reason.
+            if not over or answered:
+                answered = answered or message["type"] == "http.response.start"
+                await send(message)
+
+        try:
+            await self._app(scope, counted, watched)
+        except _BodyTooLargeError:
+            pass
+        if over and not answered:
+            await _too_large(limit).response()(scope, receive, send)
+        return None
+
+
+class _BodyTooLargeError(Exception):
+    """The body went over its bound while it was read."""
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(
+        413, f"The body is over the limit of {limit // 2**20} MiB.", code="request_too_large"
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,65 @@
+"""The tables of the device's database."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import ForeignKey, MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """Constraints have names, so that migrations can change them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(column_0_label)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class Status(StrEnum):
+    """Where a document stands, in OpenAI's words."""
+
+    UPLOADED = "uploaded"
+    PROCESSED = "processed"
+    ERROR = "error"
+
+
+class Document(Base):
+    """An uploaded file. Its id is made from its name and bytes; times are Unix seconds."""
+
+    __tablename__ = "documents"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    filename: Mapped[str]
+    purpose: Mapped[str]
+    kind: Mapped[str]  # a value of app.parsing.Kind
+    bytes: Mapped[int]
+    created_at: Mapped[int] = mapped_column(index=True)
+    status: Mapped[str] = mapped_column(index=True)  # a value of Status
+    status_details: Mapped[str | None]
+
+
+class Chunk(Base):
+    """A passage of a document; its id is its vector's in the index.
+
+    Ids are never used twice (autoincrement), so that a vector left over from a deleted chunk can
+    not be taken for that of a new one.
+    """
+
+    __tablename__ = "chunks"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    document_id: Mapped[str] = mapped_column(
+        ForeignKey("documents.id", ondelete="CASCADE"), index=True
+    )
+    text: Mapped[str]
+    page: Mapped[int | None]
+    start: Mapped[int]
+    end: Mapped[int]

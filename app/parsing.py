@@ -1,0 +1,80 @@
+"""Parsing of uploaded files, each in a process of its own with limits of time and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from enum import StrEnum
+from pathlib import Path
+
+from dragon.errors import DocumentError
+
+SECONDS = 60
+MEMORY_BYTES = 1 << 30
+
+_WORKER = Path(__file__).with_name("parse_worker.py")
+
+
+class Kind(StrEnum):
+    """What a file is, told by its bytes."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    PDF = "pdf"
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type its bytes are sent with."""
+        if self is Kind.PDF:
+            return "application/pdf"
+        return "text/markdown" if self is Kind.MARKDOWN else "text/plain"
+
+
+async def parse(
+    path: Path, name: str, out: Path, *, seconds: int = SECONDS, memory_bytes: int = MEMORY_BYTES
+) -> Kind:
+    """Parse the file at path, uploaded as name, and write its text to out.
+
+    The text is UTF-8, its pages joined by form feeds. Raises DocumentError with a message for
+    people if the file is of no kind taken, has no text, is encrypted or damaged, or is over a
+    limit; out then does not exist. The process has an empty environment: no key reaches a parser.
+    """
+    partial = out.with_name(out.name + ".partial")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(_WORKER), str(path), name, str(partial)),
+        *(str(seconds), str(memory_bytes)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            answer, _ = await process.communicate()
+        kind = _kind(answer, process.returncode)
+        partial.replace(out)
+    except TimeoutError:
+        raise _too_slow(seconds) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        partial.unlink(missing_ok=True)
+    return kind
+
+
+def _kind(answer: bytes, status: int | None) -> Kind:
+    if status in {-signal.SIGXCPU, -signal.SIGKILL}:
+        raise _too_slow(SECONDS)
+    if status != 0:
+        raise DocumentError("The file could not be read: it is damaged, or too large to parse.")
+    result = json.loads(answer)
+    if "error" in result:
+        raise DocumentError(result["error"])
+    return Kind(result["kind"])
+
+
+def _too_slow(seconds: int) -> DocumentError:
+    return DocumentError(f"The file took longer than {seconds} seconds to read. Split it.")

@@ -1,0 +1,75 @@
+"""What a person can set about the device: environment or `.env`, prefix `DRAGON_`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from dragon.sampling import Mode
+
+EMBEDDED_MODEL = Path(__file__).resolve().parent.parent / "models" / "dragon-7m"
+
+
+class Settings(BaseSettings):
+    """The settings of the device service; every one has a default that works offline."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DRAGON_", env_file=".env", env_ignore_empty=True, extra="ignore"
+    )
+
+    data_dir: Path = Path("data")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=1, le=65535)
+    api_key: SecretStr | None = None
+    model: str = str(EMBEDDED_MODEL)
+    embedder: Path | None = None
+    reranker: str | None = None
+    peer_url: str = "ws://127.0.0.1:8100/v1/link"
+    peer_key: SecretStr | None = None
+    aggregation: Mode = Mode.COUPLED
+    top_k: int = Field(default=4, ge=1, le=32)
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    torch_device: str = "cpu"
+    threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    log_format: Literal["text", "json"] = "text"
+
+    @field_validator("api_key", "peer_key")
+    @classmethod
+    def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and not (
+            key.get_secret_value().isascii()
+            and key.get_secret_value().isprintable()
+            and " " not in key.get_secret_value()
+        ):
+            raise ValueError("a key is printable ASCII without spaces")
+        return key
+
+    @field_validator("reranker")
+    @classmethod
+    def _no_reranker_yet(cls, reranker: str | None) -> str | None:
+        if reranker is not None:
+            raise ValueError("rerankers are not supported yet; leave it unset")
+        return reranker
+
+    @field_validator("peer_url")
+    @classmethod
+    def _is_a_safe_link(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("ws", "wss") or not parts.hostname:
+            raise ValueError("must look like wss://peer.example/v1/link")
+        if parts.scheme == "ws" and not _is_loopback(parts.hostname):
+            raise ValueError("off this machine the link must be encrypted: use wss://")
+        return url
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

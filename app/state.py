@@ -1,0 +1,69 @@
+"""What the running device service holds, typed, at `app.state.dragon`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from app.auth import Authenticator
+from app.events import Event, GenerationRequest, PeerStatus
+from app.metrics import Metrics
+from app.settings import Settings
+from dragon.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from app.documents import DocumentStore
+
+
+class Generation(Protocol):
+    """What the routes use of the generation service."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+
+    @property
+    def model_name(self) -> str:
+        """What `/v1/models` calls the model."""
+
+    @property
+    def context_length(self) -> int:
+        """Tokens the model can hold, prompt and answer together."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model is loaded and the engine runs."""
+
+    @property
+    def peer_state(self) -> PeerStatus:
+        """How the link to the cloud peer stands."""
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
+        """Write one answer; closing the generator stops both sides."""
+
+
+@dataclass(frozen=True)
+class AppState:
+    """Everything the routes need, built once by `app.main` and closed by it."""
+
+    settings: Settings
+    auth: Authenticator
+    generation: Generation
+    documents: DocumentStore
+    metrics: Metrics
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
+        """Write one answer and count it."""
+        return self.metrics.followed(request, self.generation.generate(request))
+
+
+def get_state(connection: HTTPConnection) -> AppState:
+    """The state of the app that serves this connection."""
+    return cast(AppState, connection.app.state.dragon)
+
+
+State = Annotated[AppState, Depends(get_state)]

@@ -1,0 +1,1 @@
+"""Experiments: one script each, the last line of output is one JSON object."""

@@ -1,0 +1,1 @@
+"""The engine that the device and the cloud peer share."""

@@ -1,0 +1,115 @@
+"""Bytes of the hot path: drafts and targets as binary frames, every size bounded while parsing.
+
+A frame is a fixed little-endian head and, for a draft, its nucleus: token ids as varint steps from
+one to the next, then weights as varints.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dragon.aggregation import LOG_H_LIMIT, Side
+from dragon.errors import FrameError
+from dragon.noise import Ids
+from dragon.protocol import Draft, Target
+from dragon.wire import NUCLEUS_CAP, WireDistribution
+
+MAX_FRAME_BYTES = 16 * 1024
+_DRAFT = 1
+_TARGET = 2
+_KIND = struct.Struct("<B")
+# kind, generation, incarnation, epoch, position, committed, checksum, token, log h, us, size
+_DRAFT_HEAD = struct.Struct("<BIHIIIIIiIH")
+_TARGET_HEAD = struct.Struct("<BIHII")
+_MAX_DECODE_US = (1 << 32) - 1
+_VARINT_BYTES = 5
+
+
+def encode(generation: int, message: Draft | Target) -> bytes:
+    """The binary frame of a message that belongs to a generation."""
+    if isinstance(message, Target):
+        return _TARGET_HEAD.pack(
+            _TARGET, generation, message.incarnation, message.position, message.token
+        )
+    wire = message.side.wire
+    head = _DRAFT_HEAD.pack(
+        _DRAFT,
+        generation,
+        message.incarnation,
+        message.epoch,
+        message.position,
+        message.committed,
+        message.checksum,
+        message.token,
+        message.side.log_h,
+        min(message.decode_us, _MAX_DECODE_US),
+        len(wire.ids),
+    )
+    steps = np.diff(wire.ids, prepend=0)
+    return head + _pack(np.concatenate([steps, wire.weights]))
+
+
+def decode(frame: bytes, vocab_size: int) -> tuple[int, Draft | Target]:
+    """The generation and the message of a binary frame; raises `FrameError` for anything else."""
+    if not frame or len(frame) > MAX_FRAME_BYTES:
+        raise FrameError(f"a frame has 1 to {MAX_FRAME_BYTES} bytes, this one {len(frame)}")
+    try:
+        if frame[0] == _TARGET and len(frame) == _TARGET_HEAD.size:
+            _, generation, incarnation, position, token = _TARGET_HEAD.unpack(frame)
+            if token >= vocab_size:
+                raise FrameError(f"token {token} is outside the vocabulary of {vocab_size}")
+            return generation, Target(incarnation, position, token)
+        if frame[0] == _DRAFT:
+            return _decode_draft(frame, vocab_size)
+    except struct.error as error:
+        raise FrameError(f"a frame is cut short: {error}") from error
+    raise FrameError(f"unknown kind of frame, or a wrong length: {frame[0]}, {len(frame)} bytes")
+
+
+def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
+    (_, generation, incarnation, epoch, position, committed, checksum, token, log_h, us, size) = (
+        _DRAFT_HEAD.unpack_from(frame)
+    )
+    if not 0 < size <= NUCLEUS_CAP:
+        raise FrameError(f"a nucleus holds 1 to {NUCLEUS_CAP} tokens, this one {size}")
+    if abs(log_h) > LOG_H_LIMIT:
+        raise FrameError("log h is out of range")
+    if committed > position:
+        raise FrameError("a draft cannot lie before its sender's committed text")
+    values = _unpack(frame, _DRAFT_HEAD.size, 2 * size)
+    ids = np.cumsum(values[:size])
+    if ids[-1] >= vocab_size or token >= vocab_size:
+        raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
+    side = Side(WireDistribution.of(ids, values[size:]), log_h)
+    return generation, Draft(
+        incarnation, epoch, position, committed, checksum, token, us, side
+    )
+
+
+def _pack(values: Ids) -> bytes:
+    """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
+    out = bytearray()
+    for value in values.tolist():
+        while value > 0x7F:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        out.append(value)
+    return bytes(out)
+
+
+def _unpack(frame: bytes, start: int, count: int) -> Ids:
+    """Exactly `count` varints that fill the rest of the frame, int64 [count]."""
+    raw: NDArray[np.uint8] = np.frombuffer(frame, dtype=np.uint8, offset=start)
+    ends = np.flatnonzero(raw < 0x80)
+    if len(ends) != count or ends[-1] != len(raw) - 1:
+        raise FrameError("a nucleus does not have the size its head says")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    if int((ends - starts).max()) >= _VARINT_BYTES:
+        raise FrameError("a number of a nucleus is too long")
+    shifts = 7 * (np.arange(len(raw)) - np.repeat(starts, ends - starts + 1))
+    parts = (raw & 0x7F).astype(np.int64) << shifts
+    values: Ids = np.add.reduceat(parts, starts)
+    return values

@@ -1,0 +1,186 @@
+"""Control messages of the link: JSON text frames, validated on arrival.
+
+`hello` is the first frame each way. `open`, `join`, `close` and `stop` come from the device;
+`ready` and `resync` from the cloud; `error`, `ping` and `pong` from either.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from dragon import noise
+from dragon.errors import FrameError, HandshakeError
+from dragon.sampling import Mode
+
+PROTOCOL_VERSION = 1
+MAX_CONTROL_BYTES = 1 << 20
+MAX_TOKENS = 1 << 16
+
+Token = Annotated[int, Field(ge=0, lt=1 << 31)]
+Tokens = Annotated[tuple[Token, ...], Field(max_length=MAX_TOKENS)]
+Generation = Annotated[int, Field(ge=0, lt=1 << 32)]
+Incarnation = Annotated[int, Field(ge=0, lt=1 << 16)]
+Text = Annotated[str, Field(max_length=64 * 1024)]
+
+
+class Control(BaseModel):
+    """Base of all control messages: nothing unknown, nothing coerced, nothing changed later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Hello(Control):
+    """Who is speaking, and the fingerprints of what both sides must share."""
+
+    kind: Literal["hello"] = "hello"
+    version: int = PROTOCOL_VERSION
+    tokenizer: str
+    noise: str = Field(default_factory=noise.fingerprint)
+    relevance: str
+    model: Text
+
+
+class Open(Control):
+    """Begin an answer. With `joint` false it is a rejoin: wait for `join`."""
+
+    kind: Literal["open"] = "open"
+    generation: Generation
+    conversation: Tokens
+    raw: bool
+    query: Text
+    mode: Mode
+    temperature: float
+    top_p: float
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 64)]
+    stream: Annotated[int, Field(ge=0, lt=1 << 32)]
+    max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
+    top_k: Annotated[int, Field(ge=0, le=32)]
+    catch_up: bool
+    committed: Tokens = ()
+    joint: bool = True
+
+
+class PublicDocument(Control):
+    """A passage of the public corpus that the cloud conditions on."""
+
+    id: str
+    title: Text
+    text: Text
+    score: float
+    weight: float
+
+
+class Ready(Control):
+    """The cloud has found its documents; `horizon` is how many tokens its context takes."""
+
+    kind: Literal["ready"] = "ready"
+    generation: Generation
+    documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
+    log_h: float
+    horizon: Annotated[int, Field(ge=0)]
+
+
+class Joined(Control):
+    """The device's tokens stand: the committed text is `[:base] + tail`."""
+
+    kind: Literal["join"] = "join"
+    generation: Generation
+    incarnation: Incarnation
+    base: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+    tail: Tokens
+
+
+class ResyncAsked(Control):
+    """The cloud sees that the sides differ."""
+
+    kind: Literal["resync"] = "resync"
+    generation: Generation
+    incarnation: Incarnation
+
+
+class Window(Control):
+    """The device's estimate of the link, for the cloud's draft window."""
+
+    kind: Literal["window"] = "window"
+    rtt_ms: Annotated[float, Field(ge=0)]
+
+
+class Close(Control):
+    """The answer is over on the device: finished, stopped or failed."""
+
+    kind: Literal["close"] = "close"
+    generation: Generation
+    reason: Text
+
+
+class Fault(Control):
+    """Something failed. With a generation only that one is lost, without it the link."""
+
+    kind: Literal["error"] = "error"
+    generation: Generation | None = None
+    code: str
+    message: Text
+
+
+class Ping(Control):
+    """Asks for a pong with the same number."""
+
+    kind: Literal["ping"] = "ping"
+    number: int
+
+
+class Pong(Control):
+    """Answers a ping."""
+
+    kind: Literal["pong"] = "pong"
+    number: int
+
+
+AnyControl = (
+    Hello | Open | Ready | Joined | ResyncAsked | Window | Close | Fault | Ping | Pong
+)
+_ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(
+    Annotated[AnyControl, Field(discriminator="kind")]
+)
+
+
+def encode(message: AnyControl) -> str:
+    """The text frame of a control message."""
+    return orjson.dumps(message.model_dump(mode="json")).decode()
+
+
+def decode(frame: str) -> AnyControl:
+    """The control message of a text frame; raises `FrameError` for anything else."""
+    if len(frame) > MAX_CONTROL_BYTES:
+        raise FrameError(f"a control frame has at most {MAX_CONTROL_BYTES} bytes")
+    try:
+        return _ADAPTER.validate_json(frame)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise FrameError(f"not a control message: {where}: {first['msg']}") from error
+
+
+def check_hello(own: Hello, other: Hello) -> None:
+    """Raises `HandshakeError` with what to change when the two sides cannot write together."""
+    if own.version != other.version:
+        raise HandshakeError(
+            f"the other side speaks protocol version {other.version}, this one {own.version}: "
+            "run the same release on both"
+        )
+    if own.tokenizer != other.tokenizer:
+        raise HandshakeError(
+            f"the models have different tokenizers or chat templates ({own.model} here, "
+            f"{other.model} there): set DRAGON_MODEL to models of one family on both sides"
+        )
+    if own.relevance != other.relevance:
+        raise HandshakeError(
+            "the sides measure relevance differently: set DRAGON_EMBEDDER alike on both"
+        )
+    if own.noise != other.noise:
+        raise HandshakeError(
+            "the sides do not compute the same noise: run the same release of DRAGON and NumPy"
+        )

@@ -1,0 +1,1 @@
+"""Finding documents: chunking, embedding, nearest neighbours, relevance."""

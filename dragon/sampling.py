@@ -1,0 +1,58 @@
+"""What a request asks of the sampler: the mode, the temperature, the nucleus, the seed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dragon.errors import InvalidRequestError
+
+MAX_TEMPERATURE = 2.0
+SEED_BITS = 64
+
+
+class Mode(StrEnum):
+    """How the two sides agree on a token (design, section 4)."""
+
+    COUPLED = "coupled"
+    TOKENWISE = "tokenwise"
+    LOCAL = "local"
+    CONTEXT = "context"
+
+    @property
+    def joint(self) -> bool:
+        """Whether the cloud peer takes part."""
+        return self in (Mode.COUPLED, Mode.TOKENWISE)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling parameters of one answer; both sides hold the same ones.
+
+    `temperature` and `top_p` act on the mixture of the two sides, never on one of them.
+    `stream` tells apart the choices of one request: choice and prompt index share a seed and
+    differ in the stream, so that each gets noise of its own.
+
+    Raises `InvalidRequestError` for a value out of range.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+    stream: int = 0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and 0.0 <= self.temperature <= MAX_TEMPERATURE):
+            raise InvalidRequestError(
+                f"temperature must lie between 0 and {MAX_TEMPERATURE:g}, got {self.temperature}",
+                param="temperature",
+            )
+        if not 0.0 < self.top_p <= 1.0:
+            raise InvalidRequestError(
+                f"top_p must lie above 0 and at most at 1, got {self.top_p}", param="top_p"
+            )
+        if not -(1 << (SEED_BITS - 1)) <= self.seed < 1 << SEED_BITS:
+            raise InvalidRequestError("seed must fit into 64 bits", param="seed")
+        if not 0 <= self.stream < 1 << 32:
+            raise InvalidRequestError("too many choices in one request", param="n")

@@ -1,0 +1,383 @@
+"""The protocol of one answer on one side, as a state machine without socket, clock or thread.
+
+A driver asks `next_work` for what the decoder should run, brings results to `complete` and frames
+to `receive`, and carries away `take_outbox` and `take_commits` after each. `Session` is coupled
+aggregation (design, section 4); `dragon.tokenwise` is its slow reference.
+
+Why both sides commit the same tokens: a token is computed from the two frames of its position
+alone, frames of one side arrive in order, and a frame conditioned on a rejected token is known by
+its epoch, the count of its side's rejections. Both sides count alike, since they compute alike.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dragon import aggregation
+from dragon.aggregation import Side
+from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
+from dragon.sampling import Sampling
+
+MAX_WINDOW = 64
+# Resyncs without a token in between after which the peer is not worth waiting for.
+MAX_RESYNCS = 3
+
+
+@dataclass
+class Acceptance:
+    """How many drafts of each side were judged, and how many of them were the target."""
+
+    judged: int = 0
+    own: int = 0
+    remote: int = 0
+
+
+@dataclass
+class _Mismatch:
+    """Resyncs since the last committed token."""
+
+    length: int = -1
+    count: int = 0
+
+
+@dataclass
+class Session:
+    """Coupled aggregation on one side.
+
+    `joint` says whether the other side takes part now. A cloud that is not joint waits for a join;
+    a device that is not joint goes on alone. `catch_up` lets a side that is behind run the other
+    side's tokens in one forward. `window` bounds how far it drafts ahead.
+    """
+
+    role: Role
+    sampling: Sampling
+    limits: Limits
+    committed: list[int] = field(default_factory=list)
+    joint: bool = True
+    catch_up: bool = True
+    window: int = 1
+    incarnation: int = 0
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    participation: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._checks = [0]
+        for token in self.committed:
+            self._checks.append(_extend(self._checks[-1], token))
+        self._own: deque[Draft] = deque()
+        self._remote: deque[Draft] = deque()
+        self._held: deque[Draft] = deque()
+        self._own_epoch = 0
+        self._remote_epoch = 0
+        self._fed: list[int] = []
+        self._valid = 0  # how many of the fed tokens agree with the text as known now
+        self._version = 0
+        self._work: Work | None = None
+        self._outbox: list[SessionMessage] = []
+        self._commits: list[int] = []
+        self._joint_since = len(self.committed)
+        self._mismatch = _Mismatch()
+
+    # What the driver reads.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete on this side."""
+        length = len(self.committed)
+        return length >= self.limits.tokens or (
+            length > 0 and self.committed[-1] in self.limits.end_ids
+        )
+
+    @property
+    def stale(self) -> bool:
+        """Whether the work in flight is no longer wanted."""
+        return self._work is not None and (self._work.version != self._version or self.finished)
+
+    @property
+    def queued(self) -> int:
+        """Frames held in all queues; bounded by a few windows."""
+        return len(self._own) + len(self._remote) + len(self._held)
+
+    def intervals(self) -> tuple[tuple[int, int], ...]:
+        """The half-open token ranges in which both sides took part."""
+        now = len(self.committed)
+        last = [(self._joint_since, now)] if self.joint and now > self._joint_since else []
+        return (*self.participation, *last)
+
+    def take_outbox(self) -> list[SessionMessage]:
+        """Messages to send, in order."""
+        messages, self._outbox = self._outbox, []
+        return messages
+
+    def take_commits(self) -> list[int]:
+        """Tokens committed since the last call. They never change, on the device."""
+        tokens, self._commits = self._commits, []
+        return tokens
+
+    # The decoder's side.
+
+    def next_work(self) -> Work | None:
+        """What to decode next; None while one is in flight or nothing may be drafted."""
+        position = len(self.committed) + len(self._own)
+        if self._work is not None or not self._may_draft(position):
+            return None
+        known = [*self.committed, *(frame.token for frame in self._own)]
+        ahead = self._lookahead(position)
+        # The last token is fed again where the distribution after it is needed once more.
+        keep = max(0, min(self._valid, position - 1))
+        tokens = (*known[keep:], *ahead)
+        self._work = Work(keep, tokens, 1 + len(ahead), self._version)
+        self._fed[keep:] = tokens
+        self._valid = len(self._fed)
+        return self._work
+
+    def complete(self, sides: Sequence[Side] | None, decode_us: int = 0) -> None:
+        """The result of the work in flight, a distribution an output; None if it was abandoned."""
+        work, self._work = self._work, None
+        assert work is not None, "no work is in flight"
+        if sides is None:
+            self._valid = min(self._valid, work.keep)
+            return
+        if work.version != self._version:
+            return
+        for side in sides:
+            position = len(self.committed) + len(self._own)
+            if not self._may_draft(position):
+                break
+            self._push(position, side, decode_us)
+            self._advance()
+            # What follows was conditioned on a token that the text does not have here.
+            if work.version != self._version or self._valid <= position:
+                break
+
+    # The link's side.
+
+    def receive(self, message: SessionMessage) -> None:
+        """A message of the other side, in the order it was sent."""
+        match message:
+            case Draft():
+                self._receive_draft(message)
+            case Join() if self.role is Role.CLOUD:
+                self._follow(message)
+            case Resync() if self.role is Role.DEVICE:
+                if self.joint and message.incarnation == self.incarnation:
+                    self._desync()
+            case _:
+                self._desync()
+
+    def stalled(self) -> None:
+        """The driver saw no progress for as long as counts as a desync."""
+        if self.joint and not self.finished:
+            self._desync()
+
+    def join(self, base: int) -> None:
+        """Device: the cloud, which knows the first `base` tokens, takes part from here on."""
+        assert self.role is Role.DEVICE
+        assert not self.joint
+        if self.finished or len(self.committed) >= self.limits.horizon:
+            return
+        self.joint = True
+        self._joint_since = len(self.committed)
+        self._restart(self.incarnation + 1)
+        self._outbox.append(Join(self.incarnation, base, tuple(self.committed[base:])))
+
+    def lose(self) -> None:
+        """Device: go on alone (eta = 1) from the last committed token; drafts in hand count."""
+        if not self.joint:
+            return
+        if len(self.committed) > self._joint_since:
+            self.participation.append((self._joint_since, len(self.committed)))
+        self.joint = False
+        self.incarnation += 1
+        self._remote.clear()
+        self._held.clear()
+        # What was sent in this incarnation, and not yet taken away, is for nobody.
+        self._outbox = [m for m in self._outbox if not isinstance(m, Draft)]
+        self._advance()
+
+    def set_horizon(self, horizon: int) -> None:
+        """Device: the cloud's context takes `horizon` generated tokens."""
+        self.limits = Limits(self.limits.end_ids, self.limits.tokens, horizon)
+        self._advance()
+
+    # Inside.
+
+    def _may_draft(self, position: int) -> bool:
+        if self.finished or position >= self.limits.tokens:
+            return False
+        if self.joint and position >= self.limits.horizon:
+            return False
+        if self.role is Role.CLOUD and not self.joint:
+            return False
+        if self._own and self._own[-1].token in self.limits.end_ids:
+            return False
+        return len(self._own) < max(1, min(self.window, MAX_WINDOW))
+
+    def _lookahead(self, position: int) -> list[int]:
+        """Catch-up: the other side's tokens from `position` on, if this side has none of its own."""
+        if not self.catch_up or self._own:
+            return []
+        tokens: list[int] = []
+        end = min(self.limits.tokens, self.limits.horizon)
+        for frame in self._remote:
+            if frame.token in self.limits.end_ids or position + len(tokens) + 1 >= end:
+                break
+            tokens.append(frame.token)
+        return tokens
+
+    def _push(self, position: int, side: Side, decode_us: int) -> None:
+        token = self._propose(position, side)
+        frame = Draft(
+            self.incarnation,
+            self._own_epoch,
+            position,
+            len(self.committed),
+            self._checks[-1],
+            token,
+            decode_us,
+            side,
+        )
+        self._own.append(frame)
+        self._settle(position, token)
+        if self.joint:
+            self._send(frame)
+
+    def _send(self, frame: Draft) -> None:
+        self._outbox.append(frame)
+
+    def _propose(self, position: int, side: Side) -> int:
+        """The token of an own frame: the target where it is known already, else an own draft."""
+        if self.catch_up and self._remote and not self._own:
+            return self._target(side, self._remote[0].side, position)
+        return aggregation.draft(side, self.sampling, position)
+
+    def _target(self, own: Side, remote: Side, position: int) -> int:
+        device, cloud = (own, remote) if self.role is Role.DEVICE else (remote, own)
+        return aggregation.target(device, cloud, self.sampling, position)
+
+    def _advance(self) -> None:
+        """Commit all that can be committed."""
+        while not self.finished:
+            if not self.joint:
+                if self.role is Role.CLOUD or not self._own:
+                    return
+                self._commit(self._own.popleft().token)
+            elif len(self.committed) >= self.limits.horizon:
+                if self.role is Role.CLOUD:
+                    return
+                self.lose()
+            elif self._own and self._remote:
+                self._judge(self._own.popleft(), self._remote.popleft())
+            elif not self._release():
+                return
+        self._clear()
+
+    def _judge(self, own: Draft, remote: Draft) -> None:
+        token = self._target(own.side, remote.side, own.position)
+        self._commit(token)
+        self.acceptance.judged += 1
+        if remote.token == token:
+            self.acceptance.remote += 1
+        else:
+            self._remote.clear()
+            self._remote_epoch += 1
+        if own.token == token:
+            self.acceptance.own += 1
+        else:
+            self._own.clear()
+            self._own_epoch += 1
+            self._version += 1
+
+    def _commit(self, token: int) -> None:
+        self._settle(len(self.committed), token)
+        self.committed.append(token)
+        self._checks.append(_extend(self._checks[-1], token))
+        self._commits.append(token)
+
+    def _settle(self, position: int, token: int) -> None:
+        """The text has `token` at `position`: what was fed there instead is no longer valid."""
+        if position < self._valid and self._fed[position] != token:
+            self._valid = position
+
+    def _receive_draft(self, frame: Draft) -> None:
+        if not self.joint or self.finished or frame.incarnation != self.incarnation:
+            return
+        # The prefix is checked before the epoch: the other order deadlocks after a fault, when a
+        # side that went astray raises its epoch and is then taken for one that is merely late.
+        if self._held or frame.committed > len(self.committed):
+            self._held.append(frame)
+            if len(self._held) > 2 * MAX_WINDOW:
+                self._desync()
+            return
+        self._accept(frame)
+        self._advance()
+
+    def _release(self) -> bool:
+        """Look again at a frame whose sender had committed further than this side."""
+        if not self._held or self._held[0].committed > len(self.committed):
+            return False
+        self._accept(self._held.popleft())
+        return True
+
+    def _accept(self, frame: Draft) -> None:
+        if frame.checksum != self._checks[frame.committed]:
+            self._desync()
+        elif frame.epoch < self._remote_epoch:
+            return
+        elif (
+            frame.epoch > self._remote_epoch
+            or frame.position != len(self.committed) + len(self._remote)
+            or len(self._remote) >= MAX_WINDOW
+        ):
+            self._desync()
+        else:
+            self._remote.append(frame)
+
+    def _desync(self) -> None:
+        """The two sides differ: the cloud asks, the device's tokens stand."""
+        if self.role is Role.CLOUD:
+            self.joint = False
+            self._outbox.append(Resync(self.incarnation))
+            self._clear()
+            return
+        length = len(self.committed)
+        self._mismatch.count = self._mismatch.count + 1 if length == self._mismatch.length else 1
+        self._mismatch.length = length
+        if self._mismatch.count > MAX_RESYNCS:
+            self.lose()
+            return
+        self._restart(self.incarnation + 1)
+        self._outbox.append(Join(self.incarnation, 0, tuple(self.committed)))
+
+    def _follow(self, join: Join) -> None:
+        """Cloud: take over the device's tokens."""
+        if join.incarnation <= self.incarnation:
+            return  # an old connection's
+        if join.base > len(self.committed):
+            self._outbox.append(Resync(join.incarnation))
+            return
+        self.joint = True
+        del self.committed[join.base :]
+        del self._checks[join.base + 1 :]
+        for token in join.tail:
+            self._commit(token)
+        self._restart(join.incarnation)
+
+    def _restart(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self._own_epoch = self._remote_epoch = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._own.clear()
+        self._remote.clear()
+        self._held.clear()
+        self._version += 1
+
+
+def _extend(checksum: int, token: int) -> int:
+    """The checksum of a prefix one token longer (CRC-32 over little-endian tokens)."""
+    return zlib.crc32(token.to_bytes(4, "little"), checksum)

@@ -1,0 +1,226 @@
+"""Text at the edge of the engine: tokens, conversations, prompts with a document, streamed text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from dragon.errors import ConfigurationError, InvalidRequestError
+
+# A model without a chat template (OPT and other base models) is prompted in plain text.
+PLAIN_TEMPLATE = (
+    "{% for m in messages %}"
+    "{% if m.role == 'system' %}{{ m.content }}\n\n"
+    "{% elif m.role == 'user' %}Question: {{ m.content }}\n"
+    "{% else %}Answer: {{ m.content }}\n{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}Answer:{% endif %}"
+)
+# Stands in for a document while a template is taken apart; a letter run no template rewrites.
+_SENTINEL = "QzDocumentzQ"
+_REPLACEMENT = "\ufffd"
+_CHARACTER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Constant tokens around a row: of plain text, before a document, without a document."""
+
+    start: tuple[int, ...]
+    prefix: tuple[int, ...]
+    bare: tuple[int, ...]
+
+
+class Tokenizer:
+    """A Hugging Face tokenizer with what the engine needs of it.
+
+    A row of the engine is `document_prefix + document + document_suffix + conversation`: with a
+    chat template the document is the system message, so that its tokens come first and its KV can
+    be kept.
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._template: str = backend.chat_template or PLAIN_TEMPLATE
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """Load from a directory or a hub name; raises `ConfigurationError` when it cannot."""
+        try:
+            backend = AutoTokenizer.from_pretrained(str(path))
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"no tokenizer could be loaded from {path}: {error}") from error
+        if not backend.is_fast:
+            raise ConfigurationError(f"the tokenizer in {path} is not a fast one (tokenizer.json)")
+        return cls(backend)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids, special ones included."""
+        return len(self._backend)
+
+    @cached_property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+        ids = {self._backend.eos_token_id}
+        ids |= {
+            self._backend.convert_tokens_to_ids(token)
+            for token in ("<|im_end|>", "<|eot_id|>", "<|end|>")
+            if token in self._backend.get_vocab()
+        }
+        return frozenset(i for i in ids if i is not None)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names vocabulary, merges and chat template; equal on both sides or no link."""
+        digest = hashlib.sha256(self._backend.backend_tokenizer.to_str().encode())
+        digest.update(self._template.encode())
+        return digest.hexdigest()[:32]
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of plain text; special tokens in it are not recognised as such."""
+        ids: list[int] = self._backend.encode(
+            text, add_special_tokens=False, split_special_tokens=True
+        )
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of tokens, special ones left out."""
+        text: str = self._backend.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The character span of every token of `text`."""
+        encoding = self._backend(text, add_special_tokens=False, return_offsets_mapping=True)
+        return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
+
+    def conversation(self, messages: Sequence[Message]) -> list[int]:
+        """Tokens of a conversation, up to where the assistant's next turn begins.
+
+        They follow a document, so they begin with whatever closes the system message. Raises
+        `InvalidRequestError` when the template refuses the messages.
+        """
+        if not messages:
+            raise InvalidRequestError("messages must not be empty", param="messages")
+        return self._parts(self._split(messages)[1])
+
+    def document_row(self, document: str, *, raw: bool = False) -> list[int]:
+        """Tokens of `[constant prefix][document]`; `raw`: a prompt without a template follows."""
+        ids = [*self._frame.prefix, *self.encode(document)]
+        return [*ids, *self.encode("\n\n")] if raw else ids
+
+    def bare_row(self, *, raw: bool = False) -> list[int]:
+        """Tokens in front of a conversation when there is no document."""
+        return list(self._frame.start if raw else self._frame.bare)
+
+    @cached_property
+    def _frame(self) -> _Frame:
+        start = self._backend("", add_special_tokens=True)["input_ids"]
+        question = [Message("user", "x")]
+        before, after = self._split(question)
+        without = self._render(question)
+        # Where the template adds a system message of its own, that one is the bare row.
+        bare = without.removesuffix(after) if without.endswith(after) else before
+        lead = start if self._backend.chat_template is None else []
+        return _Frame(
+            start=tuple(start),
+            prefix=(*lead, *self._parts(before)),
+            bare=(*lead, *self._parts(bare)),
+        )
+
+    def _split(self, messages: Sequence[Message]) -> tuple[str, str]:
+        rendered = self._render([Message("system", _SENTINEL), *messages])
+        before, found, after = rendered.partition(_SENTINEL)
+        if not found:
+            raise ConfigurationError("the model's chat template has no place for a system message")
+        return before, after
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        try:
+            rendered: str = self._backend.apply_chat_template(
+                [{"role": m.role, "content": m.content} for m in messages],
+                chat_template=self._template,
+                add_generation_prompt=True,
+                tokenize=False,
+            )
+        except Exception as error:  # jinja raises what the template's author chose
+            raise InvalidRequestError(
+                f"the model's chat template refuses these messages: {error}", param="messages"
+            ) from error
+        return rendered
+
+    def _parts(self, text: str) -> list[int]:
+        ids: list[int] = self._backend.encode(text, add_special_tokens=False)
+        return ids
+
+
+class TextStream:
+    """Turns tokens into text as they come, never inside a character, with stop strings cut out.
+
+    A byte-level token may end in the middle of a UTF-8 character, and a stop string may be spread
+    over several tokens: text is held back until neither can change it any more.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+        self._tokenizer = tokenizer
+        self._stop = tuple(stop)
+        self._pending: list[int] = []  # tokens not yet turned into text
+        self._context: list[int] = []  # the tokens before, since spacing depends on them
+        self._held = ""  # text that may be the beginning of a stop string
+        self.stopped = False
+
+    def push(self, tokens: Sequence[int]) -> str:
+        """Text that has become final with these tokens; empty once a stop string was met."""
+        if self.stopped:
+            return ""
+        self._pending.extend(tokens)
+        return self._release(self._decode(final=False), final=False)
+
+    def finish(self) -> str:
+        """What was still held back; an incomplete character ends as U+FFFD."""
+        if self.stopped:
+            return ""
+        return self._release(self._decode(final=True), final=True)
+
+    def _decode(self, *, final: bool) -> str:
+        before = self._tokenizer.decode(self._context)
+        text = self._tokenizer.decode([*self._context, *self._pending])[len(before) :]
+        # Bytes that can never become a character are not waited for longer than one takes.
+        incomplete = text.endswith(_REPLACEMENT) and len(self._pending) < _CHARACTER_BYTES
+        if not text or (incomplete and not final):
+            return ""
+        self._context, self._pending = self._pending, []
+        return text
+
+    def _release(self, text: str, *, final: bool) -> str:
+        text = self._held + text
+        found = [(text.index(stop), stop) for stop in self._stop if stop in text]
+        if found:
+            self.stopped = True
+            self._held = ""
+            return text[: min(found)[0]]
+        keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that begins `stop`."""
+    return next(
+        (n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0
+    )

@@ -1,0 +1,85 @@
+"""The wire form of a next-token distribution: a nucleus of sorted ids with integer weights.
+
+What is cut here is not approximated later: from the cut on, a side's distribution *is* its wire
+form, which it drafts from, sends and mixes (design, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from dragon.errors import FrameError
+from dragon.noise import Ids
+
+SCALE = 1 << 16
+NUCLEUS_MASS = 0.98
+NUCLEUS_CAP = 512
+
+
+@dataclass(frozen=True, eq=False)
+class WireDistribution:
+    """p^s: `weights` int64 [n] >= 1 over strictly rising token `ids` int64 [n]; `total` their sum."""
+
+    ids: Ids
+    weights: Ids
+    total: int
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.ids) == len(self.weights):
+            raise FrameError("a distribution needs at least one token, and a weight for each")
+        if self.ids[0] < 0 or bool((np.diff(self.ids) <= 0).any()):
+            raise FrameError("token ids of a distribution must rise")
+        # Bounds the products of the mixture below 2^63.
+        if int(self.weights.min()) < 1 or self.total != int(self.weights.sum()):
+            raise FrameError("weights of a distribution must be positive and add up to its total")
+        if self.total > 2 * SCALE:
+            raise FrameError(f"weights of a distribution may add up to at most {2 * SCALE}")
+
+    @classmethod
+    def of(cls, ids: Sequence[int] | Ids, weights: Sequence[int] | Ids) -> WireDistribution:
+        """Checks ids and weights; raises `FrameError` where they are no distribution."""
+        weight_array = np.asarray(weights, dtype=np.int64)
+        return cls(np.asarray(ids, dtype=np.int64), weight_array, int(weight_array.sum()))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, WireDistribution)
+            and np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.weights, other.weights)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A distribution in wire form and what the cut cost: mass kept, and TV(full, wire)."""
+
+    wire: WireDistribution
+    mass: float
+    tv: float
+
+
+def cut(
+    probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP
+) -> Cut:
+    """Cut probabilities float [V] to their nucleus: the fewest tokens that hold `mass`, at most `cap`.
+
+    Weights are the renormalised probabilities in steps of 1/65536, at least one each.
+    """
+    top, index = torch.topk(probabilities, min(cap, probabilities.numel()))
+    values = top.to(torch.float64).numpy()
+    ids = index.numpy()
+    reached = np.cumsum(values) >= mass
+    size = int(np.argmax(reached)) + 1 if reached[-1] else int(np.count_nonzero(values))
+    values, ids = values[:size], ids[:size]
+    kept = float(values.sum())
+    weights = np.maximum(np.rint(values / kept * SCALE).astype(np.int64), 1)
+    order = np.argsort(ids)
+    wire = WireDistribution(ids[order], weights[order], int(weights.sum()))
+    tv = 0.5 * (float(np.abs(values - weights / wire.total).sum()) + max(0.0, 1.0 - kept))
+    return Cut(wire, kept, tv)

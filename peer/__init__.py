@@ -1,0 +1,1 @@
+"""The cloud service: the link server and the public corpus."""

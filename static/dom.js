@@ -1,0 +1,68 @@
+/** Making and finding elements. Text always goes in as text nodes, so nothing is parsed as HTML. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * The element of the page with this id.
+ *
+ * @template {Element} [T=HTMLElement]
+ * @param {string} id
+ * @returns {T}
+ */
+export function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`index.html has no #${id}`);
+  return /** @type {T} */ (/** @type {unknown} */ (found));
+}
+
+/**
+ * A new element. Attributes that are `null`, `undefined` or `false` are left out.
+ *
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, string | number | boolean | null | undefined>} [attributes]
+ * @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * A drawing of the sprite in index.html; decoration, so hidden from screen readers.
+ *
+ * @param {string} name Id of the symbol.
+ * @param {string} [className]
+ */
+export function icon(name, className = "icon") {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", className);
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `#${name}`);
+  svg.append(use);
+  return svg;
+}
+
+/** Says something to screen readers once. @param {string} text */
+export function announce(text) {
+  byId("announcer").textContent = text;
+}
+
+/** @param {number} count @param {string} noun */
+export function plural(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A file size for people, in decimal units. @param {number} bytes */
+export function formatBytes(bytes) {
+  if (bytes < 1000) return plural(bytes, "byte");
+  if (bytes < 999_500) return `${Math.round(bytes / 1000)} kB`;
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}

@@ -1,0 +1,84 @@
+/** The WebSocket to the device: JSON frames, and a new connection with backoff when one is lost. */
+
+/** @typedef {import("./types.js").Frame} Frame */
+/** @typedef {import("./types.js").Message} Message */
+
+const FIRST_DELAY_MS = 500;
+const LONGEST_DELAY_MS = 15_000;
+
+export class DeviceSocket {
+  /** @type {WebSocket | null} */
+  #socket = null;
+  #attempt = 0;
+  #timer = 0;
+
+  /**
+   * @param {object} handlers
+   * @param {(frame: Frame) => void} handlers.onFrame
+   * @param {(connected: boolean) => void} handlers.onConnection Called on every change, and after every failed attempt.
+   */
+  constructor({ onFrame, onConnection }) {
+    this.onFrame = onFrame;
+    this.onConnection = onConnection;
+    addEventListener("online", () => this.connect());
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.connect();
+    });
+  }
+
+  get connected() {
+    return this.#socket?.readyState === WebSocket.OPEN;
+  }
+
+  /** Connects now unless there is a connection or an attempt at one already. */
+  connect() {
+    if (this.#socket) return;
+    clearTimeout(this.#timer);
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = new WebSocket(`${scheme}://${location.host}/ws/chat`);
+    this.#socket = socket;
+    socket.onopen = () => {
+      this.#attempt = 0;
+      this.onConnection(true);
+    };
+    socket.onmessage = (event) => this.onFrame(JSON.parse(event.data));
+    socket.onclose = () => {
+      this.#socket = null;
+      this.#timer = setTimeout(() => this.connect(), this.#delay());
+      this.onConnection(false);
+    };
+  }
+
+  /** Ends the connection for good, as when the sign-in has run out. */
+  close() {
+    if (this.#socket) this.#socket.onclose = null;
+    this.#socket?.close();
+    this.#socket = null;
+    clearTimeout(this.#timer);
+  }
+
+  /**
+   * @param {string} id
+   * @param {Message[]} messages
+   * @param {{private?: boolean}} params
+   */
+  ask(id, messages, params) {
+    this.#send({ type: "ask", id, messages, params });
+  }
+
+  /** @param {string} id */
+  stop(id) {
+    this.#send({ type: "stop", id });
+  }
+
+  /** @param {object} frame */
+  #send(frame) {
+    if (this.connected) this.#socket?.send(JSON.stringify(frame));
+  }
+
+  /** Doubles with every failed attempt; jitter keeps several tabs from calling all at once. */
+  #delay() {
+    const ceiling = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempt++);
+    return ceiling * (0.75 + Math.random() / 4);
+  }
+}

@@ -1,0 +1,1 @@
+"""How the embedded language model was made: data generators, training loop and export."""

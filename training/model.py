@@ -1,0 +1,161 @@
+"""A lean Qwen2 for training: the parameter names of ``Qwen2ForCausalLM``, packed-row attention.
+
+``transformers`` runs the exported weights; this module only makes training on a CPU fast. Rows are
+packed, and ``allowed`` says which earlier token each token may look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of the model."""
+
+    vocabulary: int = 8192
+    hidden: int = 256
+    layers: int = 8
+    heads: int = 8
+    kv_heads: int = 4
+    intermediate: int = 688
+    max_positions: int = 2048
+    rope_theta: float = 10000.0
+    rms_eps: float = 1e-6
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head."""
+        return self.hidden // self.heads
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), self.eps)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention with rotary positions."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        kv_width = config.kv_heads * config.head_dim
+        self.q_proj = nn.Linear(config.hidden, config.hidden)
+        self.k_proj = nn.Linear(config.hidden, kv_width)
+        self.v_proj = nn.Linear(config.hidden, kv_width)
+        self.o_proj = nn.Linear(config.hidden, config.hidden, bias=False)
+
+    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        config = self.config
+        q = self.q_proj(x).view(batch, length, config.heads, config.head_dim).transpose(1, 2)
+        k = self.k_proj(x).view(batch, length, config.kv_heads, config.head_dim).transpose(1, 2)
+        v = self.v_proj(x).view(batch, length, config.kv_heads, config.head_dim).transpose(1, 2)
+        q, k = _rotate(q, rotary), _rotate(k, rotary)
+        groups = config.heads // config.kv_heads
+        k = k.repeat_interleave(groups, dim=1)
+        v = v.repeat_interleave(groups, dim=1)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, config.hidden))
+
+
+def _rotate(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    cos, sin = rotary
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+class MLP(nn.Module):
+    """SwiGLU feed-forward layer."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
+        self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
+        self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    """One decoder layer."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attn = Attention(config)
+        self.mlp = MLP(config)
+        self.input_layernorm = RMSNorm(config.hidden, config.rms_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden, config.rms_eps)
+
+    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), rotary, allowed)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Decoder(nn.Module):
+    """Embedding, layers and final norm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocabulary, config.hidden)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.norm = RMSNorm(config.hidden, config.rms_eps)
+
+
+class PackedQwen2(nn.Module):
+    """Qwen2 with tied embeddings over packed rows."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Decoder(config)
+        self.apply(_initialize)
+        scale = (2 * config.layers) ** -0.5
+        for layer in self.model.layers:
+            layer.self_attn.o_proj.weight.data.mul_(scale)
+            layer.mlp.down_proj.weight.data.mul_(scale)
+        inverse = config.rope_theta ** (
+            -torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
+        )
+        angles = torch.outer(torch.arange(config.max_positions, dtype=torch.float32), inverse)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, tokens: Tensor, positions: Tensor, allowed: Tensor) -> Tensor:
+        """Final hidden states; ``allowed`` is boolean, [batch, 1, length, length]."""
+        x = self.model.embed_tokens(tokens)
+        if torch.is_autocast_enabled("cpu"):
+            x = x.to(torch.bfloat16)
+        rotary = (
+            self.cos[positions].unsqueeze(1).to(x.dtype),
+            self.sin[positions].unsqueeze(1).to(x.dtype),
+        )
+        for layer in self.model.layers:
+            x = layer(x, rotary, allowed)
+        return self.model.norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores over the vocabulary for a list of hidden states."""
+        return F.linear(hidden, self.model.embed_tokens.weight)
+
+
+def _initialize(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.02 if module.in_features > 512 else 0.03)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)

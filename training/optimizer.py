@@ -1,0 +1,79 @@
+"""Muon for the hidden matrices, AdamW for the rest, and the warm-up/stable/decay schedule."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def orthogonalize(update: Tensor, steps: int = 5) -> Tensor:
+    """Newton-Schulz iteration on a stack of matrices, in bfloat16."""
+    x = update.to(torch.bfloat16)
+    wide = x.shape[-2] > x.shape[-1]
+    if wide:
+        x = x.transpose(-1, -2)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        gram = x @ x.transpose(-1, -2)
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return (x.transpose(-1, -2) if wide else x).float()
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose update is orthogonalised; matrices of one shape are handled in one stack."""
+
+    def __init__(
+        self, params: list[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01
+    ) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            for param in group["params"]:
+                if param.grad is not None:
+                    by_shape[param.shape].append(param)
+            for shape, params in by_shape.items():
+                gradients = torch.stack([param.grad for param in params if param.grad is not None])
+                momenta = torch.stack([self._momentum(param) for param in params])
+                momenta.lerp_(gradients, 1 - group["momentum"])
+                update = orthogonalize(gradients.lerp(momenta, group["momentum"]))
+                scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
+                for index, param in enumerate(params):
+                    self.state[param]["momentum"].copy_(momenta[index])
+                    param.mul_(1 - group["lr"] * group["decay"])
+                    param.add_(update[index], alpha=-scale)
+
+    def _momentum(self, param: nn.Parameter) -> Tensor:
+        state = self.state[param]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(param)
+        momentum: Tensor = state["momentum"]
+        return momentum
+
+
+def make_optimizers(
+    model: nn.Module, matrix_lr: float, other_lr: float
+) -> list[torch.optim.Optimizer]:
+    """Muon for two-dimensional layer weights; AdamW for embeddings, norms and biases."""
+    named = list(model.named_parameters())
+    matrices = [p for n, p in named if p.ndim == 2 and "embed" not in n]
+    others = [p for n, p in named if p.ndim != 2 or "embed" in n]
+    return [
+        Muon(matrices, lr=matrix_lr),
+        torch.optim.AdamW(others, lr=other_lr, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
+def schedule(step: int, total: int, warmup: int, decay: int) -> float:
+    """Learning-rate factor: linear warm-up, flat, then linear decay over the last steps."""
+    if step < warmup:
+        return (step + 1) / warmup
+    if step > total - decay:
+        return max(0.02, (total - step) / decay)
+    return 1.0
