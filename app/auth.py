@@ -33,7 +33,7 @@ def api_key(settings: Settings) -> str:
 
 def _create(path: Path, key: str) -> None:
     """Write a file that nobody else can read and nobody ever sees half-written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(f"{key}\n")

@@ -49,9 +49,9 @@ class Problem:
         """`{"error": {...}}`, the same over HTTP, in a stream and on the browser's socket."""
         return {
             "error": {
-                "message": self.message,
+                "message": _encodable(self.message),
                 "type": self.type,
-                "param": self.param,
+                "param": self.param and _encodable(self.param),
                 "code": self.code,
             }
         }
@@ -66,6 +66,11 @@ class Problem:
         )
 
 
+def _encodable(text: str) -> str:
+    """A message may quote a request's half surrogate pairs, which no encoding takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
 INTERNAL = Problem(
     500,
     "Something went wrong in the device service; its log, under this request's id, says what.",
@@ -78,7 +83,9 @@ def problem(error: Exception) -> Problem:
     """What a client is told of `error`; nothing of an unexpected one."""
     match error:
         case RequestValidationError():
-            return _invalid(error.errors()[0])
+            return invalid(
+                error.errors()[0], "The body must be a JSON object sent as application/json."
+            )
         case HTTPException(status_code=status):
             return Problem(status, str(error.detail), code=_HTTP_CODES.get(status))
         case DragonError():
@@ -102,25 +109,25 @@ async def _answer(request: Request, error: Exception) -> Response:
     return found.response(error.headers if isinstance(error, HTTPException) else None)
 
 
-def _invalid(detail: Mapping[str, Any]) -> Problem:
-    kind, place = str(detail["type"]), tuple(detail["loc"])
+def invalid(detail: Mapping[str, Any], unreadable: str) -> Problem:
+    """The problem of one pydantic error; `unreadable` is said when the whole input is of no use.
+
+    The first step of the error's place is taken for the input's own name and left out.
+    """
+    kind, param = str(detail["type"]), _param(tuple(detail["loc"]))
     if kind == "json_invalid":
         reason = detail.get("ctx", {}).get("error", "")
         return Problem(400, f"The body is not valid JSON: {reason}", code="invalid_json")
-    param = _param(place)
-    if kind == "missing":
-        what = f"Missing required parameter: {param}" if param else "The request has no body."
-        return Problem(400, what, param=param, code="missing_required_parameter")
-    if kind == "extra_forbidden":
-        return Problem(
-            400, f"Unrecognized request argument: {param}", param=param, code="unknown_parameter"
-        )
-    # Errors of our own validators carry a code for programs; pydantic's own names stay inside.
-    code = kind if kind in ("unsupported_parameter", "unsupported_value") else "invalid_value"
     if param is None:
-        return Problem(
-            400, "The body must be a JSON object, sent as application/json.", code=code
-        )
+        return Problem(400, unreadable, code="invalid_value")
+    if kind == "missing":
+        code = "missing_required_parameter"
+        return Problem(400, f"Missing required parameter: {param}", param=param, code=code)
+    if kind == "extra_forbidden":
+        code = "unknown_parameter"
+        return Problem(400, f"Unrecognized request argument: {param}", param=param, code=code)
+    # Codes of our own validators are meant for programs; pydantic's names stay inside.
+    code = kind if kind == "unsupported_parameter" else "invalid_value"
     return Problem(400, f"{param}: {detail['msg']}", param=param, code=code)
 
 

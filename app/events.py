@@ -11,7 +11,11 @@ from dragon.sampling import Mode, Sampling
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One answer to write. `conversation` holds the token ids both sides see after a document."""
+    """One answer to write.
+
+    `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
+    prompt without the chat template. `query` is the text that documents are looked up for.
+    """
 
     conversation: tuple[int, ...]
     query: str
@@ -21,6 +25,7 @@ class GenerationRequest:
     mode: Mode = Mode.COUPLED
     top_k: int | None = None
     private: bool = False
+    raw: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,30 +25,43 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         Gauge(
-            "dragon_peer_connected", "1 while the link to the cloud peer is up.",
+            "dragon_peer_connected",
+            "1 while the link to the cloud peer is up.",
             registry=self.registry,
         ).set_function(lambda: float(peer_connected()))
         self._requests = Counter(
-            "dragon_http_requests", "HTTP requests answered.", ("method", "route", "status"),
+            "dragon_http_requests",
+            "HTTP requests answered.",
+            ("method", "route", "status"),
             registry=self.registry,
         )
         self._duration = Histogram(
-            "dragon_http_request_seconds", "From a request's head to the end of its response.",
-            ("route",), buckets=_SECONDS, registry=self.registry,
+            "dragon_http_request_seconds",
+            "From a request's head to the end of its response.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
         )
         self._answers = Counter(
-            "dragon_answers", "Answers, by how they ended.", ("mode", "outcome"),
+            "dragon_answers",
+            "Answers, by how they ended.",
+            ("mode", "outcome"),
             registry=self.registry,
         )
         self._writing = Gauge(
             "dragon_answers_in_progress", "Answers being written now.", registry=self.registry
         )
         self._first_text = Histogram(
-            "dragon_first_text_seconds", "From a request for an answer to its first text.",
-            ("mode",), buckets=_SECONDS, registry=self.registry,
+            "dragon_first_text_seconds",
+            "From a request for an answer to its first text.",
+            ("mode",),
+            buckets=_SECONDS,
+            registry=self.registry,
         )
         self._tokens = Counter(
-            "dragon_tokens", "Tokens of prompts and of answers.", ("kind",),
+            "dragon_tokens",
+            "Tokens of prompts and of answers.",
+            ("kind",),
             registry=self.registry,
         )
 
@@ -72,9 +85,7 @@ class Metrics:
             async with aclosing(events):
                 async for event in events:
                     if isinstance(event, TextDelta) and started is not None:
-                        self._first_text.labels(request.mode).observe(
-                            time.perf_counter() - started
-                        )
+                        self._first_text.labels(request.mode).observe(time.perf_counter() - started)
                         started = None
                     elif isinstance(event, Finished):
                         outcome = event.reason

@@ -7,7 +7,6 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -34,7 +33,7 @@ SECURITY_HEADERS = {
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-_WILDCARDS = frozenset({"0.0.0.0", "::"})
+_WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
 
 
 class RequestContext:
@@ -78,9 +77,7 @@ class RequestContext:
         state: AppState = scope["app"].state.dragon
         state.metrics.request(method if route != "none" else "ANY", route, status, seconds)
         # Never the query: the sign-in link carries the key there.
-        log.info(
-            "%s %s %d %.0f ms %s", method, scope["path"], status, 1000 * seconds, request_id
-        )
+        log.info("%s %s %d %.0f ms %s", method, scope["path"], status, 1000 * seconds, request_id)
 
 
 class Gate:
@@ -141,27 +138,29 @@ class Gate:
 
 
 class BodyLimit:
-    """Refuses a body over its path's bound: at once by its length, else when it gets there."""
+    """Refuses a body over the bound: at once by its length, else when it gets there.
 
-    def __init__(self, app: ASGIApp, default: int, by_path: Mapping[str, int]) -> None:
+    `unbounded` names the paths whose routes read the body themselves, with bounds of their own.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, unbounded: frozenset[str]) -> None:
         self._app = app
-        self._default = default
-        self._by_path = by_path
+        self._limit = limit
+        self._unbounded = unbounded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in self._unbounded:
             return await self._app(scope, receive, send)
-        limit = self._by_path.get(scope["path"], self._default)
         length = Headers(scope=scope).get("content-length", "")
-        if length.isdecimal() and int(length) > limit:
-            return await _too_large(limit).response()(scope, receive, send)
-        seen, answered, over = 0, False, False
+        if length.isdecimal() and int(length) > self._limit:
+            return await self._refuse(scope, receive, send)
+        seen, over, answered = 0, False, False
 
         async def counted() -> Message:
             nonlocal seen, over
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > limit:
+            if seen > self._limit:
                 over = True
                 raise _BodyTooLargeError
             return message
@@ -169,27 +168,26 @@ class BodyLimit:
         async def watched(message: Message) -> None:
             nonlocal answered
             # Whatever a parser makes of the cut body, the client hears the reason.
-            if not over or answered:
-                answered = answered or message["type"] == "http.response.start"
+            if answered or not over:
+                answered = True
                 await send(message)
 
         try:
             await self._app(scope, counted, watched)
         except _BodyTooLargeError:
-            pass
+            if answered:
+                raise
         if over and not answered:
-            await _too_large(limit).response()(scope, receive, send)
+            await self._refuse(scope, receive, send)
         return None
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = f"The body is over the limit of {self._limit // 2**20} MiB."
+        await Problem(413, message, code="request_too_large").response()(scope, receive, send)
 
 
 class _BodyTooLargeError(Exception):
     """The body went over its bound while it was read."""
-
-
-def _too_large(limit: int) -> Problem:
-    return Problem(
-        413, f"The body is over the limit of {limit // 2**20} MiB.", code="request_too_large"
-    )
 
 
 def _is_address(name: str) -> bool:

@@ -53,7 +53,7 @@ class Chunk(Base):
     """
 
     __tablename__ = "chunks"
-    __table_args__ = {"sqlite_autoincrement": True}
+    __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     document_id: Mapped[str] = mapped_column(

@@ -83,21 +83,24 @@ def _pdf_pages(path: Path) -> list[str]:
 
     try:
         document = pypdfium2.PdfDocument(path)
+        pages = [_tidy(_page_text(page)) for page in document]
     except pypdfium2.PdfiumError as error:
         if error.err_code == _PDF_PASSWORD_ERROR:
             raise UnreadableError("The PDF is encrypted. Save it without a password.") from None
         raise UnreadableError("The PDF is damaged and cannot be read.") from None
-    pages = []
-    for page in document:
-        text_page = page.get_textpage()
-        pages.append(_tidy(text_page.get_text_range()))
-        text_page.close()
-        page.close()
     if not any(page.strip() for page in pages):
         raise UnreadableError(
             "The PDF has no text in it, as when it was scanned. Run text recognition (OCR) first."
         )
     return pages
+
+
+def _page_text(page: Any) -> str:
+    text_page = page.get_textpage()
+    text: str = text_page.get_text_range()
+    text_page.close()
+    page.close()
+    return text
 
 
 def _tidy(page: str) -> str:

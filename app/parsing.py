@@ -14,6 +14,7 @@ from dragon.errors import DocumentError
 SECONDS = 60
 MEMORY_BYTES = 1 << 30
 
+_TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _WORKER = Path(__file__).with_name("parse_worker.py")
 
 
@@ -56,7 +57,7 @@ async def parse(
         kind = _kind(answer, process.returncode)
         partial.replace(out)
     except TimeoutError:
-        raise _too_slow(seconds) from None
+        raise DocumentError(_TOO_MUCH) from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -66,15 +67,11 @@ async def parse(
 
 
 def _kind(answer: bytes, status: int | None) -> Kind:
-    if status in {-signal.SIGXCPU, -signal.SIGKILL}:
-        raise _too_slow(SECONDS)
+    if status in {-signal.SIGXCPU, -signal.SIGKILL}:  # what the limits send
+        raise DocumentError(_TOO_MUCH)
     if status != 0:
         raise DocumentError("The file could not be read: it is damaged, or too large to parse.")
     result = json.loads(answer)
     if "error" in result:
         raise DocumentError(result["error"])
     return Kind(result["kind"])
-
-
-def _too_slow(seconds: int) -> DocumentError:
-    return DocumentError(f"The file took longer than {seconds} seconds to read. Split it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,29 +12,44 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from dragon.sampling import MAX_TEMPERATURE, SEED_BITS
+from dragon.tokenizer import Message
 
 MAX_CHOICES = 32
 
 
-def _unsupported(message: str = "not supported by this server; leave it out") -> Exception:
-    # A message without braces: pydantic would read them as a template.
-    return PydanticCustomError("unsupported_parameter", "{message}", {"message": message})
+def _wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:
+    # The message goes in as a value: pydantic would read braces in it as a template.
+    return PydanticCustomError(code, "{message}", {"message": message})
 
 
-def _only(*neutral: Any) -> Any:
-    """The type of a parameter that is known but not supported: its default values pass."""
+def _neutral(*values: Any) -> AfterValidator:
+    """Marks a parameter that is known but not supported: null and these values pass."""
 
     def check(value: Any) -> Any:
-        if not any(value == n and isinstance(value, bool) == isinstance(n, bool) for n in neutral):
-            raise _unsupported()
-        return value
+        for passes in (None, *values):
+            if value == passes and isinstance(value, bool) == isinstance(passes, bool):
+                return value
+        raise _wrong("not supported by this server; leave it out", "unsupported_parameter")
 
-    return Annotated[Any, AfterValidator(check)]
+    return AfterValidator(check)
+
+
+def _unicode(text: str) -> str:
+    """JSON can spell half a surrogate pair, which is no text and which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _wrong("holds half a surrogate pair, which is not text") from None
+    return text
+
+
+Str = Annotated[str, AfterValidator(_unicode)]
 
 
 def _text_of_parts(content: Any) -> Any:
@@ -43,11 +59,11 @@ def _text_of_parts(content: Any) -> Any:
     texts = []
     for part in content:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise PydanticCustomError("invalid_part", "a content part is an object with a type")
+            raise _wrong("a content part is an object with a type")
         if part["type"] != "text":
-            raise _unsupported("only text parts are supported")
+            raise _wrong("only text parts are supported", "unsupported_parameter")
         if not isinstance(part.get("text"), str) or part.keys() - {"type", "text"}:
-            raise PydanticCustomError("invalid_part", "a text part has a type and a text")
+            raise _wrong("a text part has a type and a text")
         texts.append(part["text"])
     return "".join(texts)
 
@@ -56,33 +72,38 @@ def _listed_stop(stop: Any) -> Any:
     return [] if stop is None else [stop] if isinstance(stop, str) else stop
 
 
-def _supported_prompt(prompt: Any) -> Any:
+def _listed_prompt(prompt: Any) -> Any:
     """Any of the four shapes of a prompt, as a list of texts or of token lists."""
-    if isinstance(prompt, str):
-        return [prompt]
+    if isinstance(prompt, str) or _are_tokens(prompt):
+        prompt = [prompt]
     if isinstance(prompt, list) and prompt:
-        if all(map(_is_token, prompt)):
-            return [prompt]
         if all(isinstance(p, str) for p in prompt):
+            return [_unicode(p) for p in prompt]
+        if all(map(_are_tokens, prompt)):
             return prompt
-        if all(isinstance(p, list) and p and all(map(_is_token, p)) for p in prompt):
-            return prompt
-    raise PydanticCustomError(
-        "invalid_prompt",
-        "must be a string, a list of strings, a list of token ids or a list of lists of token ids",
+    raise _wrong(
+        "must be a string, a list of strings, a list of token ids or a list of lists of token ids"
     )
 
 
-def _is_token(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _are_tokens(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value)
+    )
 
 
 Stop = Annotated[
-    list[Annotated[str, StringConstraints(min_length=1, max_length=500)]],
+    list[Annotated[Str, StringConstraints(min_length=1, max_length=500)]],
     Field(max_length=4),
     BeforeValidator(_listed_stop),
 ]
-Absent = _only(None)
+
+
+Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
+Limit = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
 class _Strict(BaseModel):
@@ -95,7 +116,7 @@ class DragonOptions(_Strict):
     aggregation: Literal["coupled", "tokenwise", "local", "context"] | None = None
     top_k: Annotated[int, Field(ge=1, le=32)] | None = None
     private: bool = False
-    provenance: _only(None, False) = None  # type: ignore[valid-type]
+    provenance: Annotated[Any, _neutral(False)] = None
 
 
 class StreamOptions(_Strict):
@@ -106,14 +127,14 @@ class StreamOptions(_Strict):
     include_obfuscation: bool | None = None
 
 
-class _GenerationBody(_Strict):
+class GenerationBody(_Strict):
     """What completions and chat completions share."""
 
-    model: str
-    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)] | None = None
+    model: Str
+    temperature: Temperature | None = None
     top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    seed: Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)] | None = None
-    max_tokens: Annotated[int, Field(ge=1, lt=1 << 31)] | None = None
+    seed: Seed | None = None
+    max_tokens: Limit | None = None
     stop: Stop = []
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     stream: bool | None = None
@@ -122,15 +143,18 @@ class _GenerationBody(_Strict):
     # Names of the caller's own; they change nothing.
     user: str | None = None
 
-    presence_penalty: _only(None, 0) = None  # type: ignore[valid-type]
-    frequency_penalty: _only(None, 0) = None  # type: ignore[valid-type]
-    logit_bias: _only(None, {}) = None  # type: ignore[valid-type]
+    presence_penalty: Annotated[Any, _neutral(0)] = None
+    frequency_penalty: Annotated[Any, _neutral(0)] = None
+    logit_bias: Annotated[Any, _neutral({})] = None
 
-    @model_validator(mode="after")
-    def _usage_only_in_streams(self) -> _GenerationBody:
-        if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options is only allowed when stream is true")
-        return self
+    @field_validator("stream_options")
+    @classmethod
+    def _only_in_streams(
+        cls, options: StreamOptions | None, info: ValidationInfo
+    ) -> StreamOptions | None:
+        if options is not None and not info.data.get("stream"):
+            raise _wrong("only allowed when stream is true")
+        return options
 
     @property
     def include_usage(self) -> bool:
@@ -138,61 +162,68 @@ class _GenerationBody(_Strict):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-class CompletionBody(_GenerationBody):
+class CompletionBody(GenerationBody):
     """`POST /v1/completions`. The model is told `prompt` as it stands, without a template."""
 
     prompt: Annotated[
-        list[str] | list[list[int]], Field(max_length=MAX_CHOICES), BeforeValidator(_supported_prompt)
+        list[str] | list[list[int]],
+        Field(max_length=MAX_CHOICES),
+        BeforeValidator(_listed_prompt),
     ]
 
-    best_of: _only(None, 1) = None  # type: ignore[valid-type]
-    echo: _only(None, False) = None  # type: ignore[valid-type]
-    logprobs: Absent = None  # type: ignore[valid-type]
-    suffix: _only(None, "") = None  # type: ignore[valid-type]
+    best_of: Annotated[Any, _neutral(1)] = None
+    echo: Annotated[Any, _neutral(False)] = None
+    logprobs: Annotated[Any, _neutral()] = None
+    suffix: Annotated[Any, _neutral("")] = None
 
 
 class ChatMessage(_Strict):
     """One turn. `developer` is the newer name of `system`."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[str, BeforeValidator(_text_of_parts)]
+    content: Annotated[Str, BeforeValidator(_text_of_parts)]
     name: str | None = None
-    refusal: Absent = None  # type: ignore[valid-type]
-    audio: Absent = None  # type: ignore[valid-type]
-    annotations: _only(None, []) = None  # type: ignore[valid-type]
-    tool_calls: _only(None, []) = None  # type: ignore[valid-type]
-    function_call: Absent = None  # type: ignore[valid-type]
+    refusal: Annotated[Any, _neutral()] = None
+    audio: Annotated[Any, _neutral()] = None
+    annotations: Annotated[Any, _neutral([])] = None
+    tool_calls: Annotated[Any, _neutral([])] = None
+    function_call: Annotated[Any, _neutral()] = None
 
 
-class ChatBody(_GenerationBody):
+class ChatBody(GenerationBody):
     """`POST /v1/chat/completions`."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
-    max_completion_tokens: Annotated[int, Field(ge=1, lt=1 << 31)] | None = None
+    max_completion_tokens: Limit | None = None
     metadata: dict[str, str] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
 
-    audio: Absent = None  # type: ignore[valid-type]
-    function_call: _only(None, "none") = None  # type: ignore[valid-type]
-    functions: _only(None, []) = None  # type: ignore[valid-type]
-    logprobs: _only(None, False) = None  # type: ignore[valid-type]
-    top_logprobs: _only(None, 0) = None  # type: ignore[valid-type]
-    modalities: _only(None, ["text"]) = None  # type: ignore[valid-type]
-    parallel_tool_calls: _only(None, True, False) = None  # type: ignore[valid-type]
-    prediction: Absent = None  # type: ignore[valid-type]
-    reasoning_effort: _only(None, "none") = None  # type: ignore[valid-type]
-    response_format: _only(None, {"type": "text"}) = None  # type: ignore[valid-type]
-    service_tier: _only(None, "auto", "default") = None  # type: ignore[valid-type]
-    store: _only(None, False) = None  # type: ignore[valid-type]
-    tool_choice: _only(None, "none", "auto") = None  # type: ignore[valid-type]
-    tools: _only(None, []) = None  # type: ignore[valid-type]
-    verbosity: _only(None, "medium") = None  # type: ignore[valid-type]
-    web_search_options: Absent = None  # type: ignore[valid-type]
+    audio: Annotated[Any, _neutral()] = None
+    function_call: Annotated[Any, _neutral("none")] = None
+    functions: Annotated[Any, _neutral([])] = None
+    logprobs: Annotated[Any, _neutral(False)] = None
+    top_logprobs: Annotated[Any, _neutral(0)] = None
+    modalities: Annotated[Any, _neutral(["text"])] = None
+    parallel_tool_calls: Annotated[Any, _neutral(True, False)] = None
+    prediction: Annotated[Any, _neutral()] = None
+    reasoning_effort: Annotated[Any, _neutral("none")] = None
+    response_format: Annotated[Any, _neutral({"type": "text"})] = None
+    service_tier: Annotated[Any, _neutral("auto", "default")] = None
+    store: Annotated[Any, _neutral(False)] = None
+    tool_choice: Annotated[Any, _neutral("none", "auto")] = None
+    tools: Annotated[Any, _neutral([])] = None
+    verbosity: Annotated[Any, _neutral("medium")] = None
+    web_search_options: Annotated[Any, _neutral()] = None
 
-    @model_validator(mode="after")
-    def _one_limit(self) -> ChatBody:
-        both = (self.max_tokens, self.max_completion_tokens)
-        if None not in both and both[0] != both[1]:
-            raise ValueError("max_tokens and max_completion_tokens contradict each other")
-        return self
+    @field_validator("max_completion_tokens")
+    @classmethod
+    def _one_limit(cls, limit: int | None, info: ValidationInfo) -> int | None:
+        if limit is not None and info.data.get("max_tokens") not in (None, limit):
+            raise _wrong("contradicts max_tokens; send one of them")
+        return limit
+
+
+def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
+    """The turns as the tokenizer takes them."""
+    return [Message("system" if m.role == "developer" else m.role, m.content) for m in messages]

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from dragon.errors import ConfigurationError
 from dragon.sampling import Mode
 
 EMBEDDED_MODEL = Path(__file__).resolve().parent.parent / "models" / "dragon-7m"
@@ -38,6 +39,20 @@ class Settings(BaseSettings):
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     log_format: Literal["text", "json"] = "text"
+    # How long the first token may wait for the cloud, in seconds.
+    first_token_deadline: float = Field(default=2.0, gt=0)
+    # Every answer in forwards of its own, no catch-up, no deadline: the same text on any network.
+    exact: bool = False
+
+    @classmethod
+    def read(cls) -> Settings:
+        """Settings of this process; raises `ConfigurationError` naming the one that is wrong."""
+        try:
+            return cls()
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            message = first["msg"].removeprefix("Value error, ")
+            raise ConfigurationError(f"DRAGON_{str(first['loc'][0]).upper()}: {message}") from error
 
     @field_validator("api_key", "peer_key")
     @classmethod

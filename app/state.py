@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 from fastapi import Depends
@@ -55,6 +56,7 @@ class AppState:
     generation: Generation
     documents: DocumentStore
     metrics: Metrics
+    started: int = field(default_factory=lambda: int(time.time()))
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         """Write one answer and count it."""

@@ -48,7 +48,7 @@ def log(x: Floats) -> Floats:
 
 
 def exp(x: float) -> float:
-    """e^x for |x| <= 700, with the same bits everywhere: x = n ln 2 + r and a Taylor series in r."""
+    """e^x for |x| <= 700, with the same bits everywhere: x = n ln 2 + r, Taylor series in r."""
     n = math.floor(x / _LN2 + 0.5)
     r = x - n * _LN2
     term = total = 1.0

@@ -217,7 +217,7 @@ class Session:
         return len(self._own) < max(1, min(self.window, MAX_WINDOW))
 
     def _lookahead(self, position: int) -> list[int]:
-        """Catch-up: the other side's tokens from `position` on, if this side has none of its own."""
+        """Catch-up: the other side's tokens from `position` on, if this side has none itself."""
         if not self.catch_up or self._own:
             return []
         tokens: list[int] = []

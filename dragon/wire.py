@@ -22,7 +22,7 @@ NUCLEUS_CAP = 512
 
 @dataclass(frozen=True, eq=False)
 class WireDistribution:
-    """p^s: `weights` int64 [n] >= 1 over strictly rising token `ids` int64 [n]; `total` their sum."""
+    """p^s: `weights` int64 [n] >= 1 over rising token `ids` int64 [n]; `total` their sum."""
 
     ids: Ids
     weights: Ids
@@ -64,10 +64,8 @@ class Cut:
     tv: float
 
 
-def cut(
-    probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP
-) -> Cut:
-    """Cut probabilities float [V] to their nucleus: the fewest tokens that hold `mass`, at most `cap`.
+def cut(probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP) -> Cut:
+    """Cut probabilities float [V] to a nucleus: the fewest tokens holding `mass`, at most `cap`.
 
     Weights are the renormalised probabilities in steps of 1/65536, at least one each.
     """

@@ -17,7 +17,7 @@ const SEAMS = {
 export class AnswerView {
   text = "";
   #wait = el("p", { class: "wait" }, "Searching your documents");
-  #body = el("div", { class: "text" });
+  #body = el("div", { class: "text", "data-testid": "answer-text" });
   #sources = new SourcesView();
   #foot = el("p", { class: "foot", hidden: true });
   /** Holds everything; `data-state` is one of `AnswerState`. */
@@ -77,14 +77,10 @@ export class AnswerView {
   finish(done) {
     const stopped = done.finish_reason === "cancelled";
     this.#end(stopped ? "stopped" : "done");
-    const total = done.usage.completion_tokens;
-    const joint = (done.dragon?.participation ?? []).reduce((sum, [from, to]) => sum + to - from, 0);
-    if (joint === 0 || joint >= total) this.#markSegments(joint > 0);
     const parts = [
       stopped && "Stopped",
       done.finish_reason === "length" && "Cut at the length limit",
-      this.#authorship(joint, total),
-      plural(total, "token"),
+      this.#authorship(done),
       `${((performance.now() - this.#started) / 1000).toFixed(1)} s`,
     ];
     this.#foot.textContent = parts.filter(Boolean).join(" · ");
@@ -116,12 +112,16 @@ export class AnswerView {
     this.element.setAttribute("aria-busy", "false");
   }
 
-  /** @param {number} joint @param {number} total Tokens with the cloud, and all tokens. */
-  #authorship(joint, total) {
-    if (this.isPrivate) return "Kept on this device";
-    if (joint === 0) return "Written by this device alone";
-    if (joint >= total) return "Written with the cloud";
-    return `The cloud took part in ${joint} of ${plural(total, "token")}`;
+  /** How long it is and who wrote it, as far as that is told. @param {Done} done */
+  #authorship({ usage, dragon }) {
+    const total = usage.completion_tokens;
+    const tokens = plural(total, "token");
+    if (this.isPrivate) return `Kept on this device · ${tokens}`;
+    if (!dragon?.participation || total === 0) return tokens;
+    const joint = dragon.participation.reduce((sum, [from, to]) => sum + to - from, 0);
+    if (joint > 0 && joint < total) return `With the cloud for ${joint} of ${tokens}`;
+    this.#markSegments(joint > 0);
+    return `${joint > 0 ? "Written with the cloud" : "Written by this device alone"} · ${tokens}`;
   }
 
   /** A seam waits for the end of the word it fell into, so that no word is torn apart. */
@@ -129,12 +129,10 @@ export class AnswerView {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     if (this.#seam) {
-      const onBoundary = /\s$/.test(this.#tail.data);
-      const at = onBoundary ? 0 : this.#pending.search(/\s/);
-      if (at < 0) return this.#put();
-      const rest = this.#pending.slice(at);
-      this.#pending = this.#pending.slice(0, at);
+      const [word, rest] = splitWord(this.#tail.data, this.#pending);
+      this.#pending = word;
       this.#put();
+      if (rest === null) return;
       this.#sew();
       this.#pending = rest;
     }
@@ -142,7 +140,8 @@ export class AnswerView {
   }
 
   #put() {
-    const text = this.#tail.data ? this.#pending : this.#pending.trimStart();
+    const first = this.#body.childElementCount === 1 && !this.#tail.data;
+    const text = first ? this.#pending.trimStart() : this.#pending;
     this.#pending = "";
     if (!text) return;
     this.#tail.appendData(text);
@@ -166,7 +165,7 @@ export class AnswerView {
   /** Starts a stretch of text by the same authors. @param {boolean} joint */
   #segment(joint) {
     const text = document.createTextNode("");
-    this.#body.append(el("div", { class: "segment", "data-joint": String(joint) }, text));
+    this.#body.append(el("div", { class: "segment", "data-testid": "answer-segment", "data-joint": String(joint) }, text));
     return text;
   }
 
@@ -176,4 +175,17 @@ export class AnswerView {
       segment.setAttribute("data-joint", String(joint));
     }
   }
+}
+
+/**
+ * Cuts new text where the word ends that the text before it may have left open.
+ *
+ * @param {string} before
+ * @param {string} text
+ * @returns {[string, string | null]} `null` when the word goes on beyond the text.
+ */
+function splitWord(before, text) {
+  if (/\s$/.test(before)) return ["", text];
+  const space = text.search(/\s/);
+  return space < 0 ? [text, null] : [text.slice(0, space + 1), text.slice(space + 1)];
 }

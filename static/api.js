@@ -58,9 +58,7 @@ export function getStatus() {
 
 /** All documents, newest first. @returns {Promise<StoredFile[]>} */
 export async function listFiles() {
-  /** @type {{data: StoredFile[]}} */
-  const { data } = await request("/v1/files");
-  return data.sort((a, b) => b.created_at - a.created_at);
+  return (await request("/v1/files")).data;
 }
 
 /** @param {string} id @returns {Promise<StoredFile>} */

@@ -21,6 +21,7 @@ export class Chat {
   #log = byId("log");
   #scroll = byId("scroll");
   #following = true;
+  #scrollTop = 0;
 
   /**
    * @param {object} options
@@ -34,9 +35,14 @@ export class Chat {
     this.onChange = onChange;
     this.#scroll.addEventListener("scroll", () => {
       const { scrollHeight, scrollTop, clientHeight } = this.#scroll;
-      this.#following = scrollHeight - scrollTop - clientHeight < FOLLOW;
+      // Growing text moves the end away too; only going up means that the person wants to stay.
+      if (scrollTop < this.#scrollTop) this.#following = false;
+      if (scrollHeight - scrollTop - clientHeight < FOLLOW) this.#following = true;
+      this.#scrollTop = scrollTop;
     });
-    new ResizeObserver(() => this.#follow()).observe(this.#log);
+    const observer = new ResizeObserver(() => this.#follow());
+    observer.observe(this.#log);
+    observer.observe(this.#scroll);
   }
 
   /** @param {string} question @param {boolean} isPrivate */

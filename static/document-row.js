@@ -5,7 +5,7 @@ import { el, formatBytes, icon } from "./dom.js";
 /** @typedef {import("./types.js").IngestionEvent} IngestionEvent */
 /** @typedef {import("./types.js").StoredFile} StoredFile */
 
-/** What is being done while a stage is under way, and that the stage is an event of ingestion. */
+/** The stages of ingestion, each with what is being done until its event comes. */
 const STEPS = [
   { stage: "stored", label: "Sending" },
   { stage: "parsed", label: "Reading" },
@@ -51,8 +51,9 @@ export class DocumentRow {
     this.#advance(0, 0);
   }
 
-  get status() {
-    return /** @type {"sending" | StoredFile["status"]} */ (this.element.dataset.status);
+  /** @param {"sending" | StoredFile["status"]} status */
+  is(status) {
+    return this.element.dataset.status === status;
   }
 
   focus() {
@@ -76,8 +77,9 @@ export class DocumentRow {
   ingested(event) {
     const step = STEPS.findIndex(({ stage }) => stage === event.stage);
     if (step >= 0) {
-      const fraction = event.total ? (event.done ?? 0) / event.total : 1;
-      if (fraction < 1) this.#advance(step, fraction, `${event.done} of ${event.total}`);
+      const { done = 0, total = 0 } = event;
+      // Embedding is the one stage that tells how far it has come.
+      if (event.stage === "embedded" && done < total) this.#advance(step, done / total, `${done} of ${total}`);
       else this.#advance(step + 1, 0);
     }
     this.#setStatus(event.status, event.message);
@@ -86,6 +88,7 @@ export class DocumentRow {
   /** The file could not be taken. @param {string} message */
   failed(message) {
     this.#delete.disabled = false;
+    if (this.id === null) this.#delete.setAttribute("aria-label", `Remove ${this.name} from the list`);
     this.#setStatus("error", message);
   }
 

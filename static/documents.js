@@ -6,7 +6,7 @@ import { DocumentRow } from "./document-row.js";
 import { announce, byId } from "./dom.js";
 import { follow } from "./ingestion.js";
 
-/** @typedef {import("./types.js").StoredFile} StoredFile */
+/** @typedef {{ready: string[], waiting: number, refused: number}} DocumentCounts */
 
 export class Documents {
   /** In the order shown. @type {DocumentRow[]} */
@@ -19,7 +19,7 @@ export class Documents {
   #input = /** @type {HTMLInputElement} */ (byId("upload"));
   #error = byId("documents-error");
 
-  /** @param {(names: {ready: string[], waiting: number}) => void} onChange */
+  /** @param {(counts: DocumentCounts) => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
     this.#input.addEventListener("change", () => {
@@ -28,16 +28,18 @@ export class Documents {
     });
   }
 
-  /** Fetches the list; rows of files still being sent stay on top. */
+  /** Adds what the device has below what this page has uploaded meanwhile. */
   async load() {
     try {
       const files = await listFiles();
-      const sending = this.#rows.filter((row) => row.id === null);
-      for (const controller of this.#following.values()) controller.abort();
-      this.#following.clear();
-      this.#rows = [...sending, ...files.map((file) => this.#rowOf(file))];
-      this.#list.replaceChildren(...this.#rows.map((row) => row.element));
-      this.#error.hidden = true;
+      const known = new Set(this.#rows.map(({ id }) => id));
+      for (const file of files.filter(({ id }) => !known.has(id))) {
+        const row = this.#newRow(file.filename, file.bytes);
+        this.#rows.push(row);
+        this.#list.append(row.element);
+        row.stored(file);
+        this.#follow(row);
+      }
     } catch (error) {
       this.#showError(error);
     }
@@ -72,13 +74,13 @@ export class Documents {
 
   /** @param {DocumentRow} row */
   async #follow(row) {
-    if (row.id === null || row.status !== "uploaded") return;
+    if (row.id === null || !row.is("uploaded")) return;
     const controller = new AbortController();
     this.#following.set(row, controller);
     try {
       await follow(row.id, (event) => row.ingested(event), controller.signal);
       if (controller.signal.aborted) return;
-      announce(row.status === "processed" ? `${row.name} is ready` : `${row.name} could not be read`);
+      announce(row.is("processed") ? `${row.name} is ready` : `${row.name} could not be read`);
     } catch (error) {
       if (!controller.signal.aborted) row.failed(messageOf(error));
     }
@@ -105,7 +107,7 @@ export class Documents {
     this.#error.hidden = true;
     const next = this.#rows[index] ?? this.#rows[index - 1];
     if (next) next.focus();
-    else this.#input.focus();
+    else byId("upload-button").focus();
     announce(`${row.name} deleted`);
     this.#changed();
   }
@@ -116,14 +118,6 @@ export class Documents {
     this.#following.delete(row);
     this.#rows = this.#rows.filter((other) => other !== row);
     row.element.remove();
-  }
-
-  /** @param {StoredFile} file */
-  #rowOf(file) {
-    const row = this.#newRow(file.filename, file.bytes);
-    row.stored(file);
-    this.#follow(row);
-    return row;
   }
 
   /** @param {string} name @param {number} bytes */
@@ -138,9 +132,10 @@ export class Documents {
   }
 
   #changed() {
-    const ready = this.#rows.filter(({ status }) => status === "processed").map(({ name }) => name);
-    const waiting = this.#rows.filter(({ status }) => status === "sending" || status === "uploaded").length;
-    this.onChange({ ready, waiting });
+    const ready = this.#rows.filter((row) => row.is("processed")).map(({ name }) => name);
+    const waiting = this.#rows.filter((row) => row.is("sending") || row.is("uploaded")).length;
+    const refused = this.#rows.filter((row) => row.is("error")).length;
+    this.onChange({ ready, waiting, refused });
   }
 }
 

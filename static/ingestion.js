@@ -1,6 +1,6 @@
 /** Following a document from upload to searchable. */
 
-import { getFile } from "./api.js";
+import { ApiError, getFile } from "./api.js";
 
 /** @typedef {import("./types.js").IngestionEvent} IngestionEvent */
 
@@ -17,8 +17,8 @@ export async function follow(id, onEvent, signal) {
   while (!signal.aborted) {
     if (await listen(id, onEvent, signal)) return;
     // The stream broke off: the file itself says whether ingestion has ended meanwhile.
-    const file = await getFile(id);
-    if (file.status !== "uploaded") {
+    const file = await getFile(id).catch(unlessUnreachable);
+    if (file && file.status !== "uploaded") {
       return onEvent({ status: file.status, message: file.status_details ?? null });
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -48,4 +48,10 @@ function listen(id, onEvent, signal) {
       if (event.status !== "uploaded") end(true);
     };
   });
+}
+
+/** A device that restarts goes on with the ingestion, so its silence is waited out. @param {unknown} error */
+function unlessUnreachable(error) {
+  if (error instanceof ApiError && error.status === 0) return null;
+  throw error;
 }

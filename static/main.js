@@ -34,6 +34,8 @@ const chat = new Chat({
     composer.setBusy(busy);
     newChat.disabled = empty;
     showWelcome(empty);
+    // The socket tells of changes of state only; this brings the round trip up to date.
+    if (!busy) loadStatus();
   },
 });
 
@@ -74,6 +76,9 @@ newChat.addEventListener("click", () => {
 });
 byId("connection-retry").addEventListener("click", () => socket.connect());
 byId("step-ask-button").addEventListener("click", () => composer.focus());
+for (const id of ["upload-button", "step-upload-button"]) {
+  byId(id).addEventListener("click", () => byId("upload").click());
+}
 acceptDrops((files) => documents.upload(files));
 setUpPanel();
 socket.connect();

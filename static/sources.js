@@ -12,7 +12,7 @@ const SIDES = {
 };
 
 export class SourcesView {
-  element = el("section", { class: "sources", "aria-label": "Sources", hidden: true });
+  element = el("div", { class: "sources", role: "group", "aria-label": "Sources", hidden: true });
   /** @type {Map<string, HTMLDetailsElement>} */
   #rows = new Map();
 
@@ -31,7 +31,7 @@ export class SourcesView {
   /** @param {Side} side @param {Source[]} sources @param {Set<string>} opened */
   #column(side, sources, opened) {
     const { label, origin } = SIDES[side];
-    const heading = el("h3", {}, icon(`icon-${side}`), label, el("span", {}, origin));
+    const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), label, el("span", {}, origin));
     const list = el("ul");
     for (const source of sources) {
       const key = `${side} ${source.id}`;
@@ -60,8 +60,8 @@ function passage(source, open) {
       el("span", { class: "visually-hidden" }, `${SIDES[source.side].label} source: `),
       el("span", { class: "source-title", title: source.title }, source.title),
       el("span", { class: "source-page" }, page),
-      el("span", { class: "weight", title: "Weight of this passage in the answer" }, el("span", { class: "weight-bar" }, fill), `${percent} %`),
+      el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent} %`),
     ),
-    el("blockquote", { class: "passage" }, source.text),
+    el("blockquote", { class: "passage", "data-testid": "passage" }, source.text),
   );
 }

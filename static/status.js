@@ -86,7 +86,7 @@ export class PeerStatus {
     this.#facts.replaceChildren(
       ...fact("Round trip", state === "connected" ? roundTrip : null),
       ...fact("Reason", state === "connected" ? null : peer?.detail),
-      ...fact("Model here", this.#model),
+      ...fact("Model", this.#model),
     );
   }
 }

@@ -10,7 +10,7 @@
  * @property {string} title
  * @property {string} text
  * @property {number} score Similarity to the question (cosine).
- * @property {number} weight Share in the answer, 0 to 1.
+ * @property {number} weight Share among the passages of its side, 0 to 1.
  * @property {number | null} [page] Counted from 1.
  *
  * @typedef {object} Peer
@@ -26,7 +26,7 @@
  * @property {string} id
  * @property {"stop" | "length" | "cancelled"} finish_reason
  * @property {{prompt_tokens: number, completion_tokens: number}} usage
- * @property {{participation?: [number, number][]}} [dragon] Half-open token intervals that the cloud took part in.
+ * @property {{participation?: [number, number][]}} [dragon] Half-open token ranges written with the cloud; not told of a stopped answer.
  *
  * @typedef {{type: "status", peer: Peer}} StatusFrame
  * @typedef {{type: "sources", id: string, sources: Source[]}} SourcesFrame
@@ -45,7 +45,7 @@
  * @property {string | null} [status_details]
  *
  * @typedef {object} IngestionEvent
- * @property {"stored" | "parsed" | "chunked" | "embedded" | "indexed" | "failed"} stage
+ * @property {"stored" | "parsed" | "chunked" | "embedded" | "indexed"} stage What has been done last.
  * @property {number} done
  * @property {number} total
  * @property {"uploaded" | "processed" | "error"} status

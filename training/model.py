@@ -19,10 +19,10 @@ class ModelConfig:
 
     vocabulary: int = 8192
     hidden: int = 256
-    layers: int = 8
+    layers: int = 6
     heads: int = 8
     kv_heads: int = 4
-    intermediate: int = 688
+    intermediate: int = 768
     max_positions: int = 2048
     rope_theta: float = 10000.0
     rms_eps: float = 1e-6
@@ -57,7 +57,7 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(config.hidden, kv_width)
         self.o_proj = nn.Linear(config.hidden, config.hidden, bias=False)
 
-    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor) -> Tensor:
+    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
         batch, length, _ = x.shape
         config = self.config
         q = self.q_proj(x).view(batch, length, config.heads, config.head_dim).transpose(1, 2)
@@ -67,7 +67,8 @@ class Attention(nn.Module):
         groups = config.heads // config.kv_heads
         k = k.repeat_interleave(groups, dim=1)
         v = v.repeat_interleave(groups, dim=1)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+        scores = (q * config.head_dim**-0.5) @ k.transpose(-1, -2) + mask
+        mixed = torch.softmax(scores, dim=-1, dtype=scores.dtype) @ v
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, config.hidden))
 
 
@@ -100,8 +101,8 @@ class Layer(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden, config.rms_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden, config.rms_eps)
 
-    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), rotary, allowed)
+    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), rotary, mask)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -136,15 +137,16 @@ class PackedQwen2(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor, allowed: Tensor) -> Tensor:
         """Final hidden states; ``allowed`` is boolean, [batch, 1, length, length]."""
+        mask = torch.where(allowed, 0.0, -1e4)
         x = self.model.embed_tokens(tokens)
         if torch.is_autocast_enabled("cpu"):
-            x = x.to(torch.bfloat16)
+            x, mask = x.to(torch.bfloat16), mask.to(torch.bfloat16)
         rotary = (
             self.cos[positions].unsqueeze(1).to(x.dtype),
             self.sin[positions].unsqueeze(1).to(x.dtype),
         )
         for layer in self.model.layers:
-            x = layer(x, rotary, allowed)
+            x = layer(x, rotary, mask)
         return self.model.norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -82,6 +82,7 @@ def train_tokenizer(data: Path, lexicon: Path) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,
+        unk_token=PAD,  # nothing is unknown, but the Qwen2 class would add one of its own
         pad_token=PAD,
         additional_special_tokens=[DOC, USER, ASSISTANT],
         chat_template=CHAT_TEMPLATE,

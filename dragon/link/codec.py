@@ -84,9 +84,7 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
     if ids[-1] >= vocab_size or token >= vocab_size:
         raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
     side = Side(WireDistribution.of(ids, values[size:]), log_h)
-    return generation, Draft(
-        incarnation, epoch, position, committed, checksum, token, us, side
-    )
+    return generation, Draft(incarnation, epoch, position, committed, checksum, token, us, side)
 
 
 def _pack(values: Ids) -> bytes:

@@ -1,6 +1,6 @@
 """Control messages of the link: JSON text frames, validated on arrival.
 
-`hello` is the first frame each way. `open`, `join`, `close` and `stop` come from the device;
+`hello` is the first frame each way. `open`, `join` and `close` come from the device;
 `ready` and `resync` from the cloud; `error`, `ping` and `pong` from either.
 """
 
@@ -18,6 +18,7 @@ from dragon.sampling import Mode
 PROTOCOL_VERSION = 1
 MAX_CONTROL_BYTES = 1 << 20
 MAX_TOKENS = 1 << 16
+MAX_QUERY = 4096
 
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Tokens = Annotated[tuple[Token, ...], Field(max_length=MAX_TOKENS)]
@@ -101,13 +102,6 @@ class ResyncAsked(Control):
     incarnation: Incarnation
 
 
-class Window(Control):
-    """The device's estimate of the link, for the cloud's draft window."""
-
-    kind: Literal["window"] = "window"
-    rtt_ms: Annotated[float, Field(ge=0)]
-
-
 class Close(Control):
     """The answer is over on the device: finished, stopped or failed."""
 
@@ -139,12 +133,8 @@ class Pong(Control):
     number: int
 
 
-AnyControl = (
-    Hello | Open | Ready | Joined | ResyncAsked | Window | Close | Fault | Ping | Pong
-)
-_ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(
-    Annotated[AnyControl, Field(discriminator="kind")]
-)
+AnyControl = Hello | Open | Ready | Joined | ResyncAsked | Close | Fault | Ping | Pong
+_ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 
 
 def encode(message: AnyControl) -> str:

@@ -51,21 +51,16 @@ class VectorIndex:
     def ids(self) -> list[int]:
         """Every id in the index, in the order they were added."""
         with self._lock:
-            return self._id_array().tolist()
-
-    def _id_array(self) -> npt.NDArray[np.int64]:
-        return np.asarray(faiss.vector_to_array(self._faiss.id_map), dtype=np.int64)
+            return [int(key) for key in faiss.vector_to_array(self._faiss.id_map)]
 
     def add(self, ids: Sequence[int], vectors: Vectors) -> None:
-        """Add vectors, float32 [n, dim], under new ids. Raises ValueError on ids already there."""
+        """Add vectors, float32 [n, dim]. The ids must be new, which is not checked."""
         if vectors.shape != (len(ids), self.dim):
             raise ValueError(f"{vectors.shape} is not ({len(ids)}, {self.dim})")
         if not ids:
             return
         keys = np.asarray(ids, dtype=np.int64)
         with self._lock:
-            if len(np.unique(keys)) < len(keys) or np.isin(keys, self._id_array()).any():
-                raise ValueError("an id is already in the index")
             self._faiss.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), keys)
 
     def remove(self, ids: Sequence[int]) -> int:
@@ -73,7 +68,8 @@ class VectorIndex:
         if not ids:
             return 0
         with self._lock:
-            return int(self._faiss.remove_ids(np.asarray(ids, dtype=np.int64)))
+            unwanted = faiss.IDSelectorBatch(np.asarray(ids, dtype=np.int64))
+            return int(self._faiss.remove_ids(unwanted))
 
     def search(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
         """The k nearest (id, inner product) to a vector [dim], best first; fewer if it holds fewer.

@@ -9,19 +9,23 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-SLOPE = 16.0
+# Measured with all-MiniLM-L6-v2 on 40 questions about notes and about the demo corpus, and on 400
+# of SQuAD 2.0 whose passage stood on one side only. The slope that makes the weight of the side
+# that knows likeliest is 38 to 44. The chunk that answers has a cosine of 0.23 to 0.83 (its 1st and
+# 99th percentile), the best of a side that does not know 0.12 to 0.53.
+SLOPE = 40.0
 """Nats a unit of cosine."""
 
-OFFSET = 0.25
-"""The cosine that counts for nothing either way: relevance 0."""
+MINIMUM_COSINE = 0.25
+"""A document under this is not relevant and takes no part; at this its relevance is 0 nats.
 
-LOWEST, HIGHEST = -4.0, 10.0
-"""The range relevance is clamped to, nats."""
+1 % of the chunks that answer are under it, and half of the best chunks that do not.
+"""
 
-MINIMUM_COSINE = 0.2
-"""A document under this is not relevant: it takes no part."""
+LOWEST, HIGHEST = 0.0, SLOPE * (1.0 - MINIMUM_COSINE)
+"""The range of relevance, nats: all of the scale, since a clamp makes unequal documents equal."""
 
-BARE_RELEVANCE = -4.5
+BARE_RELEVANCE = -2.0
 """The relevance of the bare prompt, the one row of a side that has nothing relevant, nats."""
 
 
@@ -43,10 +47,10 @@ class Hit:
 
 def relevance(cosine: float) -> float:
     """Relevance in nats of a document whose embedding has this cosine with the query's."""
-    return min(max(SLOPE * (cosine - OFFSET), LOWEST), HIGHEST)
+    return min(max(SLOPE * (cosine - MINIMUM_COSINE), LOWEST), HIGHEST)
 
 
-def fingerprint() -> str:
-    """Names this scale: both sides must have the same."""
-    scale = (SLOPE, OFFSET, LOWEST, HIGHEST, MINIMUM_COSINE, BARE_RELEVANCE)
-    return hashlib.sha256(repr(scale).encode()).hexdigest()
+def scale_of(embedder: str) -> str:
+    """Names this scale and the embedder (its fingerprint) it applies to: alike on both sides."""
+    scale = (SLOPE, LOWEST, HIGHEST, MINIMUM_COSINE, BARE_RELEVANCE, embedder)
+    return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

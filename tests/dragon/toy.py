@@ -1,7 +1,7 @@
 """A toy world for the protocol: two small language models, two sessions, and a network of queues.
 
 Nothing is patched: the decoders keep what they were fed and roll back as real ones do, and the
-channels keep order and lose only a suffix, as TCP does.
+channels keep order and lose only a suffix, as TCP does. `tests.dragon.fire` adds what TCP does not.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import random
 import zlib
 from collections import deque
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from dragon import aggregation
 from dragon.aggregation import Side
-from dragon.protocol import Draft, Limits, Role, SessionMessage, Work
+from dragon.protocol import Join, Limits, Role, SessionMessage, Work
 from dragon.sampling import Sampling
 from dragon.session import Session
 from dragon.wire import WireDistribution
@@ -24,6 +26,7 @@ VOCABULARY = 24
 END = 0
 
 
+@lru_cache(maxsize=1 << 15)
 def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     """What a side says after `text`: a function of role and text alone, alike on both in part."""
     key = zlib.crc32(bytes(text))
@@ -55,8 +58,8 @@ class ToyDecoder:
 def reference(
     sampling: Sampling,
     limits: Limits,
-    intervals: tuple[tuple[int, int], ...],
-    likeness: float,
+    intervals: Sequence[tuple[int, int]],
+    likeness: float = 0.6,
 ) -> list[int]:
     """The answer written by one slow loop, given where the cloud took part."""
     text: list[int] = []
@@ -84,58 +87,70 @@ class World:
         catch_up: bool = False,
         window: int = 8,
         likeness: float = 0.6,
+        joint: bool = True,
     ) -> None:
         self.chance = chance
         self.likeness = likeness
         self.make = lambda role, **more: kind(
             role, sampling, limits, catch_up=catch_up, window=window, **more
         )
-        self.device = self.make(Role.DEVICE)
-        self.cloud = self.make(Role.CLOUD)
+        self.device: Session = self.make(Role.DEVICE, joint=joint)
+        self.cloud: Session = self.make(Role.CLOUD, joint=joint)
         self.decoders = {role: ToyDecoder(role) for role in Role}
         self.works: dict[Role, Work] = {}
-        self.up: deque[SessionMessage] = deque()
-        self.down: deque[SessionMessage] = deque()
+        self.channels: dict[Role, deque[SessionMessage]] = {role: deque() for role in Role}
+        self.delivered: list[tuple[Role, SessionMessage]] = []
+        self.frozen: set[Role] = set()
+        self.connected = True
+        self.base = 0
         self.answer: list[int] = []
-        self.largest_queue = 0
+        self.stalls = 0
+        self.resyncs = 0
+        self.longest_queue = 0
         self.longest_channel = 0
 
     def session(self, role: Role) -> Session:
         return self.device if role is Role.DEVICE else self.cloud
 
     def collect(self) -> None:
-        self.up.extend(self.device.take_outbox())
-        self.down.extend(self.cloud.take_outbox())
-        self.answer.extend(self.device.take_commits())
-        for role in Role:
-            if role not in self.works and (work := self.session(role).next_work()):
+        """Carry away what the sessions have to say, and start what they want decoded."""
+        for role, other in ((Role.DEVICE, Role.CLOUD), (Role.CLOUD, Role.DEVICE)):
+            session = self.session(role)
+            messages = session.take_outbox()
+            self.resyncs += sum(isinstance(message, Join) for message in messages)
+            if self.connected:
+                self.channels[other].extend(messages)
+            if role not in self.works and (work := session.next_work()):
                 self.works[role] = work
-        self.largest_queue = max(self.largest_queue, self.device.queued, self.cloud.queued)
-        self.longest_channel = max(self.longest_channel, len(self.up), len(self.down))
+            self.longest_queue = max(self.longest_queue, session.queued)
+            self.longest_channel = max(self.longest_channel, len(self.channels[other]))
+        self.answer.extend(self.device.take_commits())
 
-    def events(self) -> list[str]:
-        """What can happen next."""
-        return [
-            *(role.value for role in self.works),
-            *(["up"] if self.up else []),
-            *(["down"] if self.down else []),
-        ]
+    def step(self) -> None:
+        """One random event; a standstill is what a driver sees as a stall."""
+        self.collect()
+        works = [role for role in self.works if role not in self.frozen]
+        mail = [role for role, queue in self.channels.items() if queue and role not in self.frozen]
+        if not works and not mail:
+            self.stalls += 1
+            self.device.stalled()
+        else:
+            chosen = self.chance.randrange(len(works) + len(mail))
+            if chosen < len(works):
+                self.decode(works[chosen])
+            else:
+                self.deliver(mail[chosen - len(works)])
+        self.collect()
 
-    def step(self) -> bool:
-        """One random event; False when nothing can happen any more."""
-        self.collect()
-        events = self.events()
-        if not events:
-            return False
-        match self.chance.choice(events):
-            case "up":
-                self.cloud.receive(self.up.popleft())
-            case "down":
-                self.device.receive(self.down.popleft())
-            case role:
-                self.decode(Role(role))
-        self.collect()
-        return True
+    def deliver(self, role: Role) -> None:
+        """The next message in flight arrives at `role`."""
+        message = self.channels[role].popleft()
+        self.delivered.append((role, message))
+        before = self.cloud.incarnation
+        self.session(role).receive(message)
+        if isinstance(message, Join) and self.cloud.incarnation != before:
+            known = message.base + len(message.tail)
+            assert self.cloud.committed == self.device.committed[:known], "a join must repair"
 
     def decode(self, role: Role) -> None:
         session, work = self.session(role), self.works.pop(role)
@@ -146,65 +161,50 @@ class World:
         else:
             session.complete(self.decoders[role].run(work, self.likeness))
 
-    def run(self, steps: int = 100_000) -> None:
-        """Run until the device has its answer; a standstill before that is a stall to the driver."""
+    def run(self, steps: int = 20_000) -> list[int]:
+        """Run until the device has its answer."""
         for _ in range(steps):
             if self.device.finished:
-                return
-            if not self.step():
-                self.device.stalled()
+                return self.answer
+            self.step()
         raise AssertionError("the answer never ends")
 
-    # Faults.
+    def drain(self) -> None:
+        """All that is in flight arrives."""
+        while any(self.channels.values()):
+            for role, channel in self.channels.items():
+                if channel:
+                    self.deliver(role)
+            self.collect()
 
-    def cut(self, keep_up: int, keep_down: int) -> None:
-        """The connection breaks: each way only the first messages of those in flight arrive."""
-        for message in list(self.up)[:keep_up]:
-            self.cloud.receive(message)
-        for message in list(self.down)[:keep_down]:
-            self.device.receive(message)
-        self.up.clear()
-        self.down.clear()
+    # The connection.
+
+    def cut(self, survivors: int) -> None:
+        """The connection breaks: only the first messages of those in flight arrive, each way."""
+        for role in Role:
+            for _ in range(min(survivors, len(self.channels[role]))):
+                self.deliver(role)
+            self.channels[role].clear()
+        self.collect()
+        self.connected = False
         self.device.lose()
-        self.device.take_outbox()
-        self.answer.extend(self.device.take_commits())
+        for channel in self.channels.values():
+            channel.clear()
+        self.works.pop(Role.CLOUD, None)
+        self.frozen.discard(Role.CLOUD)
+        self.cloud = self.make(Role.CLOUD, joint=False)
+        self.decoders[Role.CLOUD] = ToyDecoder(Role.CLOUD)
+        self.collect()
 
-    def rejoin(self) -> None:
+    def reopen(self) -> None:
         """A new connection and a new cloud session, opened with what is committed by now."""
         self.base = len(self.device.committed)
-        self.cloud = self.make(
-            Role.CLOUD, committed=list(self.device.committed), joint=False
-        )
-        self.decoders[Role.CLOUD] = ToyDecoder(Role.CLOUD)
-        self.works.pop(Role.CLOUD, None)
+        self.cloud = self.make(Role.CLOUD, committed=list(self.device.committed), joint=False)
+        self.connected = True
 
     def join(self) -> None:
+        """The new cloud is ready: it takes part from here on."""
         if not self.device.joint:
             self.device.join(self.base)
-
-
-def corrupted(draft: Draft, how: str) -> Draft:
-    """A draft as a fault on the way would have made it."""
-    match how:
-        case "token":
-            return replace(draft, token=(draft.token + 1) % VOCABULARY)
-        case "checksum":
-            return replace(draft, checksum=draft.checksum ^ 1)
-        case "epoch":
-            return replace(draft, epoch=draft.epoch + 1)
-        case "old epoch":
-            return replace(draft, epoch=max(0, draft.epoch - 1))
-        case "committed":
-            return replace(draft, committed=draft.committed + 3)
-        case "incarnation":
-            return replace(draft, incarnation=draft.incarnation + 1)
-        case "position":
-            return replace(draft, position=draft.position + 1)
-        case "log h":
-            return replace(draft, side=Side(draft.side.wire, draft.side.log_h + 700))
-    raise ValueError(how)
-
-
-FAULTS = (
-    "token", "checksum", "epoch", "old epoch", "committed", "incarnation", "position", "log h",
-)  # fmt: skip
+            self.resyncs -= self.device.joint  # its message is not one of a resync
+            self.collect()

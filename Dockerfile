@@ -1,0 +1,23 @@
+# One image for both services; the command says which.
+FROM python:3.11-slim
+
+RUN useradd --create-home --uid 10001 dragon \
+    && install -d -o dragon -g dragon -m 700 /data
+WORKDIR /srv/dragon
+COPY pyproject.toml constraints.txt README.md cli.py ./
+COPY dragon dragon
+COPY app app
+COPY peer peer
+COPY alembic alembic
+COPY static static
+COPY models models
+RUN pip install --no-cache-dir -c constraints.txt -e .
+
+USER dragon
+ENV DRAGON_DATA_DIR=/data DRAGON_HOST=0.0.0.0 PYTHONUNBUFFERED=1
+VOLUME /data
+EXPOSE 8000
+# An image's first start builds the demo corpus.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=120s CMD \
+    ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/ready', timeout=4)"]
+CMD ["dragon", "up"]

@@ -1,0 +1,79 @@
+"""What only the browser needs: the page, the sign-in, the status line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from app.auth import COOKIE
+from app.state import State
+
+STATIC = Path(__file__).resolve().parent.parent.parent / "static"
+_NO_STORE = {"Cache-Control": "no-store"}
+_SIGN_IN_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  <title>Sign in to DRAGON</title>
+</head>
+<body>
+  <main>
+    <h1>Sign in to DRAGON</h1>
+    <p>{reason}</p>
+    <p>Open the sign-in link that DRAGON printed in the terminal when it started; it looks like
+      <code>{origin}/sign-in?key=&hellip;</code></p>
+    <p>If the terminal is gone, <code>dragon key</code> prints the link again.</p>
+  </main>
+</body>
+</html>
+"""
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def index(request: Request, state: State) -> Response:
+    """The page for a signed-in browser, for others how to sign in."""
+    if not state.auth.has_session(request.headers):
+        return _sign_in_page(request, "This browser is not signed in.")
+    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+
+@router.get("/sign-in")
+async def sign_in(request: Request, state: State, key: str = "") -> Response:
+    """Exchange the key in the printed link for a cookie that scripts cannot read."""
+    if not state.auth.accepts_key(key):
+        return _sign_in_page(request, "This link does not fit the key of this device.")
+    response = RedirectResponse("/", status_code=303, headers=_NO_STORE)
+    response.set_cookie(
+        COOKIE,
+        state.auth.session,
+        max_age=30 * 24 * 3600,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+@router.get("/api/status")
+async def status(state: State) -> dict[str, Any]:
+    """The model, the link to the peer, the number of documents."""
+    return {
+        "model": state.generation.model_name,
+        "peer": asdict(state.generation.peer_state),
+        "documents": await state.documents.count(),
+    }
+
+
+def _sign_in_page(request: Request, reason: str) -> Response:
+    # The host is on the allow-list, so the address can go into the page as it stands.
+    origin = f"{request.url.scheme}://{request.url.netloc}"
+    page = _SIGN_IN_PAGE.replace("{origin}", origin).replace("{reason}", reason)
+    return HTMLResponse(page, status_code=401, headers=_NO_STORE)

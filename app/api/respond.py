@@ -1,0 +1,267 @@
+"""Turns generations into an HTTP response, at once or as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+import orjson
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from app.choices import Choice, merged
+from app.errors import INTERNAL, problem
+from app.events import Event, Finished, GenerationRequest, TextDelta
+from app.prompts import Prompt
+from app.replies import DragonChoice, DragonReply, Shape, SourceReply, Usage
+from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
+from app.state import AppState
+from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.sampling import Mode, Sampling
+
+log = logging.getLogger("dragon.answers")
+T = TypeVar("T")
+_DONE = b"data: [DONE]\n\n"
+
+
+class UnknownModelError(NotFoundError):
+    """The request names a model that is not the one served."""
+
+    code = "model_not_found"
+
+    def __init__(self, model: str, served: str) -> None:
+        super().__init__(f"The model {model!r} does not exist here; this device serves {served!r}.")
+        self.param = "model"
+
+
+def require_model(model: str, state: AppState) -> None:
+    """Raises `UnknownModelError` unless `model` is the one that is served."""
+    if model != state.generation.model_name:
+        raise UnknownModelError(model, state.generation.model_name)
+
+
+def new_seed() -> int:
+    """A seed for a request that gives none: below 2^53, so that any JSON reader can repeat it."""
+    return secrets.randbits(53)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One request: its generations in the order of their choices, and how to answer.
+
+    `prompts` counts the distinct prompts; the choices of a prompt stand together.
+    """
+
+    requests: Sequence[GenerationRequest]
+    prompts: int
+    shape: Shape
+    stream: bool
+    include_usage: bool
+    show_dragon: bool
+
+    @classmethod
+    def of(
+        cls, body: GenerationBody, requests: Sequence[GenerationRequest], prompts: int, shape: Shape
+    ) -> Job:
+        """The job of a request's body."""
+        return cls(
+            requests,
+            prompts,
+            shape,
+            stream=bool(body.stream),
+            include_usage=body.include_usage,
+            show_dragon=body.dragon is not None,
+        )
+
+
+def plan(
+    body: GenerationBody,
+    prompts: Sequence[Prompt],
+    limit: int | None,
+    state: AppState,
+    *,
+    raw: bool,
+) -> list[GenerationRequest]:
+    """A generation for each choice of each prompt, the choices of a prompt together."""
+    options = body.dragon or DragonOptions()
+    choices = body.n or 1
+    if choices * len(prompts) > MAX_CHOICES:
+        raise InvalidRequestError(
+            f"n: {choices} choices of {len(prompts)} prompts are more than {MAX_CHOICES} answers",
+            param="n",
+        )
+    seed = new_seed() if body.seed is None else body.seed
+    return [
+        GenerationRequest(
+            conversation=prompt.tokens,
+            query=prompt.query,
+            sampling=Sampling(
+                temperature=1.0 if body.temperature is None else body.temperature,
+                top_p=1.0 if body.top_p is None else body.top_p,
+                seed=seed,
+                stream=number * choices + choice,
+            ),
+            max_tokens=limit,
+            stop=tuple(body.stop),
+            mode=Mode(options.aggregation or state.settings.aggregation),
+            top_k=options.top_k,
+            private=options.private,
+            raw=raw,
+        )
+        for number, prompt in enumerate(prompts)
+        for choice in range(choices)
+    ]
+
+
+async def respond(http: Request, state: AppState, job: Job) -> Response:
+    """Run the job. Bad input is raised before any response begins; a client gone ends the work."""
+    events = merged(state.generate, job.requests)
+    try:
+        if job.stream:
+            # The first event is awaited here, so that a refusal still gets its own status.
+            first = await unless_gone(http.receive, anext(events))
+            return EventStream(_frames(job, first, events))
+        async with aclosing(events):
+            return await unless_gone(http.receive, _whole(job, events))
+    except ClientDisconnect:
+        await events.aclose()
+        return Response(status_code=499)  # nobody reads it; the log and the metrics do
+    except BaseException:
+        await events.aclose()
+        raise
+
+
+async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
+    """The result of `work`, which is cancelled with `ClientDisconnect` when the client leaves."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.create_task(_client_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _client_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(Response):
+    """Server-sent events; unlike a plain streaming response it closes its source at once."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, frames: AsyncGenerator[bytes, None]) -> None:
+        self.status_code = 200
+        self.background = None
+        self._frames = frames
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await unless_gone(receive, self._send(send))
+        except ClientDisconnect:
+            log.info("the client left in mid-stream")
+        finally:
+            await self._frames.aclose()
+
+    async def _send(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        async for frame in self._frames:
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _frames(
+    job: Job, first: tuple[int, Event], events: AsyncGenerator[tuple[int, Event], None]
+) -> AsyncGenerator[bytes, None]:
+    """The stream's events. An error is the last one: no finish reason and no `[DONE]` follow."""
+    answers = [Choice(index, request) for index, request in enumerate(job.requests)]
+    async with aclosing(events):
+        try:
+            for answer in answers:
+                if (opening := job.shape.opening(answer.index)) is not None:
+                    yield _event(job.shape.chunk(opening, with_usage=job.include_usage))
+            for piece in _pieces(job, answers, first):
+                yield piece
+            async for item in events:
+                for piece in _pieces(job, answers, item):
+                    yield piece
+            if job.include_usage:
+                yield _event(job.shape.chunk(None, _usage(job, answers), with_usage=True))
+        except Exception as error:
+            found = problem(error)
+            if found is INTERNAL:
+                log.exception("an answer failed in mid-stream")
+            yield _event(orjson.dumps(found.body()))
+            return
+    yield _DONE
+
+
+def _pieces(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> list[bytes]:
+    index, event = item
+    answers[index].take(event)
+    if isinstance(event, TextDelta) and event.text:
+        piece = job.shape.piece(index, event.text)
+        return [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
+    if isinstance(event, Finished):
+        closing = job.shape.closing(index, event.reason)
+        dragon = _dragon([answers[index]]) if job.show_dragon else None
+        return [_event(job.shape.chunk(closing, None, dragon, with_usage=job.include_usage))]
+    return []
+
+
+async def _whole(job: Job, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
+    answers = [Choice(index, request) for index, request in enumerate(job.requests)]
+    async for index, event in events:
+        answers[index].take(event)
+    dragon = _dragon(answers) if job.show_dragon else None
+    return Response(
+        job.shape.whole(answers, _usage(job, answers), dragon), media_type="application/json"
+    )
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def _usage(job: Job, answers: Sequence[Choice]) -> Usage:
+    """A prompt counts once, however many choices it has."""
+    choices = len(answers) // job.prompts
+    prompt = sum(answer.end.prompt_tokens for answer in answers[::choices])
+    completion = sum(answer.end.completion_tokens for answer in answers)
+    return Usage(
+        prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion
+    )
+
+
+def _dragon(answers: Sequence[Choice]) -> DragonReply:
+    request = answers[0].request
+    document_tokens = sum(int(a.end.stats.get("document_tokens", 0)) for a in answers)
+    return DragonReply(
+        aggregation=request.mode.value,
+        seed=request.sampling.seed,
+        usage={"document_tokens": document_tokens},
+        choices=[
+            DragonChoice(
+                index=answer.index,
+                sources=[SourceReply(**asdict(source)) for source in answer.sources],
+                participation=list(answer.end.participation),
+                stats=dict(answer.end.stats),
+            )
+            for answer in answers
+        ],
+    )

@@ -1,0 +1,168 @@
+"""The generation service: from a request to the events of an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.answer import Answer, Retrieved
+from app.documents import DocumentHit
+from app.events import Event, GenerationRequest, PeerStatus, Source
+from app.link import Link
+from app.settings import Settings
+from dragon.decoder import Row
+from dragon.engine import Engine
+from dragon.errors import ContextLengthError, DragonError
+from dragon.pacing import Estimate
+from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.sampling import Mode
+from dragon.tokenizer import Tokenizer
+
+DEFAULT_MAX_TOKENS = 512
+
+
+class Searcher(Protocol):
+    """Where private documents are found."""
+
+    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
+        """At most `k` relevant chunks, the best first."""
+
+
+@dataclass
+class GenerationService:
+    """Writes answers with the engine, the person's documents and, if there is a link, the peer."""
+
+    settings: Settings
+    tokenizer: Tokenizer
+    engine: Engine
+    documents: Searcher
+    link: Link
+
+    def __post_init__(self) -> None:
+        self.decode_time = Estimate()
+
+    @property
+    def model_name(self) -> str:
+        """What `/v1/models` calls the model."""
+        return self.engine.model.name
+
+    @property
+    def context_length(self) -> int:
+        """Tokens the model can hold, prompt and answer together."""
+        return self.engine.model.context
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine runs."""
+        return self.engine.alive
+
+    @property
+    def free_slots(self) -> int:
+        """Rows the engine could take on now."""
+        return self.engine.free_slots
+
+    @property
+    def peer_state(self) -> PeerStatus:
+        """How the link to the cloud peer stands."""
+        return self.link.status
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
+        """Write one answer; closing the generator frees both sides.
+
+        Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
+        """
+        self._check(request)
+        answer = Answer(
+            request,
+            engine=self.engine,
+            tokenizer=self.tokenizer,
+            link=self.link if request.mode.joint and not request.private else None,
+            decode_time=self.decode_time,
+            deadline=None if self.settings.exact else self.settings.first_token_deadline,
+            catch_up=not self.settings.exact,
+            top_k=self._top_k(request),
+            limit=request.max_tokens or DEFAULT_MAX_TOKENS,
+        )
+        async with answer:
+            answer.ask_peer()
+            await answer.begin(await self._retrieve(request))
+            while True:
+                event = await answer.next_event()
+                yield event
+                if answer.over:
+                    return
+
+    def _check(self, request: GenerationRequest) -> None:
+        asked = len(request.conversation) + (request.max_tokens or 1)
+        if asked > self.context_length:
+            raise ContextLengthError(
+                f"the model's context is {self.context_length} tokens, but the prompt has "
+                f"{len(request.conversation)} and {request.max_tokens or 1} were asked for: "
+                "shorten the prompt or lower max_tokens",
+                param="messages",
+            )
+
+    def _top_k(self, request: GenerationRequest) -> int:
+        return self.settings.top_k if request.top_k is None else request.top_k
+
+    async def _retrieve(self, request: GenerationRequest) -> Retrieved:
+        """Private documents as rows, only those that leave room for an answer."""
+        k = self._top_k(request)
+        hits = await self.documents.search(request.query, k) if k and request.query else []
+        room = self.context_length - len(request.conversation) - 1
+        if request.mode is Mode.CONTEXT:
+            return self._concatenated(request, hits, room)
+        found = []
+        for hit in hits:
+            tokens = self.tokenizer.document_row(hit.text, raw=request.raw)
+            if len(tokens) <= room:
+                found.append((hit, Row(tuple(tokens), hit.relevance)))
+        rows = [row for _, row in found] or [self._bare(request)]
+        return Retrieved(rows, [_source(hit) for hit, _ in found])
+
+    def _concatenated(
+        self, request: GenerationRequest, hits: Sequence[DocumentHit], room: int
+    ) -> Retrieved:
+        """Context aggregation: all documents before the question, in one row."""
+        while hits:
+            text = "\n\n".join(hit.text for hit in hits)
+            tokens = self.tokenizer.document_row(text, raw=request.raw)
+            if len(tokens) <= room:
+                row = Row(tuple(tokens), hits[0].relevance)
+                return Retrieved([row], [_source(hit) for hit in hits])
+            hits = hits[:-1]
+        return Retrieved([self._bare(request)], [])
+
+    def _bare(self, request: GenerationRequest) -> Row:
+        return Row(tuple(self.tokenizer.bare_row(raw=request.raw)), BARE_RELEVANCE)
+
+
+def _source(hit: DocumentHit) -> Source:
+    return Source(
+        side="private",
+        id=hit.document,
+        title=hit.title,
+        text=hit.text,
+        score=hit.score,
+        weight=0.0,
+        page=hit.page,
+        start=hit.start,
+        end=hit.end,
+    )
+
+
+@asynccontextmanager
+async def open_generation(
+    settings: Settings, tokenizer: Tokenizer, engine: Engine, documents: Searcher, link: Link
+) -> AsyncIterator[GenerationService]:
+    """The service with its link running; the engine is the caller's."""
+    task = asyncio.create_task(link.run(), name="link")
+    try:
+        yield GenerationService(settings, tokenizer, engine, documents, link)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, DragonError):
+            await task

@@ -1,0 +1,239 @@
+"""The one WebSocket from the device to its peer: kept open, shared by all answers being written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from app.events import PeerStatus
+from dragon.errors import FrameError, HandshakeError, LinkError
+from dragon.link import codec, frames, messages
+from dragon.pacing import Estimate
+from dragon.protocol import SessionMessage
+
+log = logging.getLogger(__name__)
+
+PING_S = 0.5
+OPEN_TIMEOUT_S = 5.0
+_BACKOFF_S = (0.1, 5.0)
+_MAX_QUEUED = 20_000
+
+
+class Answerer(Protocol):
+    """An answer being written, as the link sees it."""
+
+    def peer_ready(self, ready: messages.Ready) -> None:
+        """The peer has its documents and begins."""
+
+    def peer_said(self, message: SessionMessage) -> None:
+        """A message for the session."""
+
+    def peer_failed(self, message: str) -> None:
+        """The peer cannot take part in this answer."""
+
+    def link_up(self) -> None:
+        """There is a connection (again)."""
+
+    def link_down(self) -> None:
+        """The connection is gone."""
+
+
+class Link:
+    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        hello: messages.Hello,
+        vocab_size: int,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._hello = hello
+        self._vocab_size = vocab_size
+        self._changed = changed
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, Answerer] = {}
+        self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self._connection: ClientConnection | None = None
+        self._pings: dict[int, float] = {}
+        self.round_trip = Estimate()
+        self.last_heard = 0.0
+        self.status = PeerStatus("connecting")
+        self.attached: set[Answerer] = set()
+
+    @property
+    def connected(self) -> bool:
+        """Whether frames can be sent now."""
+        return self._connection is not None
+
+    def open(self, answer: Answerer) -> int:
+        """A generation number for an answer, whose frames go to it from now on."""
+        number = next(self._numbers)
+        self._answers[number] = answer
+        return number
+
+    def close(self, generation: int, reason: str) -> None:
+        """Tell the peer that an answer is over, and route nothing to it any more."""
+        if self._answers.pop(generation, None) is not None and self.connected:
+            self.send(messages.encode(messages.Close(generation=generation, reason=reason)))
+
+    def send(self, frame: str | bytes) -> None:
+        """Queue a frame; it is dropped when there is no connection."""
+        if self._connection is None:
+            return
+        if self._outbound.qsize() >= _MAX_QUEUED:
+            self.drop("the peer does not read")
+            return
+        self._outbound.put_nowait(frame)
+
+    def say(self, generation: int, message: SessionMessage) -> int:
+        """Send a session's message; the bytes of its frame."""
+        frame = frames.pack(generation, message)
+        self.send(frame)
+        return len(frame)
+
+    def drop(self, reason: str) -> None:
+        """Give the connection up at once, without waiting for the peer; a new one is tried."""
+        if self._connection is not None:
+            log.warning("link dropped: %s", reason)
+            connection, self._connection = self._connection, None
+            connection.transport.abort()
+            self._lost()
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        delay = _BACKOFF_S[0]
+        while True:
+            try:
+                async with connect(
+                    self._url,
+                    additional_headers=self._headers,
+                    compression=None,
+                    max_size=messages.MAX_CONTROL_BYTES,
+                    open_timeout=OPEN_TIMEOUT_S,
+                    close_timeout=1,
+                    ping_interval=None,  # our own pings measure and watch
+                    proxy=None,
+                ) as connection:
+                    await self._greet(connection)
+                    delay = _BACKOFF_S[0]
+                    await self._serve(connection)
+            except HandshakeError as error:
+                self._set(PeerStatus("refused", detail=error.message))
+                delay = _BACKOFF_S[1]
+            except InvalidStatus as error:
+                body = (error.response.body or b"")[:500].decode(errors="replace")
+                detail = body or f"HTTP {error.response.status_code}"
+                self._set(PeerStatus("refused", detail=f"the peer refuses the link: {detail}"))
+                delay = _BACKOFF_S[1]
+            except (OSError, TimeoutError, WebSocketException, LinkError) as error:
+                self._set(PeerStatus("connecting", detail=str(error) or "no answer"))
+            finally:
+                if self._connection is not None:
+                    self._connection = None
+                    self._lost()
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+            delay = min(2 * delay, _BACKOFF_S[1])
+
+    async def _greet(self, connection: ClientConnection) -> None:
+        await connection.send(messages.encode(self._hello))
+        async with asyncio.timeout(OPEN_TIMEOUT_S):
+            reply = await connection.recv(decode=True)
+        other = messages.decode(str(reply))
+        if isinstance(other, messages.Fault):
+            raise HandshakeError(other.message)
+        if not isinstance(other, messages.Hello):
+            raise FrameError("the peer's first frame is no hello")
+        messages.check_hello(self._hello, other)
+
+    async def _serve(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._outbound = asyncio.Queue()
+        self._pings.clear()
+        self.round_trip = Estimate()
+        self.last_heard = time.monotonic()
+        self._set(PeerStatus("connected"))
+        helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
+        for answer in tuple(self.attached):
+            answer.link_up()
+        try:
+            async for frame in connection:
+                self.last_heard = time.monotonic()
+                self._route(frame)
+        except FrameError as error:
+            log.warning("the peer sent a bad frame: %s", error.message)
+            await connection.close(1002, "bad frame")
+        finally:
+            for task in helpers:
+                task.cancel()
+
+    async def _write(self, connection: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await connection.send(await self._outbound.get())
+
+    async def _ping(self) -> None:
+        for number in itertools.count():
+            self._pings[number] = time.monotonic()
+            self.send(messages.encode(messages.Ping(number=number)))
+            # The first ones come quickly, so that the draft window is right from the start.
+            await asyncio.sleep(PING_S if number > 2 else PING_S / 10)
+            oldest = min(self._pings.values(), default=time.monotonic())
+            if time.monotonic() - max(oldest, self.last_heard) > 20 * PING_S:
+                self.drop("the peer does not answer")
+
+    def _route(self, frame: str | bytes) -> None:
+        if isinstance(frame, bytes):
+            generation, message = codec.decode(frame, self._vocab_size)
+            if (answer := self._answers.get(generation)) is not None:
+                answer.peer_said(message)
+            return
+        control = messages.decode(frame)
+        match control:
+            case messages.Pong():
+                self._heard_pong(control.number)
+            case messages.Ping():
+                self.send(messages.encode(messages.Pong(number=control.number)))
+            case messages.Ready():
+                if (answer := self._answers.get(control.generation)) is not None:
+                    answer.peer_ready(control)
+            case messages.ResyncAsked():
+                if (answer := self._answers.get(control.generation)) is not None:
+                    answer.peer_said(frames.session_message(control))
+            case messages.Fault(generation=int(generation)):
+                if (answer := self._answers.pop(generation, None)) is not None:
+                    answer.peer_failed(control.message)
+            case messages.Fault():
+                raise LinkError(control.message)
+            case _:
+                raise FrameError(f"a peer does not send {control.kind}")
+
+    def _heard_pong(self, number: int) -> None:
+        sent = self._pings.pop(number, None)
+        if sent is not None:
+            self.round_trip.add(time.monotonic() - sent)
+            assert self.round_trip.value is not None
+            self._set(PeerStatus("connected", rtt_ms=round(1000 * self.round_trip.value, 1)))
+
+    def _lost(self) -> None:
+        self._answers.clear()
+        self._set(PeerStatus("connecting", detail="the connection was lost"))
+        for answer in tuple(self.attached):
+            answer.link_down()
+
+    def _set(self, status: PeerStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self._changed()

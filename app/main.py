@@ -1,0 +1,112 @@
+"""The device service put together: the only place where its parts are built and closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.staticfiles import StaticFiles
+
+from app import errors
+from app.api import browser, chat, completions, files, health, models, socket
+from app.auth import Authenticator, api_key
+from app.metrics import Metrics
+from app.middleware import BodyLimit, Gate, RequestContext
+from app.settings import Settings
+from app.state import AppState
+
+MAX_BODY_BYTES = 8 * 2**20
+_ROUTERS = (models, completions, chat, files, health, browser, socket)
+
+
+def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
+    """The device's ASGI app. Its parts are built when it starts, unless `state` brings them."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_state(settings) as built:
+            app.state.dragon = built
+            yield
+
+    app = FastAPI(
+        title="DRAGON",
+        lifespan=lifespan if state is None else None,
+        # The documentation pages load scripts of others.
+        openapi_url=None,
+        middleware=[
+            Middleware(RequestContext),
+            Middleware(Gate, host=settings.host),
+            Middleware(BodyLimit, limit=MAX_BODY_BYTES, unbounded=frozenset({"/v1/files"})),
+        ],
+    )
+    if state is not None:
+        app.state.dragon = state
+    errors.install(app)
+    for module in _ROUTERS:
+        app.include_router(module.router)
+    app.mount("/static", StaticFiles(directory=browser.STATIC))
+    return app
+
+
+@asynccontextmanager
+async def open_state(settings: Settings) -> AsyncIterator[AppState]:
+    """Build the parts in the order they need each other; close them in the reverse order.
+
+    Raises `ConfigurationError` when a part cannot be had.
+    """
+    # Imported late: torch takes seconds, and apps that bring their state need none of these.
+    import torch
+
+    from app.database import connect, database_url, migrate, session_maker
+    from app.documents import DocumentStore
+    from app.generation import open_generation
+    from app.link import Link
+    from dragon.engine import Engine
+    from dragon.link.messages import Hello
+    from dragon.model import LanguageModel
+    from dragon.retrieval import relevance
+    from dragon.retrieval.embedder import Embedder
+    from dragon.tokenizer import Tokenizer
+
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = api_key(settings)
+    torch.set_num_threads(settings.threads)
+    url = database_url(settings.data_dir)
+    await asyncio.to_thread(migrate, url)
+    async with AsyncExitStack() as stack:
+        database = connect(url)
+        stack.push_async_callback(database.dispose)
+        embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
+        tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
+        documents = DocumentStore(settings.data_dir, session_maker(database), embedder, tokenizer)
+        await documents.start()
+        stack.push_async_callback(documents.close)
+        model = await asyncio.to_thread(
+            LanguageModel.load,
+            settings.model,
+            tokenizer.vocab_size,
+            dtype=settings.dtype,
+            device=settings.torch_device,
+        )
+        engine = Engine(model, batching=not settings.exact)
+        stack.push_async_callback(asyncio.to_thread, engine.stop)
+        hello = Hello(
+            tokenizer=tokenizer.fingerprint,
+            relevance=relevance.scale_of(embedder.fingerprint),
+            model=model.name,
+        )
+        peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
+        link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size)
+        generation = await stack.enter_async_context(
+            open_generation(settings, tokenizer, engine, documents, link)
+        )
+        yield AppState(
+            settings=settings,
+            auth=Authenticator(key),
+            generation=generation,
+            documents=documents,
+            metrics=Metrics(lambda: link.connected),
+        )

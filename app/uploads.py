@@ -1,0 +1,210 @@
+"""Receiving a file: multipart bodies read as they come, into a file on disk, within a size."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path, PureWindowsPath
+from types import TracebackType
+from typing import Self
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from dragon.errors import DocumentError, DocumentTooLargeError, InvalidRequestError
+
+MAX_BYTES = 50 * 10**6
+
+_MAX_FIELD_BYTES = 4096
+_MAX_PARTS = 16
+_MAX_NAME_CHARACTERS = 255
+# A refused body is still read, up to this, since most clients read no answer before they have
+# sent their request; beyond it the connection is cut.
+_MAX_DRAINED_BYTES = 1 << 30
+
+
+class Incoming:
+    """A file being received; removed at the end of its `async with` unless it was moved away."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115
+        self._digest = hashlib.sha256()
+        self.path = Path(self._file.name)
+        self.size = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    @property
+    def sha256(self) -> str:
+        """Of what was written so far, hexadecimal."""
+        return self._digest.hexdigest()
+
+    async def write(self, data: bytes) -> None:
+        """Append data; raises DocumentTooLargeError, with nothing written, over the limit."""
+        if self.size + len(data) > MAX_BYTES:
+            raise DocumentTooLargeError(
+                f"The file is over the limit of {MAX_BYTES // 10**6} MB. Split it.", param="file"
+            )
+        self.size += len(data)
+        await asyncio.to_thread(self._append, data)
+
+    def _append(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+
+    async def close(self) -> None:
+        """Write out what is buffered; the file is then complete."""
+        await asyncio.to_thread(self._file.close)
+
+
+def clean_name(name: str) -> str:
+    """The last component of a client's file name, printable, at most 255 characters long."""
+    last = PureWindowsPath(name).name  # takes both slashes for separators
+    return "".join(filter(str.isprintable, last)).strip()[-_MAX_NAME_CHARACTERS:]
+
+
+class Form:
+    """A multipart/form-data body with one file in the part `file` and small text fields around it.
+
+    `filename` and `fields` are whole only after `receive`.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.filename: str | None = None
+        self.fields: dict[str, str] = {}
+        self._parts = 0
+        self._header = b""
+        self._value = b""
+        self._disposition = b""
+        self._field: str | None = None
+        self._in_file = False
+        self._pieces: list[bytes] = []
+        self._text = bytearray()
+        self._complete = False
+
+    async def receive(self, into: Incoming) -> None:
+        """Read the body; the file's bytes go to `into`.
+
+        Raises InvalidRequestError unless the body is whole and as described above, and
+        DocumentTooLargeError as soon as the file is over the limit. Memory stays at one piece of
+        the body, whatever its size.
+        """
+        body = self._request.stream()
+        try:
+            self._refuse_by_length()
+            await self._read(body, into)
+        except InvalidRequestError:
+            await _drain(body)
+            raise
+        await into.close()
+
+    def _refuse_by_length(self) -> None:
+        length = self._request.headers.get("content-length", "")
+        allowance = MAX_BYTES + _MAX_PARTS * _MAX_FIELD_BYTES
+        if length.isdecimal() and int(length) > allowance:
+            raise DocumentTooLargeError(
+                f"The file is over the limit of {MAX_BYTES // 10**6} MB. Split it.", param="file"
+            )
+
+    async def _read(self, body: AsyncIterator[bytes], into: Incoming) -> None:
+        try:
+            parser = MultipartParser(self._boundary(), self._callbacks())  # type: ignore[arg-type]
+            async for data in body:
+                parser.write(data)
+                for piece in self._pieces:
+                    await into.write(piece)
+                self._pieces.clear()
+        except FormParserError as error:
+            raise InvalidRequestError("The body is not valid multipart/form-data.") from error
+        except ClientDisconnect as error:
+            raise InvalidRequestError("The client left before the body was whole.") from error
+        if not self._complete:
+            raise InvalidRequestError("The body ends before its last part does.")
+        if self.filename is None:
+            raise InvalidRequestError(
+                "The body has no part named 'file' with a file.", param="file"
+            )
+
+    def _boundary(self) -> bytes:
+        kind, options = parse_options_header(self._request.headers.get("content-type"))
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise InvalidRequestError(
+                "Send multipart/form-data with the file in a part named 'file'.", param="file"
+            )
+        return options[b"boundary"]
+
+    def _callbacks(self) -> dict[str, Callable[..., None]]:
+        return {
+            "on_header_field": self._on_header_field,
+            "on_header_value": self._on_header_value,
+            "on_header_end": self._on_header_end,
+            "on_headers_finished": self._on_headers_finished,
+            "on_part_data": self._on_part_data,
+            "on_part_end": self._on_part_end,
+            "on_end": self._on_end,
+        }
+
+    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _on_header_end(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header = self._value = b""
+
+    def _on_headers_finished(self) -> None:
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise InvalidRequestError(f"The body has more than {_MAX_PARTS} parts.")
+        _, options = parse_options_header(self._disposition.decode("latin-1"))
+        self._disposition = b""
+        self._field = options.get(b"name", b"").decode("utf-8", "replace")
+        self._in_file = self._field == "file" and b"filename" in options
+        if not self._in_file:
+            return
+        if self.filename is not None:
+            raise InvalidRequestError("The body has more than one file.", param="file")
+        self.filename = clean_name(options[b"filename"].decode("utf-8", "replace"))
+        if not self.filename:
+            raise DocumentError("The file has no name.", param="file")
+
+    def _on_part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._in_file:
+            self._pieces.append(data[start:end])
+            return
+        self._text += data[start:end]
+        if len(self._text) > _MAX_FIELD_BYTES:
+            raise InvalidRequestError(f"Field '{self._field}' is too long.", param=self._field)
+
+    def _on_part_end(self) -> None:
+        if not self._in_file and self._field:
+            self.fields[self._field] = self._text.decode("utf-8", "replace")
+        self._text.clear()
+
+    def _on_end(self) -> None:
+        self._complete = True
+
+
+async def _drain(body: AsyncIterator[bytes]) -> None:
+    drained = 0
+    async for data in body:
+        drained += len(data)
+        if drained > _MAX_DRAINED_BYTES:
+            return

@@ -1,0 +1,105 @@
+"""KV cache in slots: one preallocated row of keys and values a slot, addressed by position.
+
+A batch names a slot and positions for each of its rows, so rows of different generations and
+lengths share one forward, and rolling back is forgetting a length: what lies beyond a row's own
+positions is masked, and overwritten when the row comes there again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Where the rows of one forward live: `slots` int64 [B], `positions` int64 [B, Q]."""
+
+    slots: torch.Tensor
+    positions: torch.Tensor
+    length: int  # of the longest row, new tokens included
+
+    @classmethod
+    def of(cls, slots: list[int], starts: list[int], tokens: int) -> Batch:
+        """Rows that each take `tokens` more tokens from their start on."""
+        positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
+        return cls(torch.tensor(slots), positions, max(starts) + tokens)
+
+    def mask(self) -> torch.Tensor:
+        """Which keys a query may see: bool [B, 1, Q, length]."""
+        return torch.arange(self.length)[None, None, None, :] <= self.positions[:, None, :, None]
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of one layer, [slots, heads, T, dim]."""
+
+    def __init__(self, cache: SlotCache) -> None:
+        super().__init__()
+        self._cache = cache
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Allocate on the first use, when heads, dimension and type are known."""
+        _, heads, _, dim = key_states.shape
+        shape = (self._cache.slots, heads, self._cache.context, dim)
+        # Zeros, since a masked NaN would still be a NaN; untouched pages cost no memory.
+        self.keys = torch.zeros(shape, dtype=key_states.dtype, device=key_states.device)
+        self.values = torch.zeros(shape, dtype=value_states.dtype, device=value_states.device)
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store [B, heads, Q, dim] at the batch's positions; its whole rows, [B, heads, L, dim]."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None
+        assert self.values is not None
+        batch = self._cache.batch
+        rows = batch.slots[:, None]
+        self.keys[rows, :, batch.positions] = key_states.transpose(1, 2)
+        self.values[rows, :, batch.positions] = value_states.transpose(1, 2)
+        keys = self.keys[:, :, : batch.length].index_select(0, batch.slots)
+        values = self.values[:, :, : batch.length].index_select(0, batch.slots)
+        return keys, values
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Length and offset of the keys that `update` returns."""
+        return self._cache.batch.length, 0
+
+    def get_seq_length(self) -> int:
+        """Tokens before those of the batch, in its longest row."""
+        batch = self._cache.batch
+        return batch.length - batch.positions.shape[1]
+
+    def get_max_length(self) -> int:
+        """Positions a slot has."""
+        return self._cache.context
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """The layers of a model, and which of their slots are free."""
+
+    def __init__(self, layers: int, slots: int, context: int) -> None:
+        self.slots = slots
+        self.context = context
+        self.batch = Batch.of([0], [0], 1)
+        self._free = list(reversed(range(slots)))
+        super().__init__(layers=[SlotLayer(self) for _ in range(layers)])
+
+    @property
+    def free(self) -> int:
+        """Slots nobody holds."""
+        return len(self._free)
+
+    def acquire(self, count: int) -> list[int] | None:
+        """Take `count` slots, or none at all."""
+        if count > len(self._free):
+            return None
+        return [self._free.pop() for _ in range(count)]
+
+    def release(self, slots: list[int]) -> None:
+        """Give slots back."""
+        self._free.extend(reversed(slots))

@@ -1,0 +1,134 @@
+"""One side's rows of one generation: a document a row, mixed into one distribution a token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dragon.aggregation import Side, fixed_log_h
+from dragon.errors import ContextLengthError
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.wire import cut
+
+
+@dataclass(frozen=True)
+class Row:
+    """What stands before the conversation in one row, and how relevant it is, in nats."""
+
+    tokens: tuple[int, ...]
+    relevance: float
+
+
+@dataclass
+class CutStatistics:
+    """What the wire form has cost so far: sums over distributions."""
+
+    count: int = 0
+    mass: float = 0.0
+    tv: float = 0.0
+
+
+class Decoder:
+    """Rows in slots, all holding the same conversation and the same generated tokens.
+
+    Made anywhere; `acquire`, `prefill` and `release` belong to the engine's thread. The text after
+    the conversation is addressed from 0: the first generated token is token 0.
+
+    Raises `ContextLengthError` when the longest row leaves no room for a token.
+    """
+
+    def __init__(
+        self, model: LanguageModel, rows: Sequence[Row], conversation: Sequence[int]
+    ) -> None:
+        assert rows, "a side takes part with one row at least"
+        self._model = model
+        self._rows = tuple(rows)
+        self._conversation = tuple(conversation)
+        self.bases = [len(row.tokens) + len(conversation) for row in rows]
+        self.horizon = model.context - max(self.bases)
+        if self.horizon < 1 or min(self.bases) < 1:
+            raise ContextLengthError(
+                f"the prompt has {max(self.bases)} tokens with its document, and the model's "
+                f"context is {model.context}: shorten the conversation"
+                if self.horizon < 1
+                else "the prompt is empty",
+                param="messages",
+            )
+        relevance = torch.tensor([row.relevance for row in rows], dtype=torch.float64)
+        self.log_h = fixed_log_h(float(torch.logsumexp(relevance, 0)))
+        self.weights = torch.softmax(relevance, 0)
+        self.slots: list[int] = []
+        self.statistics = CutStatistics()
+        self._first: Side | None = None
+
+    def acquire(self) -> bool:
+        """Take slots, if enough are free."""
+        slots = self._model.cache.acquire(len(self._rows))
+        self.slots = slots or []
+        return slots is not None
+
+    def release(self) -> None:
+        """Give the slots back."""
+        self._model.cache.release(self.slots)
+        self.slots = []
+
+    def prefill(self) -> None:
+        """Run documents, each alone and unpadded, then the conversation in all rows at once.
+
+        A document's keys and values are thus the same whoever asks what about it.
+        """
+        for slot, row in zip(self.slots, self._rows, strict=True):
+            if row.tokens:
+                self._model.forward([slot], [0], torch.tensor([row.tokens]), 1)
+        if self._conversation:
+            starts = [len(row.tokens) for row in self._rows]
+            tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
+            logits = self._model.forward(self.slots, starts, tokens, 1)
+            self._first = self.mix(logits[:, -1])
+
+    def sides(self, work: Work, logits: torch.Tensor | None) -> list[Side]:
+        """The distributions `work` wants, of its logits float32 [rows, outputs, V]."""
+        fed = [] if logits is None else [self.mix(step) for step in logits.unbind(1)]
+        if work.outputs > len(fed):
+            assert self._first is not None
+            return [self._first, *fed]
+        return fed
+
+    def mix(self, logits: torch.Tensor) -> Side:
+        """p^s of logits float32 [rows, V]: rows weighted by the softmax of their relevance."""
+        probabilities = torch.softmax(logits, -1)
+        mixed = (self.weights.to(probabilities.dtype)[:, None] * probabilities).sum(0)
+        result = cut(mixed)
+        self.statistics.count += 1
+        self.statistics.mass += result.mass
+        self.statistics.tv += result.tv
+        return Side(result.wire, self.log_h)
+
+
+def step(
+    model: LanguageModel, decoders: Sequence[Decoder], works: Sequence[Work]
+) -> list[list[Side]]:
+    """Run the works of several decoders, all of one number of tokens, in one forward.
+
+    Returns the distributions each of them wants. Raises `PreemptedError` as the model does.
+    """
+    length = len(works[0].tokens)
+    if length == 0:
+        return [d.sides(work, None) for d, work in zip(decoders, works, strict=True)]
+    slots: list[int] = []
+    starts: list[int] = []
+    tokens: list[tuple[int, ...]] = []
+    for decoder, work in zip(decoders, works, strict=True):
+        slots += decoder.slots
+        starts += [base + work.keep for base in decoder.bases]
+        tokens += [work.tokens] * len(decoder.slots)
+    outputs = max(min(work.outputs, length) for work in works)
+    logits = model.forward(slots, starts, torch.tensor(tokens), outputs)
+    parts = torch.split(logits, [len(decoder.slots) for decoder in decoders])
+    return [
+        decoder.sides(work, part[:, -min(work.outputs, length) :])
+        for decoder, work, part in zip(decoders, works, parts, strict=True)
+    ]

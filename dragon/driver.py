@@ -1,0 +1,91 @@
+"""Drives one session: keeps its decoder busy, hands its messages out, brings results back.
+
+Everything here happens on the owner's event loop; `post` is how the engine's thread gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dragon.decoder import Decoder
+from dragon.engine import Decoded, Engine, Outcome, Step
+from dragon.errors import DragonError
+from dragon.pacing import Pace
+from dragon.protocol import SessionMessage
+from dragon.session import Session
+
+
+class Driver:
+    """Between a session, its decoder, and whoever owns both.
+
+    `send` takes the session's messages in order, `committed` tokens that are final on this side,
+    `failed` an error after which nothing more comes.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        engine: Engine,
+        pace: Pace,
+        *,
+        post: Callable[[Callable[[], None]], None],
+        send: Callable[[SessionMessage], None],
+        committed: Callable[[list[int]], None],
+        failed: Callable[[DragonError], None],
+    ) -> None:
+        self.session = session
+        self._engine = engine
+        self._pace = pace
+        self._post = post
+        self._send = send
+        self._committed = committed
+        self._failed = failed
+        self._decoder: Decoder | None = None
+        self._step: Step | None = None
+        self._closed = False
+
+    def start(self, decoder: Decoder) -> None:
+        """The decoder is prefilled: begin."""
+        self._decoder = decoder
+        self.advance()
+
+    def receive(self, message: SessionMessage) -> None:
+        """A message of the other side."""
+        self.session.receive(message)
+        self.advance()
+
+    def advance(self) -> None:
+        """Carry away what the session has made and give the decoder its next work."""
+        if self._closed:
+            return
+        for message in self.session.take_outbox():
+            self._send(message)
+        if tokens := self.session.take_commits():
+            self._committed(tokens)
+        if self._closed or self._decoder is None:
+            return
+        if self._step is not None:
+            self._step.stale = self.session.stale
+            return
+        self.session.window = self._pace.window()
+        if (work := self.session.next_work()) is not None:
+            self._step = self._engine.run(self._decoder, work, self._deliver)
+
+    def close(self) -> None:
+        """Nothing more comes out; the step under way is abandoned. The decoder is the owner's."""
+        self._closed = True
+
+    def _deliver(self, outcome: Outcome) -> None:
+        self._post(lambda: self._done(outcome))
+
+    def _done(self, outcome: Outcome) -> None:
+        self._step = None
+        if self._closed:
+            return
+        if not isinstance(outcome, Decoded):
+            self._failed(outcome)
+            return
+        if outcome.sides is not None:
+            self._pace.decode.add(outcome.microseconds / 1e6)
+        self.session.complete(outcome.sides, outcome.microseconds)
+        self.advance()

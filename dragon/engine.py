@@ -1,0 +1,232 @@
+"""The engine: one thread that owns torch, and steps every generation that has work.
+
+Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
+what was closed, runs all decode steps, then at most one prefill and one errand (an embedding, say),
+so that answers being written are never far apart and nothing waits for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dragon.aggregation import Side
+from dragon.decoder import Decoder, Row, step
+from dragon.errors import DragonError, OverloadedError, PreemptedError
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+MAX_WAITING = 256
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What came of a step: a distribution an output, or None when it was abandoned."""
+
+    sides: list[Side] | None
+    microseconds: int
+
+
+Outcome = Decoded | DragonError
+
+
+@dataclass(eq=False)
+class Step:
+    """A decode step under way. Setting `stale` abandons it between two layers."""
+
+    decoder: Decoder
+    work: Work
+    done: Callable[[Outcome], None]
+    stale: bool = False
+
+
+@dataclass(eq=False)
+class _Opening:
+    decoder: Decoder
+    done: Callable[[DragonError | None], None]
+
+
+@dataclass
+class _Inbox:
+    """What other threads have asked for; guarded by the engine's lock."""
+
+    steps: list[Step] = field(default_factory=list)
+    openings: deque[_Opening] = field(default_factory=deque)
+    errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
+    closed: list[Decoder] = field(default_factory=list)
+    stopping: bool = False
+
+    def idle(self) -> bool:
+        """Whether there is nothing to look at."""
+        return not (self.steps or self.openings or self.errands or self.closed or self.stopping)
+
+
+class Engine:
+    """Runs decoders of a model. `batching` puts several generations into one forward."""
+
+    def __init__(self, model: LanguageModel, *, batching: bool = True) -> None:
+        self.model = model
+        self._batching = batching
+        self._inbox = _Inbox()
+        self._changed = threading.Condition()
+        self._closing: set[Decoder] = set()
+        self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def free_slots(self) -> int:
+        """Slots nobody holds."""
+        return self.model.cache.free
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def open(
+        self,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        done: Callable[[DragonError | None], None],
+    ) -> Decoder:
+        """A decoder, and a call to `done` once it is prefilled; it may wait for slots until then.
+
+        Raises `ContextLengthError` at once, and `OverloadedError` when too many wait already.
+        """
+        if len(rows) > self.model.cache.slots:
+            raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
+        decoder = Decoder(self.model, rows, conversation)
+        with self._changed:
+            if len(self._inbox.openings) >= MAX_WAITING:
+                raise OverloadedError("too many answers are waiting to begin: try again later")
+            self._inbox.openings.append(_Opening(decoder, done))
+            self._changed.notify()
+        return decoder
+
+    def run(self, decoder: Decoder, work: Work, done: Callable[[Outcome], None]) -> Step:
+        """Queue a step of a prefilled decoder, one at a time each."""
+        request = Step(decoder, work, done)
+        with self._changed:
+            self._inbox.steps.append(request)
+            self._changed.notify()
+        return request
+
+    def close(self, decoder: Decoder) -> None:
+        """Free a decoder's slots before the next step; what it has under way is abandoned."""
+        self._closing.add(decoder)
+        with self._changed:
+            self._inbox.closed.append(decoder)
+            self._changed.notify()
+
+    def errand(self, function: Callable[[], T]) -> Future[T]:
+        """Run something of low priority that needs torch, such as an embedding."""
+        future: Future[T] = Future()
+        with self._changed:
+            self._inbox.errands.append((function, future))
+            self._changed.notify()
+        return future
+
+    def stop(self) -> None:
+        """End the thread after the step under way."""
+        with self._changed:
+            self._inbox.stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    # On the engine's thread.
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                while self._inbox.idle() or self._blocked():
+                    self._changed.wait()
+                if self._inbox.stopping:
+                    return
+                steps, self._inbox.steps = self._inbox.steps, []
+                closed, self._inbox.closed = self._inbox.closed, []
+            wanted = [s for s in steps if s.decoder not in self._closing]
+            self._free(closed)
+            self._run_steps(wanted)
+            self._prefill_one()
+            self._run_errand()
+
+    def _blocked(self) -> bool:
+        """Whether all there is to do is openings that wait for slots."""
+        inbox = self._inbox
+        if inbox.steps or inbox.errands or inbox.closed or inbox.stopping or not inbox.openings:
+            return False
+        return len(inbox.openings[0].decoder.bases) > self.free_slots
+
+    def _free(self, closed: list[Decoder]) -> None:
+        for decoder in closed:
+            with self._changed:
+                self._inbox.openings = deque(
+                    o for o in self._inbox.openings if o.decoder is not decoder
+                )
+            decoder.release()
+            self._closing.discard(decoder)
+
+    def _run_steps(self, steps: list[Step]) -> None:
+        groups: dict[object, list[Step]] = {}
+        for request in steps:
+            key = len(request.work.tokens) if self._batching else request
+            groups.setdefault(key, []).append(request)
+        for group in groups.values():
+            self._run_group(group)
+
+    def _run_group(self, group: list[Step]) -> None:
+        started = time.perf_counter()
+        self.model.abandon = lambda: all(
+            request.stale or request.decoder in self._closing for request in group
+        )
+        outcomes: Sequence[Outcome]
+        try:
+            results = step(self.model, [s.decoder for s in group], [s.work for s in group])
+            spent = round((time.perf_counter() - started) * 1e6)
+            outcomes = [Decoded(sides, spent) for sides in results]
+        except PreemptedError:
+            outcomes = [Decoded(None, 0)] * len(group)
+        except Exception as error:
+            log.exception("a decode step failed")
+            outcomes = [DragonError(f"the model failed: {error}")] * len(group)
+        for request, outcome in zip(group, outcomes, strict=True):
+            if request.decoder not in self._closing:
+                request.done(outcome)
+
+    def _prefill_one(self) -> None:
+        with self._changed:
+            if not self._inbox.openings or not self._inbox.openings[0].decoder.acquire():
+                return
+            opening = self._inbox.openings.popleft()
+        decoder = opening.decoder
+        self.model.abandon = lambda: decoder in self._closing
+        problem: DragonError | None = None
+        try:
+            decoder.prefill()
+        except PreemptedError:
+            return  # closed meanwhile, and freed on the next turn
+        except Exception as error:
+            log.exception("a prefill failed")
+            problem = DragonError(f"the model failed: {error}")
+        opening.done(problem)
+
+    def _run_errand(self) -> None:
+        with self._changed:
+            if not self._inbox.errands:
+                return
+            function, future = self._inbox.errands.popleft()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)

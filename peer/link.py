@@ -1,0 +1,295 @@
+"""The link server: one connection a device, many answers on each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from dragon.decoder import Decoder
+from dragon.driver import Driver
+from dragon.engine import Engine
+from dragon.errors import ContextLengthError, DragonError, FrameError, HandshakeError
+from dragon.link import codec, frames, messages
+from dragon.pacing import Estimate, Pace
+from dragon.protocol import Limits, Role, SessionMessage
+from dragon.sampling import Mode, Sampling
+from dragon.session import Session
+from dragon.tokenizer import Tokenizer
+from dragon.tokenwise import TokenwiseSession
+from peer.metrics import PeerMetrics
+from peer.retrieval import Retriever
+
+log = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S = 5.0
+_PING_S = 1.0
+_MAX_QUEUED = 20_000
+
+
+@dataclass
+class LinkServer:
+    """What all connections share."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    retriever: Retriever
+    hello: messages.Hello
+    max_sessions: int
+    metrics: PeerMetrics
+    decode_time: Estimate = field(default_factory=Estimate)
+    sessions: int = 0
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Serve an accepted connection until it ends."""
+        connection = Connection(self, socket)
+        try:
+            await connection.greet()
+            await connection.run()
+        except (FrameError, HandshakeError) as error:
+            log.warning("link refused: %s", error.message)
+            await connection.refuse(error)
+        except WebSocketDisconnect:
+            pass
+        finally:
+            connection.close()
+
+
+class Connection:
+    """One device's WebSocket: reads frames, routes them to answers, writes what they say."""
+
+    def __init__(self, server: LinkServer, socket: WebSocket) -> None:
+        self._server = server
+        self._socket = socket
+        self._answers: dict[int, CloudAnswer] = {}
+        self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pings: dict[int, float] = {}
+        self.round_trip = Estimate()
+
+    async def greet(self) -> None:
+        """Exchange hellos; raises `HandshakeError` when the sides cannot work together."""
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                hello = messages.decode(await self._socket.receive_text())
+        except (TimeoutError, KeyError) as error:
+            raise HandshakeError("the first frame of a link is a hello, as text") from error
+        if not isinstance(hello, messages.Hello):
+            raise HandshakeError("the first frame of a link is a hello")
+        messages.check_hello(self._server.hello, hello)
+        await self._socket.send_text(messages.encode(self._server.hello))
+
+    async def run(self) -> None:
+        """Read until the device is gone; raises `FrameError` for what no device sends."""
+        self.start(self._write())
+        self.start(self._ping())
+        while True:
+            frame = await self._socket.receive()
+            if frame["type"] == "websocket.disconnect":
+                return
+            if (data := frame.get("bytes")) is not None:
+                self._route(data)
+            else:
+                self._control(messages.decode(frame["text"]))
+
+    async def refuse(self, error: DragonError) -> None:
+        """Say what is wrong and hang up."""
+        fault = messages.Fault(code=error.code, message=error.message)
+        try:
+            await self._socket.send_text(messages.encode(fault))
+            await self._socket.close(1002, error.code)
+        except (RuntimeError, WebSocketDisconnect):
+            pass  # gone already
+
+    def send(self, frame: str | bytes) -> None:
+        """Queue a frame. A device that does not read is hung up on."""
+        try:
+            self._outbound.put_nowait(frame)
+        except asyncio.QueueFull:
+            self.start(self._socket.close(1008, "does not read"))
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Run a coroutine for as long as the connection lasts."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def forget(self, generation: int) -> None:
+        """An answer is over: free what it holds."""
+        answer = self._answers.pop(generation, None)
+        if answer is not None:
+            answer.close()
+            self._server.sessions -= 1
+            self._server.metrics.sessions.set(self._server.sessions)
+
+    def fail(self, generation: int, error: DragonError) -> None:
+        """An answer cannot go on here; the device goes on without."""
+        self.forget(generation)
+        self.send(
+            messages.encode(
+                messages.Fault(generation=generation, code=error.code, message=error.message)
+            )
+        )
+
+    def close(self) -> None:
+        """Free everything."""
+        for generation in list(self._answers):
+            self.forget(generation)
+        for task in self._tasks:
+            task.cancel()
+
+    def _route(self, frame: bytes) -> None:
+        generation, message = codec.decode(frame, self._server.tokenizer.vocab_size)
+        # A frame for an answer that has just ended here is nothing out of the ordinary.
+        if (answer := self._answers.get(generation)) is not None:
+            answer.receive(message)
+
+    def _control(self, control: messages.AnyControl) -> None:
+        match control:
+            case messages.Open():
+                self._open(control)
+            case messages.Joined():
+                if (answer := self._answers.get(control.generation)) is not None:
+                    answer.receive(frames.session_message(control))
+            case messages.Close():
+                self.forget(control.generation)
+            case messages.Ping():
+                self.send(messages.encode(messages.Pong(number=control.number)))
+            case messages.Pong():
+                if (sent := self._pings.pop(control.number, None)) is not None:
+                    self.round_trip.add(time.monotonic() - sent)
+            case _:
+                raise FrameError(f"a device does not send {control.kind}")
+
+    def _open(self, opening: messages.Open) -> None:
+        if opening.generation in self._answers:
+            raise FrameError(f"generation {opening.generation} is open already")
+        server = self._server
+        if server.sessions >= server.max_sessions:
+            self.send(
+                messages.encode(
+                    messages.Fault(
+                        generation=opening.generation,
+                        code="overloaded",
+                        message="the cloud peer is busy",
+                    )
+                )
+            )
+            return
+        server.sessions += 1
+        server.metrics.sessions.set(server.sessions)
+        server.metrics.answers.inc()
+        answer = CloudAnswer(server, self, opening)
+        self._answers[opening.generation] = answer
+        self.start(answer.begin())
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                frame = await self._outbound.get()
+                if isinstance(frame, bytes):
+                    await self._socket.send_bytes(frame)
+                else:
+                    await self._socket.send_text(frame)
+        except (RuntimeError, WebSocketDisconnect):
+            pass  # the reader sees the end, too
+
+    async def _ping(self) -> None:
+        for number in itertools.count():
+            self._pings = {number: time.monotonic()}
+            self.send(messages.encode(messages.Ping(number=number)))
+            await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
+
+
+class CloudAnswer:
+    """The cloud's part in one answer: documents, rows, a session that follows the device."""
+
+    def __init__(self, server: LinkServer, connection: Connection, opening: messages.Open) -> None:
+        self._server = server
+        self._connection = connection
+        self._opening = opening
+        self._decoder: Decoder | None = None
+        self._closed = False
+        sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
+        kind = TokenwiseSession if opening.mode is Mode.TOKENWISE else Session
+        self._session = kind(
+            Role.CLOUD,
+            sampling,
+            Limits(server.tokenizer.end_ids, opening.max_tokens),
+            committed=list(opening.committed),
+            joint=opening.joint,
+            catch_up=opening.catch_up,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._driver = Driver(
+            self._session,
+            server.engine,
+            Pace(connection.round_trip, server.decode_time),
+            post=self._post,
+            send=self._send,
+            committed=lambda _: None,
+            failed=self._fail,
+        )
+
+    async def begin(self) -> None:
+        """Find documents, prefill, say so, and start drafting."""
+        opening, server = self._opening, self._server
+        try:
+            found = await server.retriever.find(opening)
+            opened: asyncio.Future[DragonError | None] = self._loop.create_future()
+
+            def settle(problem: DragonError | None) -> None:
+                if not opened.done():
+                    opened.set_result(problem)
+
+            decoder = server.engine.open(
+                found.rows, opening.conversation, lambda p: self._post(lambda: settle(p))
+            )
+            self._decoder = decoder
+            if self._closed:
+                server.engine.close(decoder)
+                return
+            if (problem := await opened) is not None:
+                raise problem
+        except DragonError as error:
+            self._fail(error)
+            return
+        ready = messages.Ready(
+            generation=opening.generation,
+            documents=found.documents(decoder.weights.tolist()),
+            log_h=decoder.log_h / 1024,
+            horizon=decoder.horizon,
+        )
+        self._session.set_horizon(decoder.horizon)
+        self._connection.send(messages.encode(ready))
+        self._driver.start(decoder)
+
+    def receive(self, message: SessionMessage) -> None:
+        """A message of the device's session."""
+        self._driver.receive(message)
+
+    def close(self) -> None:
+        """Free the slots before the next step."""
+        self._closed = True
+        self._driver.close()
+        if self._decoder is not None:
+            self._server.engine.close(self._decoder)
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(call)
+
+    def _send(self, message: SessionMessage) -> None:
+        frame = frames.pack(self._opening.generation, message)
+        self._server.metrics.sent_bytes.inc(len(frame))
+        self._connection.send(frame)
+
+    def _fail(self, error: DragonError) -> None:
+        if not isinstance(error, ContextLengthError):
+            log.error("answer failed: %s", error.message)
+        if not self._closed:
+            self._connection.fail(self._opening.generation, error)

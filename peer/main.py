@@ -1,0 +1,123 @@
+"""The cloud peer put together: the only place where its parts are built and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from fastapi import FastAPI, Response, WebSocket
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from dragon.engine import Engine
+from dragon.link import messages
+from dragon.model import LanguageModel
+from dragon.retrieval import relevance
+from dragon.retrieval.embedder import Embedder
+from dragon.tokenizer import Tokenizer
+from peer.corpus import Corpus
+from peer.link import LinkServer
+from peer.metrics import PeerMetrics
+from peer.retrieval import Retriever
+from peer.settings import PeerSettings
+
+
+@dataclass(frozen=True)
+class PeerState:
+    """Everything the routes need, at `app.state.peer`."""
+
+    settings: PeerSettings
+    engine: Engine
+    corpus: Corpus
+    server: LinkServer
+    metrics: PeerMetrics
+
+
+def open_state(settings: PeerSettings) -> PeerState:
+    """Load models and corpus. Raises `ConfigurationError` when one cannot be had."""
+    torch.set_num_threads(settings.threads)
+    tokenizer = Tokenizer.load(settings.model)
+    embedder = Embedder.load(settings.embedder)
+    corpus = Corpus.open(settings.peer_corpus, embedder)
+    model = LanguageModel.load(
+        settings.model,
+        tokenizer.vocab_size,
+        dtype=settings.dtype,
+        device=settings.torch_device,
+    )
+    engine = Engine(model, batching=not settings.exact)
+    metrics = PeerMetrics(lambda: engine.free_slots)
+    server = LinkServer(
+        engine=engine,
+        tokenizer=tokenizer,
+        retriever=Retriever(engine, embedder, corpus, tokenizer),
+        hello=messages.Hello(
+            tokenizer=tokenizer.fingerprint,
+            relevance=relevance.scale_of(embedder.fingerprint),
+            model=model.name,
+        ),
+        max_sessions=settings.peer_max_sessions,
+        metrics=metrics,
+    )
+    return PeerState(settings, engine, corpus, server, metrics)
+
+
+def create_app(settings: PeerSettings) -> FastAPI:
+    """The peer's ASGI app; its parts are built when it starts."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        state = await asyncio.to_thread(open_state, settings)
+        app.state.peer = state
+        yield
+        state.engine.stop()
+        state.corpus.close()
+
+    app = FastAPI(title="DRAGON peer", lifespan=lifespan, openapi_url=None)
+
+    def state() -> PeerState:
+        return cast(PeerState, app.state.peer)
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/ready")
+    async def ready() -> JSONResponse:
+        body = {
+            "ready": state().engine.alive,
+            "model": state().engine.model.name,
+            "passages": state().corpus.info().passages,
+            "sessions": state().server.sessions,
+            "free_slots": state().engine.free_slots,
+        }
+        return JSONResponse(body, 200 if body["ready"] else 503)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(state().metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.websocket("/v1/link")
+    async def link(socket: WebSocket) -> None:
+        if not _admitted(socket, settings.peer_keys):
+            # Plain text: the device shows it to its person as it is.
+            refusal = "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS"
+            await socket.send_denial_response(Response(refusal, 401, media_type="text/plain"))
+            return
+        await socket.accept()
+        await state().server.serve(socket)
+
+    return app
+
+
+def _admitted(socket: WebSocket, keys: tuple[str, ...]) -> bool:
+    scheme, _, key = socket.headers.get("authorization", "").partition(" ")
+    given = key.encode() if scheme.lower() == "bearer" else b""
+    # Every key is compared, so that the time taken tells nothing.
+    matches = [hmac.compare_digest(given, known.encode()) for known in keys]
+    return any(matches) or not keys

@@ -1,0 +1,114 @@
+"""Reading passages from JSON Lines or tab-separated text, a line at a time."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from dragon.errors import DocumentError
+
+COLUMNS = ("id", "title", "text")
+_MAX_LINE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Record:
+    """A document of the source; `line` counts from 1."""
+
+    line: int
+    id: str
+    title: str
+    text: str
+
+
+class MalformedLineError(DocumentError):
+    """A line of the source cannot be read; the message has its number."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"Line {line}: {reason}")
+
+
+def read_records(file: BinaryIO) -> Iterator[Record]:
+    """The documents of a source, in order; blank lines are skipped.
+
+    A source whose first line begins with `{` is JSON Lines: objects with `id`, `title`, `text`.
+    Any other is tab-separated with these three columns, in this order or in that of a header line
+    that names them (the DPR passages have `id`, `text`, `title`). A field in double quotes has them
+    doubled inside. Raises MalformedLineError.
+    """
+    parse: Callable[[int, str], Record] | None = None
+    for number, line in _lines(file):
+        if parse is None:
+            if line.lstrip().startswith("{"):
+                parse = _json_record
+            else:
+                header = tuple(field.strip().lower() for field in line.split("\t"))
+                named = sorted(header) == sorted(COLUMNS)
+                parse = _TabSeparated(header if named else COLUMNS)
+                if named:
+                    continue
+        yield parse(number, line)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    number = 0
+    while data := file.readline(_MAX_LINE_BYTES):
+        number += 1
+        if len(data) == _MAX_LINE_BYTES:
+            raise MalformedLineError(number, f"it is longer than {_MAX_LINE_BYTES >> 20} MB")
+        if number == 1:
+            data = data.removeprefix(codecs.BOM_UTF8)
+        try:
+            line = data.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            reason = f"it is not UTF-8 (byte {error.start + 1})"
+            raise MalformedLineError(number, reason) from None
+        if line.strip():
+            yield number, line
+
+
+def _json_record(number: int, line: str) -> Record:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        reason = f"it is not valid JSON ({error.msg}, column {error.colno})"
+        raise MalformedLineError(number, reason) from None
+    if not isinstance(value, dict):
+        raise MalformedLineError(number, "it is not a JSON object")
+    for column in COLUMNS:
+        if column not in value:
+            raise MalformedLineError(number, f"'{column}' is missing")
+        text_or_id = str if column != "id" else (str, int)
+        if not isinstance(value[column], text_or_id) or isinstance(value[column], bool):
+            raise MalformedLineError(number, f"'{column}' is not a string")
+    return _record(number, str(value["id"]), value["title"], value["text"])
+
+
+class _TabSeparated:
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._order = [columns.index(column) for column in COLUMNS]
+
+    def __call__(self, number: int, line: str) -> Record:
+        fields = line.split("\t")
+        if len(fields) != len(COLUMNS):
+            reason = f"it has {len(fields)} tab-separated fields instead of 3 (id, title, text)"
+            raise MalformedLineError(number, reason)
+        return _record(number, *(_unquoted(fields[column]) for column in self._order))
+
+
+def _unquoted(field: str) -> str:
+    if len(field) >= 2 and field.startswith('"') and field.endswith('"'):
+        return field[1:-1].replace('""', '"')
+    return field
+
+
+def _record(number: int, identity: str, title: str, text: str) -> Record:
+    identity, title, text = identity.strip(), title.strip(), text.strip()
+    if not identity:
+        raise MalformedLineError(number, "'id' is empty")
+    if not text:
+        raise MalformedLineError(number, "'text' is empty")
+    return Record(number, identity, title, text)

@@ -1,0 +1,61 @@
+"""From a device's question to rows with public passages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragon.decoder import Row
+from dragon.engine import Engine
+from dragon.link import messages
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
+from dragon.tokenizer import Tokenizer
+from peer.corpus import Corpus
+
+
+@dataclass(frozen=True)
+class Found:
+    """The cloud's rows, and the passages behind them; none behind the bare row."""
+
+    rows: Sequence[Row]
+    hits: Sequence[Hit]
+
+    def documents(self, weights: Sequence[float]) -> tuple[messages.PublicDocument, ...]:
+        """The passages as the device shows them; `weights` are the rows' shares."""
+        return tuple(
+            messages.PublicDocument(
+                id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=weight
+            )
+            for hit, weight in zip(self.hits, weights, strict=False)
+        )
+
+
+@dataclass
+class Retriever:
+    """Embeds a question on the engine's thread and looks it up in the corpus."""
+
+    engine: Engine
+    embedder: Embedder
+    corpus: Corpus
+    tokenizer: Tokenizer
+
+    async def find(self, opening: messages.Open) -> Found:
+        """Passages for an answer that is being opened, only those that leave room for it."""
+        hits: list[Hit] = []
+        if opening.top_k and opening.query:
+            vectors = await asyncio.wrap_future(
+                self.engine.errand(lambda: self.embedder.embed([opening.query]))
+            )
+            hits = self.corpus.search(vectors[0], opening.top_k)
+        room = self.engine.model.context - len(opening.conversation) - 1
+        rows, kept = [], []
+        for hit in hits:
+            tokens = self.tokenizer.document_row(hit.text, raw=opening.raw)
+            if len(tokens) <= room:
+                rows.append(Row(tuple(tokens), hit.relevance))
+                kept.append(hit)
+        if not rows:
+            rows = [Row(tuple(self.tokenizer.bare_row(raw=opening.raw)), BARE_RELEVANCE)]
+        return Found(rows, kept)

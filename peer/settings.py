@@ -1,0 +1,66 @@
+"""Settings of the cloud peer, from the environment and `.env`, prefix `DRAGON_`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from dragon.errors import ConfigurationError
+
+
+class PeerSettings(BaseSettings):
+    """Everything the peer can be told. `exact` steps each answer in a forward of its own."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DRAGON_", env_file=".env", env_ignore_empty=True, extra="ignore"
+    )
+
+    peer_host: str = "127.0.0.1"
+    peer_port: int = Field(8100, ge=0, le=65535)
+    peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
+    peer_corpus: Path
+    peer_max_sessions: int = Field(64, ge=1)
+    model: str = str(Path(__file__).parent.parent / "models" / "dragon-7m")
+    embedder: Path | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    torch_device: str = "cpu"
+    threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    log_format: Literal["text", "json"] = "text"
+    exact: bool = False
+
+    @field_validator("peer_keys", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(key.strip() for key in value.split(",") if key.strip())
+        return value
+
+    @model_validator(mode="after")
+    def _open_only_on_loopback(self) -> PeerSettings:
+        if not self.peer_keys and not _is_loopback(self.peer_host):
+            raise ValueError(
+                "DRAGON_PEER_KEYS: a peer that listens beyond loopback needs at least one key"
+            )
+        return self
+
+    @classmethod
+    def read(cls) -> PeerSettings:
+        """Settings of this process; raises `ConfigurationError` naming the one that is wrong."""
+        try:
+            return cls()
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = f"DRAGON_{str(first['loc'][0]).upper()}: " if first["loc"] else ""
+            raise ConfigurationError(f"{name}{first['msg']}") from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

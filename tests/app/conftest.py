@@ -1,0 +1,99 @@
+"""The device service around a scripted model: in process, or on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.auth import Authenticator
+from app.main import create_app
+from app.metrics import Metrics
+from app.settings import EMBEDDED_MODEL, Settings
+from app.state import AppState
+from cli import server
+from dragon.tokenizer import Tokenizer
+from tests.fakes import FakeDocuments, FakeGeneration
+
+KEY = "test-key"
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+@pytest.fixture
+def generation(tokenizer: Tokenizer) -> FakeGeneration:
+    return FakeGeneration(tokenizer)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY)
+
+
+@pytest.fixture
+def state(settings: Settings, generation: FakeGeneration) -> AppState:
+    return AppState(
+        settings=settings,
+        auth=Authenticator(KEY),
+        generation=generation,
+        documents=FakeDocuments(),
+        metrics=Metrics(lambda: generation.peer_state.state == "connected"),
+    )
+
+
+@pytest.fixture
+def app(settings: Settings, state: AppState) -> FastAPI:
+    return create_app(settings, state)
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """Signed in with the key, in process."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(
+        transport=transport,
+        base_url="http://127.0.0.1:8000",
+        headers={"Authorization": f"Bearer {KEY}"},
+    ) as client:
+        yield client
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[str]:
+    """The app on a real port, in a thread; yields its address without a scheme."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        served = server(app, "127.0.0.1", 0)
+        thread = threading.Thread(target=lambda: asyncio.run(served.serve([listener])))
+        thread.start()
+        try:
+            wait_until(lambda: served.started)
+            yield address
+        finally:
+            served.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def address(app: FastAPI) -> Iterator[str]:
+    with serving(app) as address:
+        yield address
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this did not happen in time"
+        time.sleep(0.005)

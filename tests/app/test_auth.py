@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.datastructures import Headers
+
+from app.auth import COOKIE, Authenticator, api_key
+from app.settings import Settings
+from dragon.errors import AuthenticationError, ConfigurationError
+from tests.app.conftest import KEY
+
+
+def test_the_key_is_made_once_and_only_for_its_owner(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path / "new" / "data")
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(api_key, [settings] * 16))
+    assert len(keys) == 1
+    path = settings.data_dir / "api_key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
+    assert [p.name for p in settings.data_dir.iterdir()] == ["api_key"]
+    assert path.read_text().strip() in keys
+
+
+def test_a_key_that_is_set_wins(tmp_path: Path) -> None:
+    assert api_key(Settings(_env_file=None, data_dir=tmp_path, api_key="mine")) == "mine"
+    assert not (tmp_path / "api_key").exists()
+
+
+def test_an_empty_key_file_is_no_key(tmp_path: Path) -> None:
+    (tmp_path / "api_key").write_text("\n")
+    with pytest.raises(ConfigurationError, match="delete it"):
+        api_key(Settings(_env_file=None, data_dir=tmp_path))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer wrong"},
+        {"authorization": f"Basic {KEY}"},
+        {"cookie": f"{COOKIE}=wrong"},
+        {"cookie": f"{COOKIE}={KEY}"},
+        {"cookie": '";;=;"'},
+    ],
+)
+def test_others_stay_outside(headers: dict[str, str]) -> None:
+    with pytest.raises(AuthenticationError):
+        Authenticator(KEY).check(Headers(headers))
+
+
+def test_a_wrong_key_beside_a_good_cookie_is_wrong() -> None:
+    auth = Authenticator(KEY)
+    cookie = f"a=b; {COOKIE}={auth.session}"
+    auth.check(Headers({"cookie": cookie}))
+    with pytest.raises(AuthenticationError, match="Incorrect"):
+        auth.check(Headers({"cookie": cookie, "authorization": "Bearer wrong"}))
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/nothing", "/api/status"])
+async def test_the_gate_says_what_to_send(client: httpx.AsyncClient, path: str) -> None:
+    reply = await client.get(path, headers={"Authorization": "Bearer nö".encode()})
+    assert reply.status_code == 401
+    assert reply.json()["error"]["code"] == "invalid_api_key"
+    assert reply.headers["www-authenticate"] == "Bearer"
+    assert (await client.get(path, headers={"Authorization": f"bearer {KEY}"})).status_code != 401
+
+
+async def test_an_unknown_caller_is_refused_before_the_body_is_looked_at(
+    client: httpx.AsyncClient,
+) -> None:
+    reply = await client.post(
+        "/v1/completions", content=b"{", headers={"Authorization": "Bearer wrong"}
+    )
+    assert reply.status_code == 401

@@ -1,0 +1,312 @@
+"""Every kind of bad input is a clear 4xx in OpenAI's error shape, and harms nobody else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from app.main import MAX_BODY_BYTES
+from dragon.errors import LinkError, OverloadedError
+from tests.app.conftest import KEY
+from tests.fakes import FakeGeneration
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "Where is the key?"}]}
+CONTINUE = {"model": "dragon-7m", "prompt": "The key"}
+NESTED = b"[" * 100_000
+
+
+def error_of(reply: httpx.Response) -> dict[str, Any]:
+    body = reply.json()
+    assert body.keys() == {"error"}
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+    assert body["error"]["message"]
+    assert "x-request-id" in reply.headers
+    return body["error"]
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"null", b"[]", b'"text"', b"1", b"\xff\xfe", b"NaN", NESTED, b"1" * 5000],
+)
+async def test_malformed_bodies(client: httpx.AsyncClient, path: str, content: bytes) -> None:
+    reply = await client.post(path, content=content, headers={"content-type": "application/json"})
+    assert reply.status_code == 400
+    error_of(reply)
+
+
+async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> None:
+    reply = await client.post(
+        CHAT, content=json.dumps(ASK).encode(), headers={"content-type": "text/plain"}
+    )
+    assert reply.status_code == 400
+    assert "application/json" in error_of(reply)["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "code"),
+    [
+        ({"model": None}, "model", "invalid_value"),
+        ({"model": 7}, "model", "invalid_value"),
+        ({"model": "\ud800"}, "model", "invalid_value"),
+        ({"stop": "\ud800"}, "stop[0]", "invalid_value"),
+        ({"temperature": "0.5"}, "temperature", "invalid_value"),
+        ({"temperature": -0.1}, "temperature", "invalid_value"),
+        ({"temperature": 2.1}, "temperature", "invalid_value"),
+        ({"temperature": True}, "temperature", "invalid_value"),
+        ({"top_p": 0}, "top_p", "invalid_value"),
+        ({"top_p": 1.5}, "top_p", "invalid_value"),
+        ({"seed": 1 << 64}, "seed", "invalid_value"),
+        ({"seed": 1.5}, "seed", "invalid_value"),
+        ({"max_tokens": 0}, "max_tokens", "invalid_value"),
+        ({"max_tokens": "many"}, "max_tokens", "invalid_value"),
+        ({"n": 0}, "n", "invalid_value"),
+        ({"n": 33}, "n", "invalid_value"),
+        ({"stream": "yes"}, "stream", "invalid_value"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "invalid_value"),
+        ({"stop": ["a", "b", "c", "d", "e"]}, "stop", "invalid_value"),
+        ({"stop": ""}, "stop[0]", "invalid_value"),
+        ({"stop": [1]}, "stop[0]", "invalid_value"),
+        ({"dragon": []}, "dragon", "invalid_value"),
+        ({"dragon": {"aggregation": "speculative"}}, "dragon.aggregation", "invalid_value"),
+        ({"dragon": {"top_k": 0}}, "dragon.top_k", "invalid_value"),
+        ({"dragon": {"private": "yes"}}, "dragon.private", "invalid_value"),
+        ({"dragon": {"provenance": True}}, "dragon.provenance", "unsupported_parameter"),
+        ({"dragon": {"colour": "red"}}, "dragon.colour", "unknown_parameter"),
+        ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_parameter"),
+        ({"frequency_penalty": -1}, "frequency_penalty", "unsupported_parameter"),
+        ({"logit_bias": {"5": 100}}, "logit_bias", "unsupported_parameter"),
+        ({"top_k": 5}, "top_k", "unknown_parameter"),
+    ],
+)
+@pytest.mark.parametrize(("path", "good"), [(CHAT, ASK), (TEXT, CONTINUE)])
+async def test_bad_values_of_both(
+    client: httpx.AsyncClient,
+    path: str,
+    good: dict[str, Any],
+    change: dict[str, Any],
+    param: str,
+    code: str,
+) -> None:
+    body = json.dumps(good | change)  # ASCII, so that half a surrogate pair travels escaped
+    reply = await client.post(path, content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == 400, reply.text
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == (param, code)
+    assert error["type"] == "invalid_request_error"
+    assert param in error["message"]
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "code"),
+    [
+        ({"messages": []}, "messages", "invalid_value"),
+        ({"messages": "hello"}, "messages", "invalid_value"),
+        ({"messages": [{"content": "x"}]}, "messages[0].role", "missing_required_parameter"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter"),
+        (
+            {"messages": [{"role": "tool", "content": "x"}]},
+            "messages[0].role",
+            "invalid_value",
+        ),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages", "invalid_request"),
+        (user("  "), "messages", "invalid_request"),
+        (user(None), "messages[0].content", "invalid_value"),
+        (user([{"type": "image_url", "image_url": {}}]), "messages[0].content", None),
+        (user([{"type": "text"}]), "messages[0].content", "invalid_value"),
+        (user(["x"]), "messages[0].content", "invalid_value"),
+        (user("\ud800"), "messages[0].content", "invalid_value"),
+        ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
+        ({"tool_choice": "required"}, "tool_choice", "unsupported_parameter"),
+        ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
+        ({"logprobs": True}, "logprobs", "unsupported_parameter"),
+        ({"top_logprobs": 2}, "top_logprobs", "unsupported_parameter"),
+        ({"modalities": ["audio"]}, "modalities", "unsupported_parameter"),
+        ({"store": True}, "store", "unsupported_parameter"),
+        (
+            {"max_tokens": 5, "max_completion_tokens": 6},
+            "max_completion_tokens",
+            "invalid_value",
+        ),
+        ({"prompt": "x"}, "prompt", "unknown_parameter"),
+    ],
+)
+async def test_bad_values_of_chat(
+    client: httpx.AsyncClient, change: dict[str, Any], param: str, code: str | None
+) -> None:
+    body = json.dumps(ASK | change)
+    reply = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == 400, reply.text
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == (param, code or "unsupported_parameter")
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "code"),
+    [
+        ({"prompt": ""}, "prompt", "invalid_request"),
+        ({"prompt": []}, "prompt", "invalid_value"),
+        ({"prompt": [[]]}, "prompt", "invalid_value"),
+        ({"prompt": ["a", 1]}, "prompt", "invalid_value"),
+        ({"prompt": [1.5]}, "prompt", "invalid_value"),
+        ({"prompt": [True]}, "prompt", "invalid_value"),
+        ({"prompt": [-1]}, "prompt", "invalid_value"),
+        ({"prompt": [10**9]}, "prompt", "invalid_request"),
+        ({"prompt": [10**30]}, "prompt", "invalid_request"),
+        ({"prompt": {"a": 1}}, "prompt", "invalid_value"),
+        ({"prompt": ["\ud800"]}, "prompt", "invalid_value"),
+        ({"prompt": ["a"] * 33}, "prompt", "invalid_value"),
+        ({"prompt": ["a"] * 17, "n": 2}, "n", "invalid_request"),
+        ({"suffix": "x"}, "suffix", "unsupported_parameter"),
+        ({"best_of": 2}, "best_of", "unsupported_parameter"),
+        ({"echo": True}, "echo", "unsupported_parameter"),
+        ({"logprobs": 0}, "logprobs", "unsupported_parameter"),
+    ],
+)
+async def test_bad_values_of_completions(
+    client: httpx.AsyncClient, change: dict[str, Any], param: str, code: str
+) -> None:
+    reply = await client.post(
+        TEXT, content=json.dumps(CONTINUE | change), headers={"content-type": "application/json"}
+    )
+    assert reply.status_code == 400, reply.text
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == (param, code)
+
+
+async def test_an_unknown_parameter_that_is_not_even_text(client: httpx.AsyncClient) -> None:
+    body = json.dumps(ASK | {"\ud800": 1})
+    reply = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == 400
+    error_of(reply)
+
+
+async def test_neutral_values_of_unsupported_parameters_pass(client: httpx.AsyncClient) -> None:
+    chat = {
+        "n": 1, "logprobs": False, "tools": [], "tool_choice": "auto", "presence_penalty": 0.0,
+        "frequency_penalty": 0, "logit_bias": {}, "response_format": {"type": "text"},
+        "user": "me", "store": False, "metadata": {"a": "b"}, "stop": None, "seed": None,
+        "max_completion_tokens": 5, "max_tokens": 5, "service_tier": "auto",
+    }  # fmt: skip
+    assert (await client.post(CHAT, json=ASK | chat)).status_code == 200
+    text = {"best_of": 1, "echo": False, "suffix": None, "logprobs": None, "stop": ["a", "b"]}
+    assert (await client.post(TEXT, json=CONTINUE | text)).status_code == 200
+
+
+async def test_content_parts_and_developer_messages(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    parts = [{"type": "text", "text": "Where is "}, {"type": "text", "text": "the key?"}]
+    both = (
+        {"role": "developer", "content": "Be brief."},
+        {"role": "system", "content": "Be brief."},
+    )
+    for first in both:
+        messages = [first, {"role": "user", "content": parts}]
+        assert (await client.post(CHAT, json=ASK | {"messages": messages})).status_code == 200
+    assert generation.requests[0].query == "Where is the key?"
+    assert generation.requests[0].conversation == generation.requests[1].conversation
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (CHAT, ASK | user("word " * 1000), "messages"),
+        (TEXT, CONTINUE | {"prompt": ["short", "word " * 1000]}, "prompt"),
+        (TEXT, CONTINUE | {"prompt": [5] * 1000}, "prompt"),
+    ],
+)
+async def test_a_prompt_over_the_context(
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, stream: bool
+) -> None:
+    reply = await client.post(path, json=body | {"stream": stream})
+    assert reply.status_code == 400
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == (param, "context_length_exceeded")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_unknown_model(client: httpx.AsyncClient, stream: bool) -> None:
+    for path, body in ((CHAT, ASK), (TEXT, CONTINUE)):
+        reply = await client.post(path, json=body | {"model": "gpt-5", "stream": stream})
+        assert reply.status_code == 404
+        error = error_of(reply)
+        assert (error["param"], error["code"]) == ("model", "model_not_found")
+        assert "dragon-7m" in error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("refusal", "status", "kind"),
+    [
+        (OverloadedError("no slot is free"), 503, "overloaded_error"),
+        (LinkError("the peer is gone"), 502, "server_error"),
+        (RuntimeError("a secret of the engine"), 500, "server_error"),
+    ],
+)
+async def test_failures_before_the_first_event(
+    client: httpx.AsyncClient,
+    generation: FakeGeneration,
+    refusal: Exception,
+    status: int,
+    kind: str,
+    stream: bool,
+) -> None:
+    generation.refuse = refusal
+    reply = await client.post(CHAT, json=ASK | {"stream": stream})
+    assert reply.status_code == status
+    assert error_of(reply)["type"] == kind
+    assert "secret" not in reply.text
+    assert ("retry-after" in reply.headers) == (status == 503)
+    assert generation.active == 0
+
+
+async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
+    for method, path, status in (
+        ("GET", "/v1/nothing", 404),
+        ("GET", "/nothing", 404),
+        ("GET", "/static/nothing.js", 404),
+        ("GET", "/static/../app/main.py", 404),
+        ("GET", "/docs", 404),
+        ("GET", "/openapi.json", 404),
+        ("DELETE", "/v1/chat/completions", 405),
+        ("GET", "/v1/completions", 405),
+        ("POST", "/health", 405),
+        ("POST", "/static/main.js", 405),
+    ):
+        reply = await client.request(method, path)
+        assert reply.status_code == status, path
+        error_of(reply)
+
+
+async def test_a_body_over_the_limit(client: httpx.AsyncClient) -> None:
+    async def endless() -> Any:
+        for _ in range(MAX_BODY_BYTES // 65536 + 1):
+            yield b" " * 65536
+
+    for content in (b" " * (MAX_BODY_BYTES + 1), endless()):
+        reply = await client.post(
+            CHAT, content=content, headers={"content-type": "application/json"}
+        )
+        assert reply.status_code == 413
+        assert error_of(reply)["code"] == "request_too_large"
+
+
+def test_a_body_over_the_limit_on_a_socket(address: str) -> None:
+    for _ in range(2):  # whoever sends on before reading hears the reason, too
+        reply = httpx.post(
+            f"http://{address}{CHAT}",
+            content=b" " * (MAX_BODY_BYTES * 4),
+            headers={"Authorization": f"Bearer {KEY}"},
+        )
+        assert reply.status_code == 413
+    assert httpx.get(f"http://{address}/health").status_code == 200

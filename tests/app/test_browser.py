@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app.auth import COOKIE
+from app.state import AppState
+from tests.app.conftest import KEY
+
+
+@pytest.fixture
+async def browser(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    """A browser knows no key, only cookies."""
+    del client.headers["Authorization"]
+    return client
+
+
+async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
+    before = await browser.get("/")
+    assert before.status_code == 401
+    assert "Open the sign-in link" in before.text
+    assert "http://127.0.0.1:8000/sign-in?key=" in before.text
+
+    reply = await browser.get(f"/sign-in?key={KEY}")
+    assert (reply.status_code, reply.headers["location"]) == (303, "/")
+    assert reply.headers["cache-control"] == "no-store"
+    cookie = reply.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    assert KEY not in cookie
+
+    page = await browser.get("/")
+    assert page.status_code == 200
+    assert "/static/main.js" in page.text
+    assert (await browser.get("/v1/models")).status_code == 200
+    status = await browser.get("/api/status")
+    assert status.json() == {
+        "model": "dragon-7m",
+        "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
+        "documents": 3,
+    }
+
+
+@pytest.mark.parametrize("query", ["", "?key=", "?key=wrong", "?key=%ff", "?token=test-key"])
+async def test_a_wrong_link(browser: httpx.AsyncClient, query: str) -> None:
+    reply = await browser.get(f"/sign-in{query}")
+    assert reply.status_code == 401
+    assert reply.headers["content-type"].startswith("text/html")
+    assert "set-cookie" not in reply.headers
+    assert "does not fit" in reply.text
+
+
+async def test_the_page_is_not_for_bearers_of_the_key_alone(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/")).status_code == 401
+
+
+async def test_a_new_key_ends_the_session(browser: httpx.AsyncClient, state: AppState) -> None:
+    other = type(state.auth)("another key")
+    reply = await browser.get("/v1/models", headers={"Cookie": f"{COOKIE}={other.session}"})
+    assert reply.status_code == 401
+
+
+async def test_static_files(browser: httpx.AsyncClient) -> None:
+    script = await browser.get("/static/main.js")
+    assert script.status_code == 200
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert (await browser.get("/static/")).status_code == 404

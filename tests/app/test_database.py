@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import IntegrityError
+
+from app.database import connect, database_url, forget_deleted, migrate, session_maker
+from app.models import Base, Chunk, Document
+
+
+def document(identity: str = "file-1") -> Document:
+    return Document(
+        id=identity, filename="n.txt", purpose="user_data", kind="text", bytes=1, created_at=1,
+        status="processed", status_details=None,
+    )  # fmt: skip
+
+
+def chunk(identity: str = "file-1", body: str = "text") -> Chunk:
+    return Chunk(document_id=identity, text=body, page=None, start=0, end=1)
+
+
+def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:
+    url = database_url(tmp_path)
+    migrate(url)
+    migrate(url)
+    engine = create_engine(f"sqlite:///{tmp_path / 'dragon.db'}")
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+    engine.dispose()
+    tables = sqlite3.connect(tmp_path / "dragon.db").execute("SELECT sql FROM sqlite_master")
+    assert any("AUTOINCREMENT" in (sql or "") for (sql,) in tables)
+
+
+def test_migrating_works_from_another_directory(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    code = f"from app.database import migrate; migrate('sqlite+aiosqlite:///{tmp_path}/a.db')"
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "a.db").stat().st_size > 0
+
+
+def test_a_migration_that_fails_leaves_the_schema_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "dragon.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE chunks (id INTEGER)")  # in the way of the second table
+    connection.commit()
+    with pytest.raises(Exception, match="already exists"):
+        migrate(database_url(tmp_path))
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert ("documents",) not in tables
+    connection.execute("DROP TABLE chunks")
+    connection.commit()
+    connection.close()
+    migrate(database_url(tmp_path))
+
+
+async def test_connections_are_set_up(tmp_path: Path) -> None:
+    url = database_url(tmp_path)
+    migrate(url)
+    engine = connect(url)
+    sessions = session_maker(engine)
+    expected = {"journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2}
+    async with sessions() as session:
+        for pragma, value in expected.items():
+            assert await session.scalar(text(f"PRAGMA {pragma}")) == value
+    with pytest.raises(IntegrityError):
+        async with sessions.begin() as session:
+            session.add(chunk("file-nowhere"))
+    await engine.dispose()
+
+
+async def test_chunks_go_with_their_document_and_ids_are_never_used_again(tmp_path: Path) -> None:
+    url = database_url(tmp_path)
+    migrate(url)
+    engine = connect(url)
+    sessions = session_maker(engine)
+    async with sessions.begin() as session:
+        session.add(document())
+        await session.flush()
+        session.add(first := chunk())
+    async with sessions.begin() as session:
+        await session.delete(await session.get_one(Document, "file-1"))
+    async with sessions.begin() as session:
+        assert await session.get(Chunk, first.id) is None
+        session.add(document())
+        await session.flush()
+        session.add(second := chunk())
+    assert second.id > first.id
+    await engine.dispose()
+
+
+async def test_deleted_text_is_in_no_file(tmp_path: Path) -> None:
+    url = database_url(tmp_path)
+    migrate(url)
+    engine = connect(url)
+    sessions = session_maker(engine)
+    secret = "the walnut drawer" * 500
+    async with sessions.begin() as session:
+        session.add(document())
+        await session.flush()
+        session.add(chunk(body=secret))
+
+    def traces() -> list[str]:
+        files = [path for path in tmp_path.iterdir() if b"walnut" in path.read_bytes()]
+        return [path.name for path in files]
+
+    assert traces()
+    async with sessions.begin() as session:
+        await session.delete(await session.get_one(Document, "file-1"))
+    assert traces(), "the log still has it: else this test shows nothing"
+    await forget_deleted(sessions)
+    assert traces() == []
+    await engine.dispose()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import httpx
+
+from app.events import PeerStatus
+from tests.fakes import FakeGeneration
+
+ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
+
+
+async def test_health_needs_no_key(client: httpx.AsyncClient) -> None:
+    del client.headers["Authorization"]
+    for path in ("/health", "/ready", "/metrics"):
+        assert (await client.get(path)).status_code == 200
+
+
+async def test_ready_follows_the_model_not_the_peer(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    generation.peer_state = PeerStatus("refused", None, "another tokenizer")
+    reply = await client.get("/ready")
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "status": "ready",
+        "model": "dragon-7m",
+        "peer": {"state": "refused", "rtt_ms": None, "detail": "another tokenizer"},
+    }
+    generation.ready = False
+    reply = await client.get("/ready")
+    assert (reply.status_code, reply.json()["status"]) == (503, "starting")
+
+
+async def test_metrics_count_what_happened(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    await client.post("/v1/chat/completions", json=ASK)
+    generation.refuse = RuntimeError("broken")
+    await client.post("/v1/chat/completions", json=ASK)
+    await client.get("/v1/models/a%20secret")
+    await client.get("/nothing/secret")
+    text = (await client.get("/metrics")).text
+    chat = 'dragon_http_requests_total{method="POST",route="/v1/chat/completions",status='
+    assert f'{chat}"200"}} 1.0' in text
+    assert f'{chat}"500"}} 1.0' in text
+    assert 'dragon_answers_total{mode="coupled",outcome="stop"} 1.0' in text
+    assert 'dragon_answers_total{mode="coupled",outcome="error"} 1.0' in text
+    assert "dragon_answers_in_progress 0.0" in text
+    assert "dragon_peer_connected 1.0" in text
+    assert 'dragon_tokens_total{kind="answer"}' in text
+    assert "process_resident_memory_bytes" in text
+    assert "secret" not in text

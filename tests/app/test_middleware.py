@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import logging
+
+import httpx
+import pytest
+
+from app.main import create_app
+from app.middleware import SECURITY_HEADERS
+from app.settings import Settings
+from app.state import AppState
+from tests.app.conftest import KEY
+from tests.fakes import FakeGeneration
+
+ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8000", "localhost", "LOCALHOST:9", "[::1]:8000", "127.0.0.1"]
+)
+async def test_our_own_names(client: httpx.AsyncClient, host: str) -> None:
+    assert (await client.get("/health", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "127.0.0.1.evil.example", "10.0.0.1", "", "localhost@evil.example",
+        "[::1", "evil.example:8000", "localhost.", "0.0.0.0",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/static/index.html"])
+async def test_other_names_are_refused(client: httpx.AsyncClient, host: str, path: str) -> None:
+    reply = await client.get(path, headers={"Host": host})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["code"] == "invalid_host"
+
+
+async def test_a_configured_host_and_a_wildcard(settings: Settings, state: AppState) -> None:
+    for bound, host, status in (
+        ("dragon.lan", "Dragon.LAN:8000", 200),
+        ("dragon.lan", "10.0.0.1", 400),
+        ("0.0.0.0", "192.168.0.7:8000", 200),
+        ("0.0.0.0", "evil.example", 400),
+        ("::", "[2001:db8::1]:8000", 200),
+    ):
+        app = create_app(settings.model_copy(update={"host": bound}), state)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            reply = await client.get("/health", headers={"Host": host})
+            assert reply.status_code == status, (bound, host)
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/nothing", "/static/index.html"])
+async def test_every_response_is_hardened(client: httpx.AsyncClient, path: str) -> None:
+    reply = await client.get(path)
+    for name, value in SECURITY_HEADERS.items():
+        assert reply.headers[name] == value
+    assert "access-control-allow-origin" not in reply.headers
+
+
+async def test_an_unexpected_failure_is_hardened_too_and_logged_with_its_id(
+    client: httpx.AsyncClient, generation: FakeGeneration, caplog: pytest.LogCaptureFixture
+) -> None:
+    generation.refuse = RuntimeError("a secret of the engine")
+    reply = await client.post(
+        "/v1/chat/completions", json=ASK, headers={"X-Request-Id": "my-request.7"}
+    )
+    assert reply.status_code == 500
+    assert reply.headers["content-security-policy"]
+    assert reply.headers["x-request-id"] == "my-request.7"
+    failures = [r for r in caplog.records if r.exc_info]
+    assert len(failures) == 1
+    assert "my-request.7" in failures[0].getMessage()
+
+
+async def test_request_ids(client: httpx.AsyncClient) -> None:
+    for given in ("abc-1.2_3", "a" * 128):
+        reply = await client.get("/health", headers={"X-Request-Id": given})
+        assert reply.headers["x-request-id"] == given
+    for given in ("", "two words", "a" * 129, 'x"><script>'):
+        reply = await client.get("/health", headers={"X-Request-Id": given})
+        assert reply.headers["x-request-id"] not in ("", given)
+
+
+async def test_the_log_never_holds_the_key_or_the_prompt(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await client.get(f"/sign-in?key={KEY}")
+    body = {**ASK, "messages": [{"role": "user", "content": "my diagnosis"}]}
+    await client.post("/v1/chat/completions", json=body)
+    ours = [r for r in caplog.records if r.name.startswith("dragon")]
+    assert ours
+    assert not any(KEY in r.getMessage() or "diagnosis" in r.getMessage() for r in ours)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:8000", 200),
+        (None, 200),
+        ("http://127.0.0.1:3000", 403),
+        ("http://evil.example", 403),
+        ("null", 403),
+    ],
+)
+async def test_the_cookie_is_only_good_for_our_own_page(
+    client: httpx.AsyncClient, state: AppState, origin: str | None, status: int
+) -> None:
+    del client.headers["Authorization"]
+    headers = {"Cookie": f"dragon_session={state.auth.session}"}
+    if origin is not None:
+        headers["Origin"] = origin
+    reply = await client.post("/v1/chat/completions", json=ASK, headers=headers)
+    assert reply.status_code == status
+    if status == 403:
+        assert reply.json()["error"]["code"] == "cross_origin"

@@ -1,0 +1,205 @@
+"""The stock `openai` client, unpatched, against a real port."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+
+from tests.app.conftest import KEY, wait_until
+from tests.fakes import FakeGeneration
+
+ASK = [{"role": "user", "content": "Where is the key?"}]
+
+
+@pytest.fixture
+def stock(address: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"http://{address}/v1", api_key=KEY, max_retries=0)
+
+
+def test_models(stock: openai.OpenAI) -> None:
+    assert [m.id for m in stock.models.list()] == ["dragon-7m"]
+    assert stock.models.retrieve("dragon-7m").owned_by == "dragon"
+    with pytest.raises(openai.NotFoundError) as caught:
+        stock.models.retrieve("gpt-5")
+    assert caught.value.code == "model_not_found"
+    assert caught.value.param == "model"
+
+
+def test_chat_at_once(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    reply = stock.chat.completions.create(
+        model="dragon-7m", messages=ASK, temperature=0.5, top_p=0.9, seed=-(1 << 63)
+    )
+    assert reply.choices[0].message.content == generation.script
+    assert reply.choices[0].finish_reason == "stop"
+    assert reply.usage.prompt_tokens == len(generation.requests[0].conversation)
+    assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
+    sampling = generation.requests[0].sampling
+    assert (sampling.temperature, sampling.top_p, sampling.seed) == (0.5, 0.9, -(1 << 63))
+    assert "dragon" not in reply.model_dump()
+
+
+def test_chat_streamed_with_usage(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    chunks = list(
+        stock.chat.completions.create(
+            model="dragon-7m", messages=ASK, stream=True, stream_options={"include_usage": True}
+        )
+    )
+    first, *middle, last, usage = chunks
+    assert first.choices[0].delta.role == "assistant"
+    assert "".join(c.choices[0].delta.content for c in middle) == generation.script
+    assert last.choices[0].delta.content is None
+    assert last.choices[0].finish_reason == "stop"
+    assert [c for c in chunks if c.usage] == [usage]
+    assert usage.choices == []
+    assert usage.usage.completion_tokens > 0
+
+
+def test_several_choices_share_the_seed_and_count_the_prompt_once(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    reply = stock.chat.completions.create(model="dragon-7m", messages=ASK, n=6, seed=5)
+    assert [c.index for c in reply.choices] == [0, 1, 2, 3, 4, 5]
+    assert {r.sampling.seed for r in generation.requests} == {5}
+    assert sorted(r.sampling.stream for r in generation.requests) == [0, 1, 2, 3, 4, 5]
+    assert reply.usage.prompt_tokens == len(generation.requests[0].conversation)
+
+
+def test_several_choices_streamed(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    texts, ends = ["", "", ""], 0
+    for chunk in stock.chat.completions.create(model="dragon-7m", messages=ASK, n=3, stream=True):
+        choice = chunk.choices[0]
+        texts[choice.index] += choice.delta.content or ""
+        ends += choice.finish_reason == "stop"
+    assert texts == [generation.script] * 3
+    assert ends == 3
+
+
+def test_completions_take_every_kind_of_prompt(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    tokens = generation.tokenizer.encode("The key is")
+    for prompt, choices in (
+        ("The key is", 1),
+        (["The key is", "The cat is"], 2),
+        (tokens, 1),
+        ([tokens, tokens[:1]], 2),
+    ):
+        generation.requests.clear()
+        reply = stock.completions.create(model="dragon-7m", prompt=prompt)
+        assert [c.text for c in reply.choices] == [generation.script] * choices
+        assert reply.usage.prompt_tokens == sum(len(r.conversation) for r in generation.requests)
+        assert all(r.raw for r in generation.requests)
+        assert tuple(tokens) in {r.conversation for r in generation.requests}
+
+
+def test_completions_streamed(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    chunks = list(
+        stock.completions.create(
+            model="dragon-7m",
+            prompt=["a", "b"],
+            n=2,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    texts = ["", "", "", ""]
+    for chunk in chunks[:-1]:
+        texts[chunk.choices[0].index] += chunk.choices[0].text
+    assert texts == [generation.script] * 4
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage.prompt_tokens == 2
+
+
+def test_limits_and_stop_strings(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    short = stock.chat.completions.create(model="dragon-7m", messages=ASK, max_completion_tokens=2)
+    assert short.choices[0].finish_reason == "length"
+    assert short.usage.completion_tokens == 2
+    for stop in ("under", ["nothing", "under"]):
+        cut = stock.chat.completions.create(model="dragon-7m", messages=ASK, stop=stop)
+        assert cut.choices[0].message.content == "The key is "
+        assert cut.choices[0].finish_reason == "stop"
+
+
+def test_our_own_object_only_when_asked_for(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    options = {"dragon": {"aggregation": "local", "top_k": 2, "private": True}}
+    reply = stock.chat.completions.create(
+        model="dragon-7m", messages=ASK, seed=3, extra_body=options
+    )
+    ours = reply.model_dump()["dragon"]
+    assert ours["aggregation"] == "local"
+    assert ours["seed"] == 3
+    assert ours["usage"] == {"document_tokens": 7}
+    assert ours["choices"][0]["participation"] == [[0, 3]]
+    assert ours["choices"][0]["sources"][0]["title"] == "note.txt"
+    request = generation.requests[0]
+    assert (request.mode, request.top_k, request.private) == ("local", 2, True)
+
+    chunks = list(
+        stock.chat.completions.create(
+            model="dragon-7m", messages=ASK, stream=True, extra_body={"dragon": {}}
+        )
+    )
+    assert [("dragon" in c.model_dump()) for c in chunks] == [False] * (len(chunks) - 1) + [True]
+
+
+def test_a_seed_is_chosen_when_none_is_given(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    for _ in range(2):
+        stock.chat.completions.create(model="dragon-7m", messages=ASK)
+    assert generation.requests[0].sampling.seed != generation.requests[1].sampling.seed
+
+
+def test_refusals_come_before_the_stream(stock: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        stock.chat.completions.create(
+            model="dragon-7m", messages=ASK, max_tokens=100_000, stream=True
+        )
+    assert caught.value.code == "context_length_exceeded"
+    with pytest.raises(openai.NotFoundError):
+        stock.chat.completions.create(model="gpt-5", messages=ASK, stream=True)
+    with pytest.raises(openai.AuthenticationError):
+        stock.with_options(api_key="wrong").models.list()
+
+
+def test_a_failure_in_mid_stream_is_no_success(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    generation.fail_after = 2
+    text, reasons = "", set()
+    with pytest.raises(openai.APIError) as caught:  # noqa: PT012
+        for chunk in stock.chat.completions.create(model="dragon-7m", messages=ASK, stream=True):
+            text += chunk.choices[0].delta.content or ""
+            reasons.add(chunk.choices[0].finish_reason)
+    assert generation.script.startswith(text)
+    assert reasons == {None}
+    assert "secret" not in str(caught.value)
+    generation.fail_after = None
+    assert stock.chat.completions.create(model="dragon-7m", messages=ASK).choices
+
+
+def test_leaving_the_stream_cancels_the_generation(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    generation.delay = 0.05
+    stream = stock.chat.completions.create(model="dragon-7m", messages=ASK, n=3, stream=True)
+    next(iter(stream))
+    assert generation.active == 3
+    stream.close()
+    wait_until(lambda: generation.active == 0, 1.0)
+    assert generation.cancelled == 3
+
+
+def test_leaving_before_the_answer_cancels_the_generation(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    generation.silence = 30.0
+    for stream in (False, True):
+        with pytest.raises(openai.APITimeoutError):
+            stock.with_options(timeout=0.3).chat.completions.create(
+                model="dragon-7m", messages=ASK, stream=stream
+            )
+        wait_until(lambda: generation.active == 0, 1.0)
+    assert generation.cancelled == 2

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings
+from dragon.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "99999"),
+        ("PORT", "http"),
+        ("TOP_K", "0"),
+        ("AGGREGATION", "democratic"),
+        ("DTYPE", "float8"),
+        ("LOG_FORMAT", "xml"),
+        ("THREADS", "0"),
+        ("RERANKER", "some/model"),
+        ("PEER_URL", "http://127.0.0.1:8100"),
+        ("PEER_URL", "ws://peer.example/v1/link"),
+        ("API_KEY", "two words"),
+        ("PEER_KEY", "schlüssel"),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_line(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"DRAGON_{name}", value)
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.read()
+    assert caught.value.message.startswith(f"DRAGON_{name}: ")
+    assert "\n" not in caught.value.message
+    if name.endswith("KEY"):
+        assert value not in caught.value.message
+
+
+def test_environment_before_file_and_empty_is_unset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("DRAGON_PORT=9000\nDRAGON_TOP_K=3\nDRAGON_PEER_PORT=1\n")
+    monkeypatch.setenv("DRAGON_PORT", "9001")
+    monkeypatch.setenv("DRAGON_API_KEY", "")
+    settings = Settings.read()
+    assert (settings.port, settings.top_k, settings.api_key) == (9001, 3, None)
+
+
+@pytest.mark.parametrize(
+    "url", ["ws://localhost:1/v1/link", "ws://[::1]:1/v1/link", "wss://peer.example/v1/link"]
+)
+def test_links_that_are_safe(url: str) -> None:
+    assert Settings(peer_url=url).peer_url == url

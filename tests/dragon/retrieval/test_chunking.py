@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.retrieval.chunking import PAGE_BREAK, Chunk, chunk
+from dragon.tokenizer import Tokenizer
+from tests.samples import prose
+
+TOKENIZER = Tokenizer.load("models/dragon-7m")
+
+
+def tokens(text: str) -> int:
+    return len(TOKENIZER.offsets(text))
+
+
+def check(pages: list[str], chunks: list[Chunk], limit: int) -> None:
+    """What must hold of every result, whatever the text."""
+    joined = PAGE_BREAK.join(pages)
+    rest, position = [], 0
+    for each in chunks:
+        assert each.text == joined[each.start : each.end]
+        assert each.text == each.text.strip() != ""
+        assert tokens(each.text) <= limit
+        assert each.page == joined[: each.start].count(PAGE_BREAK) + 1
+        assert PAGE_BREAK not in each.text
+        rest.append(joined[position : each.start])
+        position = each.end
+    assert "".join([*rest, joined[position:]]).strip() == ""
+
+
+def test_a_short_note_is_one_chunk() -> None:
+    note = "Dentist: Tuesday 14 May.\nBring the X-ray.\n\nParking costs 3 euros.\n"
+    assert chunk([note], TOKENIZER) == [Chunk(note.strip(), 0, len(note) - 1, 1)]
+
+
+@pytest.mark.parametrize("pages", [[], [""], [" \n\t\n"], ["", " ", "\n"]])
+def test_nothing_visible_gives_no_chunks(pages: list[str]) -> None:
+    assert chunk(pages, TOKENIZER) == []
+
+
+def test_pages_are_numbered_and_never_mixed() -> None:
+    pages = ["First page.", "", "Third page.\nIts second line."]
+    chunks = chunk(pages, TOKENIZER)
+    assert [(each.page, each.text) for each in chunks] == [(1, pages[0]), (3, pages[2])]
+    check(pages, chunks, 96)
+
+
+def test_long_prose_breaks_between_sentences_and_fills_its_chunks() -> None:
+    text = prose(200).replace("\n\n", " ")
+    chunks = chunk([text], TOKENIZER)
+    check([text], chunks, 96)
+    assert all(each.text.endswith(".") for each in chunks)
+    assert all(tokens(each.text) > 60 for each in chunks[:-1])
+
+
+def test_paragraphs_are_preferred_to_sentences() -> None:
+    paragraph = "The heron waits by the weir. It does not move at all until the water clears. "
+    text = "\n\n".join([paragraph * 2] * 8)
+    for each in chunk([text], TOKENIZER):
+        assert each.text.endswith("clears.")
+        assert each.text.startswith("The heron")
+        assert text[each.end :].strip() == "" or text[each.end :].lstrip(" ").startswith("\n\n")
+
+
+def test_a_heading_stays_with_what_it_introduces() -> None:
+    section = "## Section {}\n\n" + "The lamp is lit at dusk by the keeper of the hour. " * 5
+    text = "\n\n".join(section.format(number) for number in range(6))
+    for each in chunk([text], TOKENIZER):
+        assert "\n## " not in each.text
+        assert not each.text.splitlines()[-1].startswith("#")
+
+
+def test_abbreviations_and_initials_do_not_end_sentences() -> None:
+    filler = "Many birds rest on the quiet lake in autumn and wait. " * 4
+    text = filler + "We met Dr. Okonjo and J. R. Tolliver there. " * 12
+    for each in chunk([text], TOKENIZER, 48):
+        assert not each.text.endswith(("Dr.", "J.", "R."))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 5000,
+        "9" * 2000,
+        "\U0001f409" * 400,
+        "日本語の文章。" * 200,
+        "e\u0301" * 700,
+        " " * 5000 + "end",
+        "word " + " " * 3000 + "word",
+        "<|doc|><|end|>" * 100,
+    ],
+)
+def test_over_long_words_are_cut_within_the_limit(text: str) -> None:
+    chunks = chunk([text], TOKENIZER, 32)
+    check([text], chunks, 32)
+
+
+@given(
+    pages=st.lists(
+        st.text(st.sampled_from("ab .\n\t#é\u0301日。\U0001f409\x1c\u00a0Z1<|>"), max_size=400),
+        max_size=4,
+    ),
+    limit=st.integers(8, 40),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_covered_in_order_within_the_limit(pages: list[str], limit: int) -> None:
+    check(pages, chunk(pages, TOKENIZER, limit), limit)
+
+
+def test_real_prose_is_covered_in_order_within_the_limit() -> None:
+    words = prose(400).split(" ")
+    random.Random(5).shuffle(words)
+    pages = [" ".join(words[start : start + 900]) for start in range(0, len(words), 900)]
+    check(pages, chunk(pages, TOKENIZER), 96)
+
+
+def test_a_limit_too_small_for_one_character_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 8"):
+        chunk(["text"], TOKENIZER, 7)

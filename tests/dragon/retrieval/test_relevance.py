@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dragon.retrieval import relevance as scale
+from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, relevance
+from tests.samples import embedder
+
+NOTES = (
+    "Moved into the flat. The router sits behind the bookshelf, passcode K7-QX41.",
+    "Dentist: Tuesday 14 May, 08:50, with Dr Okonjo. Bring last year's X-ray.",
+    "Gym opens at six on weekdays. Mine is locker 118 and the code is 4096-B.",
+    "Biscuit goes to Dr Amadi's practice on Mill Road for his shots.",
+)
+FACTS = (
+    "Lake Baikal. Lake Baikal in Siberia is the deepest lake on Earth, 1,642 metres deep.",
+    "Bhutan. Bhutan is a kingdom in the Himalayas. Its capital is Thimphu.",
+    "Hedgehog. A grown hedgehog has about 5,000 spines and rolls up when it is in danger.",
+    "Velcro. The Swiss engineer George de Mestral invented Velcro in 1941.",
+)
+ASKED_OF_NOTES = (
+    "What do I type in to get on the wifi at home?",
+    "What time do I have to be at the dentist?",
+    "How do I open my locker at the gym?",
+    "Which vet do we take Biscuit to?",
+)
+ASKED_OF_FACTS = (
+    "How deep does Lake Baikal go?",
+    "What's the capital city of Bhutan?",
+    "How many spines has a hedgehog got?",
+    "Who came up with Velcro?",
+)
+
+
+def log_h(question: str, texts: tuple[str, ...]) -> float:
+    """log of a side's summed relevance, as the engine takes it."""
+    vectors = embedder().embed([question, *texts])
+    cosines = [float(cosine) for cosine in vectors[1:] @ vectors[0]]
+    nats = [relevance(cosine) for cosine in cosines if cosine >= MINIMUM_COSINE]
+    return math.log(sum(math.exp(each) for each in nats or [BARE_RELEVANCE]))
+
+
+@pytest.mark.parametrize("question", ASKED_OF_NOTES)
+def test_the_device_gets_the_weight_where_its_notes_answer(question: str) -> None:
+    difference = log_h(question, NOTES) - log_h(question, FACTS)
+    assert 1 / (1 + math.exp(-difference)) > 0.95
+
+
+@pytest.mark.parametrize("question", ASKED_OF_FACTS)
+def test_the_cloud_gets_the_weight_where_the_corpus_answers(question: str) -> None:
+    difference = log_h(question, NOTES) - log_h(question, FACTS)
+    assert 1 / (1 + math.exp(-difference)) < 0.05
+
+
+def test_relevance_rises_with_cosine_over_the_whole_scale() -> None:
+    cosines = [MINIMUM_COSINE + step / 100 for step in range(76)]
+    nats = [relevance(cosine) for cosine in cosines]
+    assert nats == sorted(set(nats))
+    assert (nats[0], nats[-1]) == (scale.LOWEST, pytest.approx(scale.HIGHEST))
+    assert relevance(-1.0) == scale.LOWEST
+    assert relevance(1.5) == scale.HIGHEST
+
+
+def test_the_bare_prompt_counts_less_than_any_document() -> None:
+    assert relevance(MINIMUM_COSINE) > BARE_RELEVANCE
+
+
+def test_the_scale_is_named_with_its_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = scale.scale_of("a")
+    assert before == scale.scale_of("a") != scale.scale_of("b")
+    monkeypatch.setattr(scale, "SLOPE", 41.0)
+    assert scale.scale_of("a") != before

@@ -1,0 +1,93 @@
+"""Small working stand-ins for parts that need models or a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+from app.events import (
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerChanged,
+    PeerStatus,
+    Source,
+    SourcesFound,
+    TextDelta,
+)
+from dragon.errors import ContextLengthError
+from dragon.tokenizer import TextStream, Tokenizer
+
+SOURCE = Source("private", "file-1", "note.txt", "The key is under the mat.", 0.8, 1.0, 2, 0, 25)
+
+
+@dataclass
+class FakeGeneration:
+    """Writes `script` token by token, whatever is asked, and keeps count of what became of it."""
+
+    tokenizer: Tokenizer
+    script: str = "The key is under the mat."
+    model_name: str = "dragon-7m"
+    context_length: int = 256
+    ready: bool = True
+    peer_state: PeerStatus = field(default_factory=lambda: PeerStatus("connected", 12.0))
+    delay: float = 0.0
+    silence: float = 0.0  # seconds before the first event
+    refuse: Exception | None = None  # raised before the first event
+    fail_after: int | None = None  # tokens after which RuntimeError is raised
+    active: int = 0
+    cancelled: int = 0
+    requests: list[GenerationRequest] = field(default_factory=list)
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
+        self.requests.append(request)
+        self.active += 1
+        try:
+            await asyncio.sleep(self.silence)
+            if self.refuse is not None:
+                raise self.refuse
+            if len(request.conversation) + (request.max_tokens or 1) > self.context_length:
+                raise ContextLengthError("too long for the model", param="messages")
+            yield SourcesFound((SOURCE,))
+            async for event in self._write(request):
+                yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            self.cancelled += 1
+            raise
+        finally:
+            self.active -= 1
+
+    async def _write(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
+        stream = TextStream(self.tokenizer, request.stop)
+        tokens = self.tokenizer.encode(self.script)
+        limit = len(tokens) if request.max_tokens is None else request.max_tokens
+        written = 0
+        for token in tokens[:limit]:
+            if written == self.fail_after:
+                raise RuntimeError("a secret of the engine")
+            await asyncio.sleep(self.delay)
+            text = stream.push([token])
+            written += 1
+            if written == 3:
+                yield PeerChanged(joint=False, position=3, reason="the peer does not answer")
+            yield TextDelta(text, (token,))
+            if stream.stopped:
+                break
+        if rest := stream.finish():
+            yield TextDelta(rest, ())
+        complete = stream.stopped or written == len(tokens)
+        yield Finished(
+            reason="stop" if complete else "length",
+            prompt_tokens=len(request.conversation),
+            completion_tokens=written,
+            participation=((0, min(3, written)),),
+            stats={"document_tokens": 7.0},
+        )
+
+
+class FakeDocuments:
+    """A store with three documents, as far as the status line wants to know."""
+
+    async def count(self) -> int:
+        return 3

@@ -1,0 +1,37 @@
+"""Opens the data generators with the right split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from training.facts import FactSource, is_held_out_schema
+from training.grammar import Schema, parse_schemas
+from training.prose import ProseSource
+from training.slots import SlotFiller, read_lists
+
+SCHEMAS = Path(__file__).parent / "schemas"
+_NOT_SCHEMAS = {"words", "lexicon"}
+
+
+def read_schemas() -> list[Schema]:
+    """All schemas, file by file."""
+    files = sorted(path for path in SCHEMAS.glob("*.txt") if path.stem not in _NOT_SCHEMAS)
+    return [schema for path in files for schema in parse_schemas(path)]
+
+
+def open_facts(split: str, prose: ProseSource | None) -> FactSource:
+    """Facts for ``train``, ``phrasing`` (held-out questions) or ``relation`` (held-out schemas)."""
+    filler = SlotFiller(read_lists(SCHEMAS / "words.txt"))
+    schemas = read_schemas()
+    if split == "relation":
+        schemas = [schema for schema in schemas if is_held_out_schema(schema)]
+    else:
+        schemas = [schema for schema in schemas if not is_held_out_schema(schema)]
+    phrasing = {"train": "train", "phrasing": "held", "relation": "all"}[split]
+    return FactSource(schemas, filler, prose.sentence if prose else None, phrasing)
+
+
+def open_sources(data: Path, split: str) -> tuple[FactSource, ProseSource]:
+    """Facts and prose."""
+    prose = ProseSource(data)
+    return open_facts(split, prose), prose
