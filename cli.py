@@ -73,7 +73,7 @@ def up() -> None:
             print("Building the demo corpus; this happens once.", flush=True)
             command = [*_self("corpus", "build"), str(DEMO_CORPUS), "--out", str(peer.peer_corpus)]
             if subprocess.run(command, check=False).returncode:
-                raise ConfigurationError("The demo corpus could not be built; see above.")
+                raise DragonError("The demo corpus could not be built; see above.")
         with _children("peer", "device") as running:
             print("Loading the models.", flush=True)
             _wait_ready(running, peer.peer_host, peer.peer_port)
@@ -295,7 +295,7 @@ def _check(running: dict[str, subprocess.Popen[bytes]]) -> None:
     for name, process in running.items():
         if (status := process.poll()) is not None:
             others = " and ".join(f"the {other}" for other in running if other != name)
-            raise ConfigurationError(
+            raise DragonError(
                 f"The {name} ended by itself (status {status}), see above; {others} is stopped too."
             )
 

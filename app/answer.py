@@ -51,7 +51,6 @@ class _Clock:
 
     started: float = field(default_factory=time.monotonic)
     first: float | None = None
-    progress: float = field(default_factory=time.monotonic)
     decoding: float | None = None
 
 
@@ -193,7 +192,7 @@ class Answer:
         self._events.put_nowait(SourcesFound(tuple(self._sources)))
         if (problem := await opened) is not None:
             raise problem
-        self._clock.progress = self._clock.decoding = time.monotonic()
+        self._clock.decoding = time.monotonic()
         self._watcher = asyncio.create_task(self._watch())
         if self._link is not None and not self._session.joint:
             self._events.put_nowait(PeerChanged(False, 0, self._link.status.detail))
@@ -212,7 +211,7 @@ class Answer:
     def peer_ready(self, ready: messages.Ready) -> None:
         """The peer has its documents: it takes part from here on."""
         self._ready = True
-        self._clock.progress = time.monotonic()
+        self._driver.activity += 1
         public = [
             Source(
                 side="public",
@@ -276,8 +275,7 @@ class Answer:
 
     def _commit(self, tokens: list[int]) -> None:
         self._note_loss()
-        self._clock.progress = time.monotonic()
-        self._clock.first = self._clock.first or self._clock.progress
+        self._clock.first = self._clock.first or time.monotonic()
         end_ids = self._session.limits.end_ids
         text = self._text.push([token for token in tokens if token not in end_ids])
         if self._session.finished and not self._text.stopped:
@@ -320,20 +318,23 @@ class Answer:
 
     async def _watch(self) -> None:
         """The only clock of an answer: the deadline of the first token, and stalls."""
+        began = quiet_since = time.monotonic()
+        activity = self._driver.activity
         while True:
             await asyncio.sleep(_WATCH_S)
+            now = time.monotonic()
+            if self._driver.activity != activity:
+                activity, quiet_since = self._driver.activity, now
             if self._link is None or not self._session.joint:
                 continue
-            waited = time.monotonic() - self._clock.progress
-            silent = time.monotonic() - self._link.last_heard
             stall = self._pace.stall_limit(self._remote_decode.value or 0.0)
-            if min(waited, silent) > stall:
+            if min(now - quiet_since, now - self._link.last_heard) > stall:
                 self._link.drop("the peer does not answer")
             elif not self._ready:
-                if self._deadline is not None and waited > self._deadline:
+                if self._deadline is not None and now - began > self._deadline:
                     self._lose("the cloud is late")
-            elif waited > stall:
-                self._clock.progress = time.monotonic()
+            elif now - quiet_since > stall * 2**self._session.resyncs:
+                quiet_since = now
                 self._session.stalled()
                 self._driver.advance()
                 self._note_loss()

@@ -23,7 +23,7 @@ from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
-from dragon.retrieval.relevance import Hit, relevance
+from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class DocumentStore:
                 rows = await session.execute(
                     select(Chunk.id, Chunk.text).where(Chunk.id.in_(batch)).order_by(Chunk.id)
                 )
-                ids, texts = zip(*rows.tuples(), strict=True)
+                ids, texts = zip(*rows, strict=True)
             self._index.add(ids, await asyncio.to_thread(self._embedder.embed, texts))
         await asyncio.to_thread(self._index.save, self._index_path)
 
@@ -255,17 +255,20 @@ class DocumentStore:
                 await asyncio.to_thread(shutil.rmtree, directory)
             await database.forget_deleted(self._sessions)
 
-    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
-        """The k chunks nearest to the query, best first, however far away they are."""
+    async def search(
+        self, query: str, k: int, minimum_cosine: float = MINIMUM_COSINE
+    ) -> Sequence[DocumentHit]:
+        """The chunks nearest to the query, best first: at most k, and only relevant ones."""
         vectors = await asyncio.to_thread(self._embedder.embed, [query])
-        scores = dict(await asyncio.to_thread(self._index.search, vectors[0], k))
+        nearest = await asyncio.to_thread(self._index.search, vectors[0], k)
+        scores = {chunk_id: score for chunk_id, score in nearest if score >= minimum_cosine}
         async with self._sessions() as session:
             rows = await session.execute(
                 select(Chunk, Document.filename)
                 .join(Document, Document.id == Chunk.document_id)
                 .where(Chunk.id.in_(scores))
             )
-            found = {chunk.id: (chunk, filename) for chunk, filename in rows.tuples()}
+            found = {chunk.id: (chunk, filename) for chunk, filename in rows}
         return [
             _hit(*found[chunk_id], score) for chunk_id, score in scores.items() if chunk_id in found
         ]

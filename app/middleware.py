@@ -31,6 +31,7 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_PROBES = frozenset({"/health", "/ready", "/metrics"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
@@ -76,8 +77,10 @@ class RequestContext:
         method = scope["method"] if scope["method"].isalpha() else "OTHER"
         state: AppState = scope["app"].state.dragon
         state.metrics.request(method if route != "none" else "ANY", route, status, seconds)
+        level = logging.DEBUG if scope["path"] in _PROBES else logging.INFO
         # Never the query: the sign-in link carries the key there.
-        log.info("%s %s %d %.0f ms %s", method, scope["path"], status, 1000 * seconds, request_id)
+        line = (method, scope["path"], status, 1000 * seconds, request_id)
+        log.log(level, "%s %s %d %.0f ms %s", *line)
 
 
 class Gate:
@@ -99,8 +102,8 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if not self._is_ours(host):
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return Problem(
                 400,
                 "This Host header is not served here; call the device by the address it listens "
@@ -117,7 +120,7 @@ class Gate:
         if "authorization" in headers or scope.get("method") in _SAFE_METHODS:
             return None
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
             return Problem(
                 403,
                 "The cookie is only good for the device's own page; other callers use the API key.",

@@ -110,11 +110,11 @@ def _tidy(page: str) -> str:
     page = _NOT_TEXT.sub("", page).encode("utf-8", "ignore").decode("utf-8")
     lines = [line.strip() for line in page.split("\n")]
     full = 0.7 * max(map(len, lines))
-    joined = ""
+    pieces = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         runs_on = len(line) >= full and not line.endswith((".", "!", "?", ":")) and following
-        joined += line + (" " if runs_on else "\n")
-    return joined
+        pieces += [line, " " if runs_on else "\n"]
+    return "".join(pieces)
 
 
 def main() -> None:

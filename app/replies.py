@@ -59,6 +59,21 @@ class DragonReply(BaseModel):
     choices: list[DragonChoice]
 
 
+class PeerNotice(BaseModel):
+    """From token `position` of a choice on the cloud takes part, or no longer does."""
+
+    index: int
+    joint: bool
+    position: int
+    reason: str
+
+
+class DragonNotice(BaseModel):
+    """What a stream tells in its midst to those who sent a `dragon` object."""
+
+    peer: PeerNotice
+
+
 class _Reply(BaseModel):
     id: str
     object: str
@@ -67,7 +82,7 @@ class _Reply(BaseModel):
     system_fingerprint: str | None = None
     choices: list[Any]
     usage: Usage | None = None
-    dragon: DragonReply | None = Field(default=None, exclude_if=_is_none)
+    dragon: DragonReply | DragonNotice | None = Field(default=None, exclude_if=_is_none)
 
 
 class Delta(BaseModel):
@@ -150,7 +165,7 @@ class Shape(ABC):
         self,
         choice: BaseModel | None,
         usage: Usage | None = None,
-        dragon: DragonReply | None = None,
+        dragon: DragonReply | DragonNotice | None = None,
         *,
         with_usage: bool,
     ) -> bytes:
@@ -164,7 +179,7 @@ class Shape(ABC):
         kind: str,
         choices: list[BaseModel],
         usage: Usage | None,
-        dragon: DragonReply | None,
+        dragon: DragonReply | DragonNotice | None,
     ) -> _Reply:
         return _Reply(
             id=self._id,

@@ -114,7 +114,7 @@ class DragonOptions(_Strict):
     """Our own parameters. Sending the object, even empty, asks for `dragon` in the response."""
 
     aggregation: Literal["coupled", "tokenwise", "local", "context"] | None = None
-    top_k: Annotated[int, Field(ge=1, le=32)] | None = None
+    top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     provenance: Annotated[Any, _neutral(False)] = None
 

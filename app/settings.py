@@ -34,7 +34,7 @@ class Settings(BaseSettings):
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
     peer_key: SecretStr | None = None
     aggregation: Mode = Mode.COUPLED
-    top_k: int = Field(default=4, ge=1, le=32)
+    top_k: int = Field(default=2, ge=1, le=32)
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)

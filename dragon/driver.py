@@ -18,6 +18,7 @@ from dragon.session import Session
 class Driver:
     """Between a session, its decoder, and whoever owns both.
 
+    `activity` counts what has happened, so that a clock can tell a standstill from slow work.
     `send` takes the session's messages in order, `committed` tokens that are final on this side,
     `failed` an error after which nothing more comes.
     """
@@ -43,6 +44,7 @@ class Driver:
         self._decoder: Decoder | None = None
         self._step: Step | None = None
         self._closed = False
+        self.activity = 0
 
     def start(self, decoder: Decoder) -> None:
         """The decoder is prefilled: begin."""
@@ -51,6 +53,7 @@ class Driver:
 
     def receive(self, message: SessionMessage) -> None:
         """A message of the other side."""
+        self.activity += 1
         self.session.receive(message)
         self.advance()
 
@@ -80,6 +83,7 @@ class Driver:
 
     def _done(self, outcome: Outcome) -> None:
         self._step = None
+        self.activity += 1
         if self._closed:
             return
         if not isinstance(outcome, Decoded):

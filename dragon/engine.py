@@ -30,7 +30,10 @@ MAX_WAITING = 256
 
 @dataclass(frozen=True)
 class Decoded:
-    """What came of a step: a distribution an output, or None when it was abandoned."""
+    """What came of a step: a distribution an output, or None when it was abandoned.
+
+    `microseconds` is what the step took its generation, waiting for others included.
+    """
 
     sides: list[Side] | None
     microseconds: int
@@ -47,6 +50,7 @@ class Step:
     work: Work
     done: Callable[[Outcome], None]
     stale: bool = False
+    queued: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(eq=False)
@@ -184,15 +188,17 @@ class Engine:
             self._run_group(group)
 
     def _run_group(self, group: list[Step]) -> None:
-        started = time.perf_counter()
         self.model.abandon = lambda: all(
             request.stale or request.decoder in self._closing for request in group
         )
         outcomes: Sequence[Outcome]
         try:
             results = step(self.model, [s.decoder for s in group], [s.work for s in group])
-            spent = round((time.perf_counter() - started) * 1e6)
-            outcomes = [Decoded(sides, spent) for sides in results]
+            now = time.perf_counter()
+            outcomes = [
+                Decoded(sides, round((now - request.queued) * 1e6))
+                for sides, request in zip(results, group, strict=True)
+            ]
         except PreemptedError:
             outcomes = [Decoded(None, 0)] * len(group)
         except Exception as error:

@@ -38,6 +38,6 @@ class Pace:
         return min(MAX_WINDOW, math.ceil((rtt + decode) / decode))
 
     def stall_limit(self, remote_decode: float) -> float:
-        """Seconds without progress that count as a desync: max(1 s, 4 (rtt + c))."""
+        """Seconds without any activity that count as a stall: max(1 s, 4 (rtt + c))."""
         slower = max(self.decode.value or 0.0, remote_decode)
         return max(_MIN_STALL_S, 4.0 * ((self.round_trip.value or 0.0) + slower))

@@ -97,6 +97,11 @@ class Session:
         return self._work is not None and (self._work.version != self._version or self.finished)
 
     @property
+    def resyncs(self) -> int:
+        """How often the sides were found to differ since the last committed token."""
+        return self._mismatch.count if self._mismatch.length == len(self.committed) else 0
+
+    @property
     def queued(self) -> int:
         """Frames held in all queues; bounded by a few windows."""
         return len(self._own) + len(self._remote) + len(self._held)
@@ -165,7 +170,7 @@ class Session:
             case Resync() if self.role is Role.DEVICE:
                 if self.joint and message.incarnation == self.incarnation:
                     self._desync()
-            case _:
+            case _ if self.joint:
                 self._desync()
 
     def stalled(self) -> None:
@@ -194,8 +199,6 @@ class Session:
         self.incarnation += 1
         self._remote.clear()
         self._held.clear()
-        # What was sent in this incarnation, and not yet taken away, is for nobody.
-        self._outbox = [m for m in self._outbox if not isinstance(m, Draft)]
         self._advance()
 
     def set_horizon(self, horizon: int) -> None:
@@ -343,9 +346,7 @@ class Session:
             self._outbox.append(Resync(self.incarnation))
             self._clear()
             return
-        length = len(self.committed)
-        self._mismatch.count = self._mismatch.count + 1 if length == self._mismatch.length else 1
-        self._mismatch.length = length
+        self._mismatch = _Mismatch(len(self.committed), self.resyncs + 1)
         if self._mismatch.count > MAX_RESYNCS:
             self.lose()
             return

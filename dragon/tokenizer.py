@@ -24,7 +24,6 @@ PLAIN_TEMPLATE = (
 # Stands in for a document while a template is taken apart; a letter run no template rewrites.
 _SENTINEL = "QzDocumentzQ"
 _REPLACEMENT = "\ufffd"
-_CHARACTER_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,12 @@ class Tokenizer:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The character span of every token of `text`."""
-        encoding = self._backend(text, add_special_tokens=False, return_offsets_mapping=True)
+        encoding = self._backend(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+        )
         return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:
@@ -200,20 +204,19 @@ class TextStream:
     def _decode(self, *, final: bool) -> str:
         before = self._tokenizer.decode(self._context)
         text = self._tokenizer.decode([*self._context, *self._pending])[len(before) :]
-        # Bytes that can never become a character are not waited for longer than one takes.
-        incomplete = text.endswith(_REPLACEMENT) and len(self._pending) < _CHARACTER_BYTES
-        if not text or (incomplete and not final):
+        if not text or (text.endswith(_REPLACEMENT) and not final):
             return ""
         self._context, self._pending = self._pending, []
         return text
 
     def _release(self, text: str, *, final: bool) -> str:
         text = self._held + text
-        found = [(text.index(stop), stop) for stop in self._stop if stop in text]
+        # The stop string that is complete first, however the tokens that brought it are cut.
+        found = [(text.index(s) + len(s), text.index(s)) for s in self._stop if s in text]
         if found:
             self.stopped = True
             self._held = ""
-            return text[: min(found)[0]]
+            return text[: min(found)[1]]
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

@@ -26,7 +26,7 @@ from dragon.errors import ConfigurationError, DocumentError
 from dragon.retrieval.chunking import Offsets, chunk
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
-from dragon.retrieval.relevance import Hit, relevance
+from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
 from peer.records import MalformedLineError, Record, read_records
 
 VERSION = 1
@@ -247,8 +247,9 @@ class Corpus:
         return self._info
 
     def search(self, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
-        """The k passages nearest to an embedding [dim], best first, however far away they are."""
-        scores = dict(self._index.search(vector, k))
+        """The passages nearest to an embedding [dim], best first: at most k, only relevant ones."""
+        nearest = self._index.search(vector, k)
+        scores = {key: score for key, score in nearest if score >= MINIMUM_COSINE}
         places = ", ".join("?" * len(scores))
         query = f"SELECT id, document, title, text FROM passages WHERE id IN ({places})"  # noqa: S608
         with self._lock:

@@ -10,7 +10,7 @@ from dragon.decoder import Row
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
+from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, Hit
 from dragon.tokenizer import Tokenizer
 from peer.corpus import Corpus
 
@@ -48,7 +48,8 @@ class Retriever:
             vectors = await asyncio.wrap_future(
                 self.engine.errand(lambda: self.embedder.embed([opening.query]))
             )
-            hits = self.corpus.search(vectors[0], opening.top_k)
+            nearest = self.corpus.search(vectors[0], opening.top_k)
+            hits = [hit for hit in nearest if hit.score >= MINIMUM_COSINE]
         room = self.engine.model.context - len(opening.conversation) - 1
         rows, kept = [], []
         for hit in hits:

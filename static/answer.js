@@ -68,6 +68,7 @@ export class AnswerView {
       this.#markSegments(frame.joint);
       return;
     }
+    if (this.#seam) this.#sew();
     this.#seam = frame;
     announce(frame.joint ? SEAMS.joined : SEAMS.lost);
     this.#flush();

@@ -35,7 +35,7 @@ def pdf(*pages: str, encrypted: bool = False) -> bytes:
         # The entries are those of no password anybody knows, the empty one included.
         entry = "5A" * 32
         objects.append(f"<< /Filter /Standard /V 1 /R 2 /P -4 /O <{entry}> /U <{entry}> >>")
-    body = b"%PDF-1.4\n"
+    body = bytearray(b"%PDF-1.4\n")
     offsets = []
     for number, each in enumerate(objects, start=1):
         offsets.append(len(body))
@@ -47,7 +47,7 @@ def pdf(*pages: str, encrypted: bool = False) -> bytes:
         f"xref\n0 {size}\n0000000000 65535 f \n{table}"
         f"trailer\n<< /Size {size} /Root 1 0 R {extra} >>\nstartxref\n{len(body)}\n%%EOF\n"
     )
-    return body + trailer.encode("latin-1")
+    return bytes(body) + trailer.encode("latin-1")
 
 
 def _escaped(line: str) -> str:

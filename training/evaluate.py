@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedTokenizerFast
+from tokenizers import Tokenizer
 
-from training.batches import ROW, Piece, encode, pack, to_batch
+from training.batches import to_batch
 from training.corpus import SQUAD_DEV, grounded_questions, split_sentences
 from training.examples import Example, Part, Role, turn
 from training.model import PackedQwen2
+from training.packing import ROW, Piece, encode, pack
 from training.sources import open_facts
-from training.tokenizer import DOC
+from training.special import DOC
 
 _ROWS = 16
 
@@ -101,7 +102,7 @@ def squad_questions(data: Path, count: int, seed: int = 3) -> list[Asked]:
 
 @torch.no_grad()
 def exact_match(
-    model: PackedQwen2, tokenizer: PreTrainedTokenizerFast, asked: list[Asked]
+    model: PackedQwen2, tokenizer: Tokenizer, asked: list[Asked]
 ) -> Result:
     """Share of answers that greedy decoding writes word for word."""
     rng = random.Random(0)

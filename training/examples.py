@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from training.facts import Document, Fact, FactSource
 from training.prose import ProseSource
-from training.tokenizer import ASSISTANT, DOC, END, USER
+from training.special import ASSISTANT, DOC, END, USER
 
 DECLINE = "I could not find that in the documents."
 

@@ -17,6 +17,10 @@ HEADINGS = (
     "Remember", "Things to know", "Summary", "Overview", "Facts", "Private", "Health", "Garden",
     "Contacts", "Codes", "Money", "Plans", "Kitchen", "School", "Holiday", "Admin", "Useful things",
 )  # fmt: skip
+_NEVER_REUSED = frozenset(
+    "code pin date time when price phone email num bignum decimal percent year mass temp length "
+    "distance duration years plate url symbol gval title invented address flight".split()
+)
 _JOINS = (" and ", ", and ", "; ", ", ", " - ", ", while ", ", but ")
 _KEEP_CASE = re.compile(r"^(?:[A-Z0-9]{2}|[^A-Za-z]|I\b)")
 _FUNCTION = re.compile(r"^(?:The|My|Our|It|Its|In|On|We|For|A|An|He|She|At|To|No)\b")
@@ -29,6 +33,12 @@ class Fact:
     schema: Schema
     values: dict[str, Value]
     sentence: str
+
+
+def _same_keys(one: dict[str, Value], other: dict[str, Value]) -> bool:
+    """Whether two facts of one schema are about the same thing, as their questions would ask."""
+    named = [slot for slot in one if slot.rstrip("0123456789") not in _NEVER_REUSED - {"invented"}]
+    return bool(named) and all(one[slot].text == other[slot].text for slot in named)
 
 
 @dataclass
@@ -88,7 +98,7 @@ class FactSource:
         for slot in sorted(schema.slots()):
             kind = slot.rstrip("0123456789")
             known = [v for v in cast.get(kind, []) if v not in values.values()]
-            if known and rng.random() < reuse:
+            if known and kind not in _NEVER_REUSED and rng.random() < reuse:
                 values[slot] = rng.choice(known)
             else:
                 values[slot] = self.filler.make(slot, rng)
@@ -134,6 +144,9 @@ class FactSource:
             else:
                 schema = rng.choice(self.by_family[family])
             values = self._values(schema, cast, rng, 0.5 if facts else 0.0)
+            if any(_same_keys(values, fact.values) for fact in facts if fact.schema is schema):
+                count -= 1
+                continue
             facts.append(self._state(schema, values, rng, follow=False))
         return facts
 

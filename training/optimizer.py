@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 
@@ -20,6 +21,31 @@ def orthogonalize(update: Tensor, steps: int = 5) -> Tensor:
         gram = x @ x.transpose(-1, -2)
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
     return (x.transpose(-1, -2) if wide else x).float()
+
+
+def orthogonalize_shared(update: Tensor) -> Tensor:
+    """The same for a stack whose matrices are divided among the training processes."""
+    if not dist.is_initialized():
+        return orthogonalize(update)
+    share = -(-len(update) // dist.get_world_size())
+    parts = list(update.split(share))
+    mine = orthogonalize(parts[dist.get_rank()])
+    gathered = [torch.empty_like(part) for part in parts]
+    dist.all_gather(gathered, mine.contiguous())
+    return torch.cat(gathered)
+
+
+def average_gradients(params: list[nn.Parameter]) -> None:
+    """Replace every gradient by its mean over the training processes."""
+    if not dist.is_initialized():
+        return
+    gradients = [param.grad for param in params if param.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    sizes = [gradient.numel() for gradient in gradients]
+    for gradient, mean in zip(gradients, flat.split(sizes), strict=True):
+        gradient.copy_(mean.view_as(gradient))
 
 
 class Muon(torch.optim.Optimizer):
@@ -42,7 +68,7 @@ class Muon(torch.optim.Optimizer):
                 gradients = torch.stack([param.grad for param in params if param.grad is not None])
                 momenta = torch.stack([self._momentum(param) for param in params])
                 momenta.lerp_(gradients, 1 - group["momentum"])
-                update = orthogonalize(gradients.lerp(momenta, group["momentum"]))
+                update = orthogonalize_shared(gradients.lerp(momenta, group["momentum"]))
                 scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 for index, param in enumerate(params):
                     self.state[param]["momentum"].copy_(momenta[index])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from training.corpus import (
     split_sentences,
     wikitext_paragraphs,
 )
+from training.vocabulary import nouns_and_adjectives
 
 _STOP = frozenset(
     "a an the of to in on at by for with from and or but nor as is are was were be been being it its "
@@ -54,9 +56,17 @@ def base_form(past: str) -> str:
 class ProseSource:
     """Passages of books and articles, with questions."""
 
-    def __init__(self, data: Path, limit_bytes: int = 40_000_000) -> None:
-        self.articles = list(wikitext_paragraphs(data))
-        self.books = list(book_paragraphs(data, limit_bytes))
+    def __init__(self, data: Path, cache: Path, limit_bytes: int = 40_000_000) -> None:
+        if not cache.exists():
+            articles = list(wikitext_paragraphs(data))
+            books = list(book_paragraphs(data, limit_bytes))
+            words = nouns_and_adjectives(articles + books)
+            kept = {"articles": articles, "books": books, **words}
+            cache.write_text(json.dumps(kept), encoding="utf-8")
+        found = json.loads(cache.read_text(encoding="utf-8"))
+        self.articles: list[str] = found["articles"]
+        self.books: list[str] = found["books"]
+        self.words: dict[str, list[str]] = {name: found[name] for name in ("noun", "adjx")}
         self.grounded = grounded_questions(data)
 
     def paragraph(self, rng: random.Random) -> str:

@@ -17,6 +17,7 @@ _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _MONTHS = (
     "January February March April May June July August September October November December".split()
 )
+_NAMED = ("battle", "war", "treaty", "empire")
 _NUMBERS = "two three four five six seven eight nine ten eleven twelve fifteen twenty".split()
 
 _IRREGULAR = {
@@ -31,6 +32,18 @@ _REGULAR = (
     "measure test publish record translate photograph study guard plant film cook bake test burn "
     "destroy restore sign finish start abandon describe explore map found launch praise reject"
 ).split()
+
+
+_PARTICIPLES = {
+    "write": "written", "draw": "drawn", "steal": "stolen", "hide": "hidden", "break": "broken",
+    "choose": "chosen", "grow": "grown", "throw": "thrown", "sing": "sung", "give": "given",
+    "see": "seen", "take": "taken",
+}  # fmt: skip
+_GENERIC = (
+    "fullname", "city", "num", "code", "date", "year", "price", "colours", "time", "invented",
+    "phone", "country", "person", "title", "distance", "bignum", "materials", "weekday", "percent",
+    "duration", "adj", "simple_noun", "length", "mass", "compound", "temp", "pin", "org",
+)  # fmt: skip
 
 
 def past_tense(verb: str) -> str:
@@ -64,6 +77,7 @@ class SlotFiller:
             "mountain": self.mountain, "planet": self.planet, "element": self.element,
             "org": self.org, "plate": self.plate, "url": self.url, "compound": self.compound,
             "thing": self.thing, "pron": self.pron, "animal": self.animal, "my": self.my,
+            "gval": self.gval,
         }  # fmt: skip
 
     def make(self, slot: str, rng: random.Random) -> Value:
@@ -72,7 +86,8 @@ class SlotFiller:
         maker = self.makers.get(kind)
         if maker is not None and maker != self.plain_list:
             return maker(rng)
-        return Value(rng.choice(self.lists[kind]))
+        coined = 0.4 if kind in _NAMED else 0.0
+        return Value(self.name_from(kind, rng, coined))
 
     def plain_list(self, rng: random.Random) -> Value:
         raise NotImplementedError
@@ -317,7 +332,13 @@ class SlotFiller:
 
     def verb(self, rng: random.Random) -> Value:
         base = rng.choice(_REGULAR) if rng.random() < 0.6 else rng.choice(list(_IRREGULAR))
-        return Value(past_tense(base), (), {"past": past_tense(base), "base": base})
+        past = past_tense(base)
+        part = _PARTICIPLES.get(base, past)
+        return Value(past, (), {"past": past, "base": base, "part": part})
+
+    def gval(self, rng: random.Random) -> Value:
+        """A value of any kind."""
+        return self.make(rng.choice(_GENERIC), rng)
 
     def invented(self, rng: random.Random) -> Value:
         return Value(self.coined(rng))

@@ -21,7 +21,9 @@ def read_schemas() -> list[Schema]:
 
 def open_facts(split: str, prose: ProseSource | None) -> FactSource:
     """Facts for ``train``, ``phrasing`` (held-out questions) or ``relation`` (held-out schemas)."""
-    filler = SlotFiller(read_lists(SCHEMAS / "words.txt"))
+    lists = read_lists(SCHEMAS / "words.txt")
+    words = prose.words if prose else {"noun": lists["simple_noun"], "adjx": lists["adj"]}
+    filler = SlotFiller(lists | words)
     schemas = read_schemas()
     if split == "relation":
         schemas = [schema for schema in schemas if is_held_out_schema(schema)]
@@ -31,7 +33,7 @@ def open_facts(split: str, prose: ProseSource | None) -> FactSource:
     return FactSource(schemas, filler, prose.sentence if prose else None, phrasing)
 
 
-def open_sources(data: Path, split: str) -> tuple[FactSource, ProseSource]:
-    """Facts and prose."""
-    prose = ProseSource(data)
+def open_sources(data: Path, work: Path, split: str) -> tuple[FactSource, ProseSource]:
+    """Facts and prose; ``work`` keeps the prepared prose."""
+    prose = ProseSource(data, work / "prose.json")
     return open_facts(split, prose), prose

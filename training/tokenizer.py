@@ -16,11 +16,10 @@ from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
 from training.corpus import book_paragraphs, grounded_questions, wikitext_paragraphs
+from training.special import ASSISTANT, DOC, END, PAD, SPECIAL_TOKENS, USER
 
 VOCABULARY = 8192
 LEXICON_REPEATS = 1500
-DOC, USER, ASSISTANT, END, PAD = "<|doc|>", "<|user|>", "<|assistant|>", "<|end|>", "<|pad|>"
-SPECIAL_TOKENS = (DOC, USER, ASSISTANT, END, PAD)
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"

@@ -7,24 +7,29 @@ from its checkpoint; a longer run is the same command with more ``--steps``.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
 from dataclasses import dataclass
+from multiprocessing.queues import Queue
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import PreTrainedTokenizerFast
+from tokenizers import Tokenizer
 
-from training.batches import Batch, stream
+from training.batches import Batch, to_batch
 from training.evaluate import Asked, exact_match, fact_questions, hand_written, squad_questions
 from training.export import export_model
 from training.model import ModelConfig, PackedQwen2
-from training.optimizer import make_optimizers, schedule
+from training.optimizer import average_gradients, make_optimizers, schedule
+from training.packing import Rows, produce
 from training.sources import SCHEMAS
-from training.tokenizer import train_tokenizer
 
 EMA_DECAY = 0.998
+PRINT_STEPS = 25
 SHAPE_STEP = 256
 """Predicted tokens are padded to a multiple of this: new matrix shapes are costly."""
 HAND_WRITTEN = SCHEMAS.parent / "validation.jsonl"
@@ -91,17 +96,15 @@ def save(path: Path, state: dict[str, object]) -> None:
     temporary.replace(path)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
     """Train from the start or from the checkpoint to the last step, and export."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
-    args.work.mkdir(parents=True, exist_ok=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    if not (args.out / "tokenizer.json").exists():
-        train_tokenizer(args.data, SCHEMAS / "lexicon.txt").save_pretrained(
-            args.out, save_jinja_files=False
-        )
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(args.out)
+    torch.set_flush_denormal(True)
+    if args.processes > 1:
+        rendezvous = f"file://{args.work.resolve()}/rendezvous"
+        dist.init_process_group("gloo", rendezvous, rank=rank, world_size=args.processes)
+    tokenizer = Tokenizer.from_file(str(args.out / "tokenizer.json"))
     model = PackedQwen2(ModelConfig())
     average = PackedQwen2(ModelConfig())
     average.load_state_dict(model.state_dict())
@@ -116,10 +119,10 @@ def run(args: argparse.Namespace) -> None:
             optimizer.load_state_dict(saved)
         progress = Progress(state["step"], state["tokens"])
     rates = (args.matrix_lr, args.other_lr)
-    sets = evaluation_sets(args.data)
+    first = rank == 0
+    sets = evaluation_sets(args.data) if first else {}
     sums, started = Losses(), time.monotonic()
     saved_at = evaluated_at = printed_at = time.monotonic()
-    batches = stream(args.data, args.out, args.rows, args.seed + progress.step)
 
     def checkpoint_now() -> None:
         save(checkpoint, {
@@ -134,30 +137,33 @@ def run(args: argparse.Namespace) -> None:
         print(f"eval {progress.step}  {found}", flush=True)
 
     while progress.step < args.steps:
-        batch = next(batches)
+        batch = to_batch(*queue.get())
         factor = schedule(progress.step, args.steps, args.warmup, args.decay)
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
         train_step(model, batch, sums).backward()
+        average_gradients(list(model.parameters()))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         progress.step += 1
-        progress.tokens += batch.tokens.numel()
+        progress.tokens += batch.tokens.numel() * args.processes
         decay = min(EMA_DECAY, (1 + progress.step) / (10 + progress.step))
         with torch.no_grad():
             torch._foreach_lerp_(
                 list(average.parameters()), list(model.parameters()), 1 - decay
             )
         now = time.monotonic()
-        if sums.steps == 50:
-            speed = sums.steps * batch.tokens.numel() / (now - printed_at)
+        if not first:
+            continue
+        if sums.steps == PRINT_STEPS:
+            speed = sums.steps * batch.tokens.numel() * args.processes / (now - printed_at)
             print(
                 f"{time.strftime('%H:%M:%S')} step {progress.step} "
-                f"tokens {progress.tokens / 1e6:.2f}M loss {sums.loss / 50:.3f} "
-                f"answer {sums.answer / 50:.3f} accuracy {sums.right / sums.answers:.4f} "
+                f"tokens {progress.tokens / 1e6:.2f}M loss {sums.loss / PRINT_STEPS:.3f} "
+                f"answer {sums.answer / PRINT_STEPS:.3f} accuracy {sums.right / sums.answers:.4f} "
                 f"tok/s {speed:.0f} lr {factor:.3f}",
                 flush=True,
             )
@@ -169,6 +175,8 @@ def run(args: argparse.Namespace) -> None:
             evaluate_now()
             evaluated_at = now
             export_model(average, args.out)
+    if not first:
+        return
     checkpoint_now()
     evaluate_now()
     export_model(average, args.out)
@@ -184,14 +192,37 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--decay", type=int, default=1200, help="steps of the final decay")
     parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--rows", type=int, default=16, help="packed rows a step")
+    parser.add_argument("--rows", type=int, default=8, help="packed rows a step and process")
     parser.add_argument("--matrix-lr", type=float, default=0.02)
     parser.add_argument("--other-lr", type=float, default=3e-3)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2, help="data-parallel processes")
+    parser.add_argument("--threads", type=int, default=1, help="threads a process")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--save-minutes", type=float, default=5)
     parser.add_argument("--eval-minutes", type=float, default=8)
-    run(parser.parse_args())
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.work / "rendezvous").unlink(missing_ok=True)
+    tokenizer_file = args.out / "tokenizer.json"
+    if not tokenizer_file.exists():
+        from training.tokenizer import train_tokenizer
+
+        tokenizer = train_tokenizer(args.data, SCHEMAS / "lexicon.txt")
+        tokenizer.save_pretrained(args.out, save_jinja_files=False)
+    context = multiprocessing.get_context("spawn")
+    queue: Queue[Rows] = context.Queue(maxsize=64)
+    seed = args.seed if not (args.work / "checkpoint.pt").exists() else time.time_ns()
+    producer = context.Process(
+        target=produce,
+        args=(queue, args.data, args.work, tokenizer_file, args.rows, seed),
+        daemon=True,
+    )
+    producer.start()
+    if args.processes > 1:
+        mp.spawn(run, (args, queue), nprocs=args.processes)
+    else:
+        run(0, args, queue)
 
 
 if __name__ == "__main__":

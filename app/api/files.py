@@ -199,8 +199,8 @@ async def _server_sent(progress: AsyncIterator[Progress]) -> AsyncIterator[bytes
 
 @router.post("/search")
 async def search(body: SearchRequest, documents: Store) -> SearchResult:
-    """The passages of the uploaded documents nearest to the query."""
-    hits = await documents.search(body.query, body.top_k)
+    """The passages of the uploaded documents nearest to the query, however far away they are."""
+    hits = await documents.search(body.query, body.top_k, minimum_cosine=-1.0)
     return SearchResult(
         data=[
             SearchHit(

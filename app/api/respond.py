@@ -18,9 +18,17 @@ from starlette.types import Receive, Scope, Send
 
 from app.choices import Choice, merged
 from app.errors import INTERNAL, problem
-from app.events import Event, Finished, GenerationRequest, TextDelta
+from app.events import Event, Finished, GenerationRequest, PeerChanged, TextDelta
 from app.prompts import Prompt
-from app.replies import DragonChoice, DragonReply, Shape, SourceReply, Usage
+from app.replies import (
+    DragonChoice,
+    DragonNotice,
+    DragonReply,
+    PeerNotice,
+    Shape,
+    SourceReply,
+    Usage,
+)
 from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
 from app.state import AppState
 from dragon.errors import InvalidRequestError, NotFoundError
@@ -127,7 +135,7 @@ async def respond(http: Request, state: AppState, job: Job) -> Response:
         if job.stream:
             # The first event is awaited here, so that a refusal still gets its own status.
             first = await unless_gone(http.receive, anext(events))
-            return EventStream(_frames(job, first, events))
+            return EventStream(_frames(job, first, events), events)
         async with aclosing(events):
             return await unless_gone(http.receive, _whole(job, events))
     except ClientDisconnect:
@@ -159,14 +167,22 @@ async def _client_gone(receive: Receive) -> None:
 
 
 class EventStream(Response):
-    """Server-sent events; unlike a plain streaming response it closes its source at once."""
+    """Server-sent events; unlike a plain streaming response it stops its source at once.
+
+    `source` is what `frames` reads: frames that were never begun would not close it.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: AsyncGenerator[bytes, None]) -> None:
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        source: AsyncGenerator[tuple[int, Event], None],
+    ) -> None:
         self.status_code = 200
         self.background = None
         self._frames = frames
+        self._source = source
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -176,6 +192,7 @@ class EventStream(Response):
             log.info("the client left in mid-stream")
         finally:
             await self._frames.aclose()
+            await self._source.aclose()
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -217,6 +234,10 @@ def _pieces(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> lis
     if isinstance(event, TextDelta) and event.text:
         piece = job.shape.piece(index, event.text)
         return [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
+    if isinstance(event, PeerChanged) and job.show_dragon:
+        notice = DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
+        piece = job.shape.piece(index, "")
+        return [_event(job.shape.chunk(piece, None, notice, with_usage=job.include_usage))]
     if isinstance(event, Finished):
         closing = job.shape.closing(index, event.reason)
         dragon = _dragon([answers[index]]) if job.show_dragon else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.websockets import WebSocketState
 
 from app.api.respond import new_seed
 from app.choices import Choice
@@ -95,8 +96,6 @@ class _Conversation:
                 if message["type"] == "websocket.disconnect":
                     return
                 await self._received(message.get("text") or message.get("bytes") or b"")
-        except (WebSocketDisconnect, RuntimeError):
-            pass  # gone while we were writing
         finally:
             tasks = [status, *self._answers.values()]
             for task in tasks:
@@ -149,8 +148,6 @@ class _Conversation:
                     await self._send(_told(frame.id, event))
         except asyncio.CancelledError:
             await self._send(_cancelled(frame.id, answer))
-        except (WebSocketDisconnect, RuntimeError) as error:
-            log.info("the page left in mid-answer: %s", error)
         except Exception as error:
             await self._fail(frame.id, error)
 
@@ -186,7 +183,10 @@ class _Conversation:
         await self._send({"type": "error", "id": answer_id, **found.body()})
 
     async def _send(self, frame: dict[str, Any]) -> None:
-        await self._socket.send_text(orjson.dumps(frame).decode())
+        """Send, or do nothing when the page has left: `run` hears of that and ends everything."""
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            with suppress(WebSocketDisconnect):
+                await self._socket.send_text(orjson.dumps(frame).decode())
 
 
 def _standing(peer: PeerStatus) -> tuple[str, str, bool]:

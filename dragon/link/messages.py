@@ -25,12 +25,13 @@ Tokens = Annotated[tuple[Token, ...], Field(max_length=MAX_TOKENS)]
 Generation = Annotated[int, Field(ge=0, lt=1 << 32)]
 Incarnation = Annotated[int, Field(ge=0, lt=1 << 16)]
 Text = Annotated[str, Field(max_length=64 * 1024)]
+Number = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Control(BaseModel):
     """Base of all control messages: nothing unknown, nothing coerced, nothing changed later."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Hello(Control):
@@ -123,14 +124,14 @@ class Ping(Control):
     """Asks for a pong with the same number."""
 
     kind: Literal["ping"] = "ping"
-    number: int
+    number: Number
 
 
 class Pong(Control):
     """Answers a ping."""
 
     kind: Literal["pong"] = "pong"
-    number: int
+    number: Number
 
 
 AnyControl = Hello | Open | Ready | Joined | ResyncAsked | Close | Fault | Ping | Pong

@@ -17,17 +17,18 @@ from dragon.tokenizer import Tokenizer
 from tests.samples import embedder
 
 
-async def ingest(data_dir: Path, file: Path) -> None:
+async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     url = database.database_url(data_dir)
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
     tokenizer = Tokenizer.load("models/dragon-7m")
     store = DocumentStore(data_dir, sessions, embedder(), tokenizer)
     await store.start()
-    document = await store.add(file.name, file.read_bytes())
+    document = await store.add(name, content)
     async for progress in await store.watch(document.id):
         print(progress.stage, progress.done, progress.total, flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(ingest(Path(sys.argv[1]), Path(sys.argv[2])))
+    file = Path(sys.argv[2])
+    asyncio.run(ingest(Path(sys.argv[1]), file.name, file.read_bytes()))

@@ -141,7 +141,12 @@ def test_our_own_object_only_when_asked_for(
             model="dragon-7m", messages=ASK, stream=True, extra_body={"dragon": {}}
         )
     )
-    assert [("dragon" in c.model_dump()) for c in chunks] == [False] * (len(chunks) - 1) + [True]
+    ours = [c.model_dump()["dragon"] for c in chunks if "dragon" in c.model_dump()]
+    assert ours[0]["peer"]["position"] == 3
+    assert ours[0]["peer"]["joint"] is False
+    assert ours[1]["choices"][0]["participation"] == [[0, 3]]
+    assert len(ours) == 2
+    assert "dragon" in chunks[-1].model_dump()
 
 
 def test_a_seed_is_chosen_when_none_is_given(

@@ -26,7 +26,7 @@ async def test_a_parser_that_hangs_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="too much time"):
         await parse(source, "a.txt", tmp_path / "out", seconds=1)
     assert time.monotonic() - start < 5
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert os.listdir(tmp_path) == ["in"]
 
 
 async def test_a_parser_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
@@ -34,15 +34,15 @@ async def test_a_parser_that_takes_too_much_memory_is_stopped(tmp_path: Path) ->
     source.write_bytes(b"many words and more " * 2_000_000)
     with pytest.raises(DocumentError, match="too much memory"):
         await parse(source, "a.txt", tmp_path / "out", memory_bytes=100 << 20)
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert os.listdir(tmp_path) == ["in"]
 
 
 async def test_a_parser_that_computes_too_long_is_stopped(tmp_path: Path) -> None:
     source = tmp_path / "in"
-    source.write_bytes(pdf(*(["word " * 15 + "\n"] * 1 + ["x" * 90] * 40) * 800))
+    source.write_bytes(pdf(*["\n".join(["word " * 15] * 20_000)] * 8))
     with pytest.raises(DocumentError, match="too much time"):
         await parse(source, "a.pdf", tmp_path / "out", seconds=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert os.listdir(tmp_path) == ["in"]
 
 
 async def test_a_cancelled_parse_leaves_no_process_and_no_file(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ async def test_a_cancelled_parse_leaves_no_process_and_no_file(tmp_path: Path) -
     with pytest.raises(BrokenPipeError):  # nobody reads it any more
         os.write(writer, b"text")
     os.close(writer)
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert os.listdir(tmp_path) == ["in"]
 
 
 async def test_the_largest_text_taken_is_within_the_limits(tmp_path: Path) -> None:

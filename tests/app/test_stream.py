@@ -128,9 +128,9 @@ def test_fifty_clients_hang_up_in_mid_stream(address: str, generation: FakeGener
             )
             for _ in range(50)
         ]
-        for stream in streams:
-            next(stream.iter_raw())
-        assert generation.active == 50, (generation.cancelled, len(generation.requests), len(generation.tokenizer.encode(generation.script)))
+        readers = [stream.iter_raw() for stream in streams]
+        assert all(map(next, readers))
+        assert generation.active == 50
         for stream in streams:
             stream.close()
     wait_until(lambda: generation.active == 0, 1.0)

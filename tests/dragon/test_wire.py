@@ -36,7 +36,9 @@ def slow_nucleus_size(p: list[float], mass: float, cap: int) -> int:
     return size
 
 
-@given(probabilities(), st.sampled_from([0.5, 0.9, NUCLEUS_MASS, 1.0]), st.sampled_from([1, 5, 512]))
+@given(
+    probabilities(), st.sampled_from([0.5, 0.9, NUCLEUS_MASS, 1.0]), st.sampled_from([1, 5, 512])
+)
 def test_cut_keeps_the_fewest_tokens_of_the_mass(p: list[float], mass: float, cap: int) -> None:
     wire = cut(torch.tensor(p), mass=mass, cap=cap).wire
     assert len(wire.ids) == slow_nucleus_size(p, mass, cap)

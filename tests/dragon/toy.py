@@ -132,7 +132,7 @@ class World:
         works = [role for role in self.works if role not in self.frozen]
         mail = [role for role, queue in self.channels.items() if queue and role not in self.frozen]
         if not works and not mail:
-            self.stalls += 1
+            self.stalls += not self.device.finished
             self.device.stalled()
         else:
             chosen = self.chance.randrange(len(works) + len(mail))

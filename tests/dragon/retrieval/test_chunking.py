@@ -14,7 +14,7 @@ TOKENIZER = Tokenizer.load("models/dragon-7m")
 
 
 def tokens(text: str) -> int:
-    return len(TOKENIZER.offsets(text))
+    return len(TOKENIZER.encode(text))
 
 
 def check(pages: list[str], chunks: list[Chunk], limit: int) -> None:

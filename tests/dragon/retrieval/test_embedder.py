@@ -72,7 +72,7 @@ def test_altered_packaged_weights_are_refused(
 
 
 def test_a_place_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no \\*.safetensors"):
+    with pytest.raises(ConfigurationError, match=r"no \*\.safetensors"):
         Embedder.load(tmp_path / "nowhere")
     (tmp_path / "model.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(ConfigurationError, match="not a sentence-transformers model"):

@@ -1,0 +1,118 @@
+"""How often do batching and catch-up change a token? `python -m bench.drift`
+
+With them a forward has another shape, and its last bits may differ. Many questions are asked at
+once of services as people run them, and each answer is compared with the sequential reference. The
+rate is changed tokens (the first difference of an answer; what follows it is another text) over
+tokens compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import torch
+
+from app.settings import EMBEDDED_MODEL
+from bench import reference, services
+from bench.link import Network, relay
+from bench.reference import Passage
+from bench.services import Service, Setup
+from bench.two_sided import QUESTIONS, Question, read, upload_notes
+from dragon.model import LanguageModel
+from dragon.sampling import Sampling
+from dragon.tokenizer import Tokenizer
+
+
+async def ask_all(
+    device: Service, questions: list[Question], seeds: range, tokens: int, concurrency: int
+) -> list[tuple[Question, int, dict[str, Any]]]:
+    """Every question under every seed, `concurrency` at a time."""
+    gate = asyncio.Semaphore(concurrency)
+    limits = httpx.Limits(max_connections=None)
+
+    async def one(question: Question, seed: int) -> tuple[Question, int, dict[str, Any]]:
+        body = {
+            "model": Path(EMBEDDED_MODEL).name,
+            "messages": [{"role": "user", "content": question.text}],
+            "seed": seed,
+            "max_tokens": tokens,
+            "dragon": {},
+        }
+        async with gate:
+            reply = await client.post("/v1/chat/completions", json=body)
+        return question, seed, reply.raise_for_status().json()
+
+    async with httpx.AsyncClient(
+        base_url=device.url, headers=device.headers, timeout=600, limits=limits
+    ) as client:
+        asked = [one(question, seed) for question in questions for seed in seeds]
+        return await asyncio.gather(*asked)
+
+
+def compare(answers: list[tuple[Question, int, dict[str, Any]]], tokens: int) -> dict[str, Any]:
+    """Count the tokens up to the first difference of each answer that was joint throughout."""
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    compared = changed = skipped = 0
+    for question, seed, reply in answers:
+        own = reply["dragon"]["choices"][0]
+        count = reply["usage"]["completion_tokens"]
+        if own["participation"] != [[0, count]]:
+            skipped += 1
+            continue
+        private, public = (
+            [Passage(s["text"], s["score"]) for s in own["sources"] if s["side"] == side]
+            for side in ("private", "public")
+        )
+        expected = reference.write(
+            model, tokenizer, question.text, private, public, Sampling(seed=seed), tokens
+        )
+        text = tokenizer.decode([t for t in expected if t not in tokenizer.end_ids])
+        got = reply["choices"][0]["message"]["content"]
+        compared += count
+        if got != text:
+            changed += 1
+            print(f"changed: {question.text!r} seed {seed}: {got!r} for {text!r}", flush=True)
+    return {
+        "answers": len(answers),
+        "not_joint_throughout": skipped,
+        "tokens": compared,
+        "changed": changed,
+        "rate": changed / max(1, compared),
+    }
+
+
+def main() -> None:
+    """Ask, compare, and print one JSON object last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--rtt-ms", type=float, default=20.0)
+    options = parser.parse_args()
+    questions = read(QUESTIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        setup = Setup(Path(folder))
+        with (
+            services.peer(setup, services.demo_corpus(setup.data)) as peer,
+            relay(peer.port, Network(options.rtt_ms / 1000)) as network,
+            services.device(setup, network.port) as device,
+        ):
+            upload_notes(device, questions)
+            services.wait_joint(device)
+            seeds = range(options.seeds)
+            answers = asyncio.run(
+                ask_all(device, questions, seeds, options.tokens, options.concurrency)
+            )
+    print(json.dumps(compare(answers, options.tokens)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The slow, obvious answer: two decoders in one process, a token at a time, no session, no link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragon import aggregation
+from dragon.decoder import Decoder, Row, step
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
+from dragon.sampling import Sampling
+from dragon.tokenizer import Message, Tokenizer
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A document as a response names it: its text, and its cosine with the question."""
+
+    text: str
+    score: float
+
+
+def rows(tokenizer: Tokenizer, passages: Sequence[Passage]) -> list[Row]:
+    """A side's rows, or its bare one."""
+    found = [Row(tuple(tokenizer.document_row(p.text)), relevance(p.score)) for p in passages]
+    return found or [Row(tuple(tokenizer.bare_row()), BARE_RELEVANCE)]
+
+
+def write(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    question: str,
+    private: Sequence[Passage],
+    public: Sequence[Passage],
+    sampling: Sampling,
+    tokens: int,
+) -> list[int]:
+    """The tokens of a joint answer to one question."""
+    conversation = tokenizer.conversation([Message("user", question)])
+    sides = [Decoder(model, rows(tokenizer, p), conversation) for p in (private, public)]
+    for side in sides:
+        side.acquire()
+        side.prefill()
+    text: list[int] = []
+    while len(text) < tokens and not (text and text[-1] in tokenizer.end_ids):
+        work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
+        device, cloud = (step(model, [side], [work])[0][0] for side in sides)
+        text.append(aggregation.target(device, cloud, sampling, len(text)))
+    for side in sides:
+        side.release()
+    return text

@@ -1,0 +1,173 @@
+"""Both real services as processes, for experiments and tests: started, awaited, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parent.parent
+KEY = "a-key-for-experiments"
+_START_S = 120.0
+
+
+@dataclass
+class Service:
+    """A running process that serves HTTP on loopback."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What its API wants to see."""
+        return {"Authorization": f"Bearer {KEY}"}
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once, without a chance to say goodbye."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def metric(self, name: str) -> float:
+        """The value of a Prometheus metric without labels."""
+        for line in httpx.get(f"{self.url}/metrics", headers=self.headers).text.splitlines():
+            if line.split(" ")[0] == name:
+                return float(line.split(" ")[1])
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least time a decode step takes, in milliseconds: stands in for slower hardware."""
+
+    milliseconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the services are started. `data` holds their files; `env` adds settings to both."""
+
+    data: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    device_floor: Floor = Floor()
+    peer_floor: Floor = Floor()
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _command(floor: Floor, *arguments: str) -> list[str]:
+    if floor.milliseconds:
+        return [sys.executable, "-m", "bench.floors", str(floor.milliseconds), *arguments]
+    return [sys.executable, "-m", "cli", *arguments]
+
+
+def _start(setup: Setup, name: str, port: int, command: list[str], env: dict[str, str]) -> Service:
+    setup.data.mkdir(parents=True, exist_ok=True)
+    log = setup.data / f"{name}.log"
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=sink,
+            stderr=sink,
+            env={**os.environ, "DRAGON_THREADS": "1", **env, **setup.env},
+        )
+    service = Service(process, port, log)
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{service.url}/ready", timeout=2).status_code == 200:
+                return service
+        time.sleep(0.05)
+    process.kill()
+    raise RuntimeError(f"the {name} did not start:\n{log.read_text()[-4000:]}")
+
+
+def demo_corpus(data: Path) -> Path:
+    """The demo corpus, built into a directory if it is not there."""
+    out = data / "corpus"
+    if not out.exists():
+        command = [sys.executable, "-m", "cli", "corpus", "build", "peer/demo_corpus.tsv"]
+        subprocess.run([*command, "--out", str(out)], cwd=ROOT, check=True, capture_output=True)
+    return out
+
+
+@contextlib.contextmanager
+def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Service]:
+    """A running cloud peer."""
+    port = port or free_port()
+    env = {
+        "DRAGON_PEER_PORT": str(port),
+        "DRAGON_PEER_KEYS": KEY,
+        "DRAGON_PEER_CORPUS": str(corpus),
+    }
+    service = _start(setup, "peer", port, _command(setup.peer_floor, "peer"), env)
+    with _ended(service):
+        yield service
+
+
+@contextlib.contextmanager
+def device(setup: Setup, peer_port: int) -> Iterator[Service]:
+    """A running device whose peer is reached at `peer_port`."""
+    port = free_port()
+    env = {
+        "DRAGON_PORT": str(port),
+        "DRAGON_DATA_DIR": str(setup.data / "device"),
+        "DRAGON_API_KEY": KEY,
+        "DRAGON_PEER_KEY": KEY,
+        "DRAGON_PEER_URL": f"ws://127.0.0.1:{peer_port}/v1/link",
+    }
+    service = _start(setup, "device", port, _command(setup.device_floor, "device"), env)
+    with _ended(service):
+        yield service
+
+
+@contextlib.contextmanager
+def _ended(service: Service) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if service.process.poll() is None:
+            service.signal(signal.SIGCONT)
+            service.signal(signal.SIGTERM)
+            try:
+                service.process.wait(10)
+            except subprocess.TimeoutExpired:
+                service.kill()
+
+
+def wait_joint(service: Service, rtt_ms: float = 0.0, timeout_s: float = 30.0) -> None:
+    """Wait until the device is connected, over a link of at least about this round trip."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        peer = httpx.get(f"{service.url}/ready", timeout=5).json()["peer"]
+        if peer["state"] == "connected" and (peer["rtt_ms"] or 0.0) >= 0.7 * rtt_ms:
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"no such link to the peer: {peer}")

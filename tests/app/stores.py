@@ -1,0 +1,78 @@
+"""Document stores on real files, and what tests ask of their data directories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy import select
+
+from app import database
+from app.documents import DocumentStore
+from app.ingestion import Progress
+from app.models import Chunk, Document
+from dragon.retrieval.chunking import Offsets
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.index import VectorIndex
+from tests.samples import embedder
+
+NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
+OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
+
+
+@asynccontextmanager
+async def opened(
+    data_dir: Path, tokenizer: Offsets, model: Embedder | None = None
+) -> AsyncIterator[DocumentStore]:
+    """A running store; everything of it is closed at the end, as when the service stops."""
+    url = database.database_url(data_dir)
+    await asyncio.to_thread(database.migrate, url)
+    engine = database.connect(url)
+    store = DocumentStore(data_dir, database.session_maker(engine), model or embedder(), tokenizer)
+    await store.start()
+    yield store
+    await store.close()
+    await engine.dispose()
+
+
+async def finished(store: DocumentStore, document: Document) -> list[Progress]:
+    return [progress async for progress in await store.watch(document.id)]
+
+
+async def ingest(store: DocumentStore, name: str, content: bytes) -> Document:
+    document = await store.add(name, content)
+    await finished(store, document)
+    return await store.get(document.id)
+
+
+def files(data_dir: Path, *directories: str) -> list[str]:
+    within = [path for directory in directories for path in (data_dir / directory).rglob("*")]
+    return sorted(str(path.relative_to(data_dir)) for path in within)
+
+
+def traces(data_dir: Path, *needles: bytes) -> list[str]:
+    """Files that contain one of the needles, in their name or their bytes."""
+    found = []
+    for path in data_dir.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        if any(needle in content or needle in path.name.encode() for needle in needles):
+            found.append(str(path.relative_to(data_dir)))
+    return found
+
+
+async def chunk_ids(data_dir: Path) -> list[int]:
+    engine = database.connect(database.database_url(data_dir))
+    async with database.session_maker(engine)() as session:
+        ids = list(await session.scalars(select(Chunk.id).order_by(Chunk.id)))
+    await engine.dispose()
+    return ids
+
+
+def index_file(data_dir: Path) -> Path:
+    return next((data_dir / "index").glob("*.faiss"))
+
+
+def index_ids(data_dir: Path) -> list[int]:
+    return sorted(VectorIndex.load(index_file(data_dir), embedder().dim).ids)

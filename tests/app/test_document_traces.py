@@ -1,0 +1,189 @@
+"""What deletions, stops and kills leave behind, and what a start makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from app.documents import DocumentStore
+from app.ingestion import Stage
+from app.models import Status
+from dragon.errors import NotFoundError
+from dragon.retrieval.embedder import Embedder
+from dragon.tokenizer import Tokenizer
+from tests.app.stores import (
+    NOTE,
+    OTHER,
+    chunk_ids,
+    files,
+    finished,
+    index_file,
+    index_ids,
+    ingest,
+    opened,
+    traces,
+)
+from tests.samples import embedder, prose
+
+
+@pytest.fixture
+async def store(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[DocumentStore]:
+    async with opened(tmp_path, tokenizer) as store:
+        yield store
+
+
+async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) -> None:
+    kept = await ingest(store, "router.txt", OTHER)
+    secret = b"The walnut drawer holds Aunt Philomena's opal.\n"
+    document = await ingest(store, "philomena.txt", secret * 40)
+    vector = embedder().embed([(await store.search("opal", 1))[0].text])[0].tobytes()
+    needles = (b"walnut drawer", b"Philomena", b"philomena", vector, document.id.encode())
+    assert len(traces(tmp_path, *needles)) >= 3, "else this test shows nothing"
+    await store.delete(document.id)
+    assert traces(tmp_path, *needles) == []
+    assert [each.id for each in await store.list()] == [kept.id]
+    assert {hit.document for hit in await store.search("opal", 5, -1.0)} == {kept.id}
+    with pytest.raises(NotFoundError):
+        await store.get(document.id)
+
+
+async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_path: Path) -> None:
+    document = await store.add("stones.txt", prose(400).encode())
+    progress = await store.watch(document.id)
+    async for each in progress:
+        if each.stage == Stage.EMBEDDED:
+            break
+    await store.delete(document.id)
+    assert [each async for each in progress] == []
+    assert traces(tmp_path, b"stone keeper", b"stones.txt") == []
+    assert await store.search("the stone keeper", 3, -1.0) == []
+    again = await ingest(store, "stones.txt", prose(20).encode())
+    assert again.status == Status.PROCESSED
+
+
+async def test_deleted_while_it_waits_for_its_turn(store: DocumentStore) -> None:
+    long = await store.add("long.txt", prose(300).encode())
+    waiting = await store.add("key.txt", NOTE)
+    await store.delete(waiting.id)
+    assert (await finished(store, long))[-1].status == Status.PROCESSED
+    assert [document.id for document in await store.list()] == [long.id]
+
+
+async def restarted(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """A start repairs the index so that it holds just the chunks there are, findable."""
+    async with opened(tmp_path, tokenizer) as store:
+        assert "flowerpot" in (await store.search("Where is the spare key?", 1))[0].text
+        assert "K7-QX41" in (await store.search("router passcode", 1))[0].text
+    assert index_ids(tmp_path) == await chunk_ids(tmp_path)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(random.Random(3).randbytes(9000))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, truncate, overwrite])
+async def test_the_index_is_rebuilt_when_its_file_is_gone_or_damaged(
+    tmp_path: Path, tokenizer: Tokenizer, damage: Callable[[Path], None]
+) -> None:
+    async with opened(tmp_path, tokenizer) as store:
+        await ingest(store, "key.txt", NOTE)
+        await ingest(store, "router.txt", OTHER)
+    damage(index_file(tmp_path))
+    await restarted(tmp_path, tokenizer)
+
+
+async def test_a_stale_index_is_repaired(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    async with opened(tmp_path, tokenizer) as store:
+        await ingest(store, "key.txt", NOTE)
+        gone = await ingest(store, "gone.txt", b"Soon deleted.")
+        old = index_file(tmp_path).read_bytes()
+        await ingest(store, "router.txt", OTHER)
+        await store.delete(gone.id)
+    index_file(tmp_path).write_bytes(old)  # lacks one chunk and has one too many
+    await restarted(tmp_path, tokenizer)
+
+
+async def test_another_embedder_gets_an_index_of_its_own(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    async with opened(tmp_path, tokenizer) as store:
+        await ingest(store, "key.txt", NOTE)
+    before = index_file(tmp_path)
+    another = Embedder(embedder()._model, "0123456789abcdef")
+    async with opened(tmp_path, tokenizer, another) as store:
+        assert len(await store.search("spare key", 3)) == 1
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [
+        "vectors-0123456789abcdef.faiss"
+    ]
+    assert before.name != "vectors-0123456789abcdef.faiss"
+
+
+async def test_a_start_clears_what_a_kill_left(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    async with opened(tmp_path, tokenizer) as store:
+        kept = await ingest(store, "key.txt", NOTE)
+    (tmp_path / "incoming" / "tmpupload").write_bytes(b"half of a file")
+    (tmp_path / "files" / "file-orphan").mkdir()
+    (tmp_path / "files" / "file-orphan" / "original").write_bytes(b"without a row")
+    (tmp_path / "index" / f"{index_file(tmp_path).name}.tmp").write_bytes(b"half of an index")
+    async with opened(tmp_path, tokenizer):
+        assert files(tmp_path, "files") == [f"files/{kept.id}", f"files/{kept.id}/original"]
+        assert files(tmp_path, "incoming") == []
+        assert len(files(tmp_path, "index")) == 1
+
+
+async def test_a_stop_in_the_middle_of_ingestion_resumes(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    async with opened(tmp_path, tokenizer) as store:
+        document = await store.add("stones.txt", prose(300).encode())
+        async for each in await store.watch(document.id):
+            if each.stage == Stage.EMBEDDED:
+                break
+    async with opened(tmp_path, tokenizer) as store:
+        assert (await store.get(document.id)).status == Status.UPLOADED
+        assert (await finished(store, document))[-1].status == Status.PROCESSED
+    assert index_ids(tmp_path) == await chunk_ids(tmp_path)
+
+
+async def test_a_kill_in_the_middle_of_ingestion_resumes(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    data_dir, file = tmp_path / "data", tmp_path / "stones.txt"
+    data_dir.mkdir()
+    text = prose(250)
+    file.write_text(text)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.app.ingest_process", str(data_dir), str(file)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async for line in process.stdout:
+        stage, done, total = line.split()
+        if stage == b"embedded":
+            break
+    assert 0 < int(done) < int(total)
+    process.kill()
+    await process.wait()
+    async with opened(data_dir, tokenizer) as store:
+        (document,) = await store.list()
+        assert document.status == Status.UPLOADED
+        progress = await finished(store, document)
+        assert [progress[0].stage, progress[-1].status] == [Stage.STORED, Status.PROCESSED]
+        hits = await store.search("the stone keeper on day 3", 1000, -1.0)
+        spans = sorted((hit.start, hit.end) for hit in hits)
+        assert len(spans) == progress[-1].total
+        assert "".join("".join(text[start:end] for start, end in spans).split()) == "".join(
+            text.split()
+        )
+    assert index_ids(data_dir) == await chunk_ids(data_dir)
+    assert files(data_dir, "files")[1:] == [f"files/{document.id}/original"]

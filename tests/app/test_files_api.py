@@ -1,0 +1,306 @@
+"""The files API as clients use it: over HTTP, with the real store behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from fastapi import FastAPI
+
+from app import database, errors
+from app.api import files
+from app.documents import DocumentStore
+from dragon.tokenizer import Tokenizer
+from tests.app.conftest import serving
+from tests.samples import embedder, pdf, prose
+
+NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
+
+
+@pytest.fixture
+def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        url = database.database_url(tmp_path)
+        await asyncio.to_thread(database.migrate, url)
+        engine = database.connect(url)
+        store = DocumentStore(tmp_path, database.session_maker(engine), embedder(), tokenizer)
+        await store.start()
+        app.state.dragon = SimpleNamespace(documents=store)
+        yield
+        await store.close()
+        await engine.dispose()
+
+    app = FastAPI(lifespan=lifespan)
+    app.include_router(files.router)
+    errors.install(app)
+    embedder()  # loaded before the clock of `serving` runs
+    with serving(app) as address:
+        yield address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"http://{address}/v1", timeout=60) as client:
+        yield client
+
+
+def events(client: httpx.Client, file_id: str) -> list[dict[str, Any]]:
+    with client.stream("GET", f"/files/{file_id}/events") as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = [line for line in response.iter_lines() if line]
+    assert all(line.startswith("data: ") for line in lines)
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def upload(client: httpx.Client, name: str, content: bytes, **data: str) -> httpx.Response:
+    return client.post("/files", files={"file": (name, content)}, data=data)
+
+
+def error(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    body = response.json()["error"]
+    assert set(body) == {"message", "type", "param", "code"}
+    return body
+
+
+def incoming(tmp_path: Path) -> list[Path]:
+    return [*(tmp_path / "incoming").iterdir(), *(tmp_path / "files").iterdir()]
+
+
+def test_from_upload_to_deletion(client: httpx.Client) -> None:
+    created = upload(client, "key.txt", NOTE, purpose="assistants").json()
+    assert created == {
+        "id": created["id"],
+        "object": "file",
+        "bytes": len(NOTE),
+        "created_at": created["created_at"],
+        "filename": "key.txt",
+        "purpose": "assistants",
+        "status": "uploaded",
+        "status_details": None,
+    }
+    progress = events(client, created["id"])
+    stages = [(each["stage"], each["status"]) for each in progress]
+    assert stages == [
+        ("stored", "uploaded"),
+        ("parsed", "uploaded"),
+        ("chunked", "uploaded"),
+        ("embedded", "uploaded"),
+        ("indexed", "processed"),
+    ]
+    assert progress[-1] == {
+        "stage": "indexed", "status": "processed", "done": 1, "total": 1, "message": None,
+    }  # fmt: skip
+    processed = client.get(f"/files/{created['id']}").json()
+    assert processed == {**created, "status": "processed"}
+    assert client.get("/files").json() == {
+        "object": "list", "data": [processed], "has_more": False,
+        "first_id": created["id"], "last_id": created["id"],
+    }  # fmt: skip
+
+    found = client.post("/search", json={"query": "Where is the spare key?", "top_k": 2}).json()
+    (hit,) = found["data"]
+    assert found["object"] == "list"
+    assert hit.pop("score") == pytest.approx(0.7, abs=0.2)
+    assert hit == {
+        "document": created["id"], "filename": "key.txt", "text": NOTE.decode().strip(),
+        "page": None, "start": 0, "end": len(NOTE) - 1,
+    }  # fmt: skip
+
+    content = client.get(f"/files/{created['id']}/content")
+    assert content.content == NOTE
+    assert content.headers["content-type"].startswith("text/plain")
+    assert content.headers["content-disposition"].startswith("attachment")
+    assert content.headers["x-content-type-options"] == "nosniff"
+
+    deleted = client.delete(f"/files/{created['id']}")
+    assert deleted.json() == {"id": created["id"], "object": "file", "deleted": True}
+    assert client.get("/files").json()["data"] == []
+    assert client.post("/search", json={"query": "key"}).json()["data"] == []
+
+
+def test_the_openai_client_works(address: str) -> None:
+    client = openai.OpenAI(base_url=f"http://{address}/v1", api_key="any")
+    first = client.files.create(file=("key.txt", NOTE), purpose="user_data")
+    assert client.files.wait_for_processing(first.id, poll_interval=0.05).status == "processed"
+    names = [f"note {number}.md" for number in range(3)]
+    for name in names:
+        client.files.create(file=(name, NOTE), purpose="assistants")
+    listed = client.files.list(limit=2, purpose="assistants")
+    assert len(listed.data) == 2
+    assert {file.filename for file in listed} == set(names)  # fetches the second page too
+    assert client.files.retrieve(first.id).filename == "key.txt"
+    assert client.files.content(first.id).read() == NOTE
+    assert client.files.delete(first.id).deleted
+    with pytest.raises(openai.NotFoundError, match="There is no file"):
+        client.files.retrieve(first.id)
+
+
+def test_the_order_and_pages_of_the_list(client: httpx.Client) -> None:
+    ids = {upload(client, f"{number}.txt", NOTE).json()["id"] for number in range(5)}
+    everything = [file["id"] for file in client.get("/files").json()["data"]]
+    assert set(everything) == ids
+    oldest_first = client.get("/files", params={"order": "asc"}).json()["data"]
+    assert [file["id"] for file in oldest_first] == everything[::-1]
+    second = client.get("/files", params={"limit": 2, "after": everything[1]}).json()
+    assert [file["id"] for file in second["data"]] == everything[2:4]
+    assert (second["has_more"], second["last_id"]) == (True, everything[3])
+    assert error(client.get("/files", params={"after": "file-x"}), 400)["param"] == "after"
+    for wrong in ({"limit": 0}, {"limit": "many"}, {"order": "random"}):
+        error(client.get("/files", params=wrong), 400)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.txt", b"", "empty"),
+        ("binary.txt", bytes(range(256)) * 20, "not text"),
+        ("secret.pdf", pdf("Hidden.", encrypted=True), "encrypted"),
+        ("scan.pdf", pdf(""), "OCR"),
+        ("photo.png", b"\x89PNG\r\n\x1a\n" + bytes(100), "PNG image"),
+    ],
+)
+def test_files_that_cannot_be_taken(
+    client: httpx.Client, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    problem = error(upload(client, name, content), 400)
+    assert words in problem["message"]
+    assert (problem["param"], problem["code"]) == ("file", "invalid_document")
+    assert client.get("/files").json()["data"] == []
+    assert incoming(tmp_path) == []
+
+
+def test_bodies_that_are_not_an_upload(client: httpx.Client, tmp_path: Path) -> None:
+    multipart = {"content-type": "multipart/form-data; boundary=edge"}
+    part = b'--edge\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\ntext\r\n'
+    file = part % (b"file", b'; filename="a.txt"')
+    cases = [
+        (client.post("/files"), "Send multipart/form-data"),
+        (client.post("/files", json={"file": "text"}), "Send multipart/form-data"),
+        (client.post("/files", data={"file": "text"}), "Send multipart/form-data"),
+        (
+            client.post("/files", content=b"x", headers={"content-type": "multipart/form-data"}),
+            "Send multipart/form-data",
+        ),
+        (client.post("/files", content=b"garbage", headers=multipart), "not valid multipart"),
+        (client.post("/files", content=b"", headers=multipart), "ends before"),
+        (client.post("/files", content=file, headers=multipart), "ends before"),
+        (
+            client.post("/files", content=part % (b"file", b"") + b"--edge--", headers=multipart),
+            "no part named 'file'",
+        ),
+        (
+            client.post("/files", content=file + file + b"--edge--", headers=multipart),
+            "more than one file",
+        ),
+        (
+            client.post(
+                "/files",
+                content=part % (b"file", b'; filename=""') + b"--edge--",
+                headers=multipart,
+            ),
+            "no name",
+        ),
+        (client.post("/files", files={"document": ("a.txt", NOTE)}), "no part named 'file'"),
+        (upload(client, "a.txt", NOTE, purpose="world domination"), "purpose must be one of"),
+        (upload(client, "a.txt", NOTE, purpose="x" * 5000), "too long"),
+        (upload(client, "a.txt", NOTE, **{f"f{n}": "x" for n in range(20)}), "more than 16 parts"),
+    ]
+    for response, words in cases:
+        assert words in error(response, 400)["message"]
+    assert incoming(tmp_path) == []
+    assert upload(client, "a.txt", NOTE).status_code == 200
+
+
+def test_60_mb_are_refused_without_holding_them_in_memory(
+    client: httpx.Client, tmp_path: Path
+) -> None:
+    def body() -> Iterator[bytes]:
+        yield b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        for _ in range(60):
+            yield b"all the words " * 71_429
+        yield b"\r\n--edge--\r\n"
+
+    headers = {"content-type": "multipart/form-data; boundary=edge"}
+    tracemalloc.start()
+    streamed = client.post("/files", content=body(), headers=headers)  # no length told beforehand
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    problem = error(streamed, 413)
+    assert (problem["code"], problem["param"]) == ("document_too_large", "file")
+    assert "50 MB" in problem["message"]
+    assert peak < 16 * 2**20
+    told = upload(client, "a.txt", b"a" * 60_000_000)
+    assert error(told, 413) == problem
+    assert incoming(tmp_path) == []
+    assert upload(client, "a.txt", NOTE).status_code == 200
+
+
+def test_a_client_that_hangs_up_leaves_nothing(
+    address: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    class HangUpError(Exception):
+        pass
+
+    def body() -> Iterator[bytes]:
+        yield b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        yield b"half of a file"
+        raise HangUpError
+
+    headers = {"content-type": "multipart/form-data; boundary=edge"}
+    with pytest.raises(HangUpError), httpx.Client() as other:
+        other.post(f"http://{address}/v1/files", content=body(), headers=headers)
+    assert client.get("/files").json()["data"] == []
+    # Uploads are independent, so the next one may overtake the clearing up; the start clears too.
+    assert upload(client, "a.txt", NOTE).status_code == 200
+
+
+def test_events_follow_a_long_ingestion_and_end_with_a_deletion(client: httpx.Client) -> None:
+    file_id = upload(client, "long.txt", prose(400).encode()).json()["id"]
+    with client.stream("GET", f"/files/{file_id}/events") as response:
+        lines = filter(None, response.iter_lines())
+        for line in lines:
+            event = json.loads(line.removeprefix("data: "))
+            if event["stage"] == "embedded":
+                break
+        assert 0 < event["done"] < event["total"]
+        assert client.delete(f"/files/{file_id}").status_code == 200
+        assert not any('"processed"' in line for line in lines)
+
+
+def test_what_does_not_exist(client: httpx.Client) -> None:
+    for method, path in (
+        ("GET", "/files/file-none"),
+        ("GET", "/files/file-none/content"),
+        ("GET", "/files/file-none/events"),
+        ("DELETE", "/files/file-none"),
+    ):
+        assert "There is no file" in error(client.request(method, path), 404)["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "query"),
+        ({"query": ""}, "query"),
+        ({"query": 5}, "query"),
+        ({"query": "x" * 9000}, "query"),
+        ({"query": "key", "top_k": 0}, "top_k"),
+        ({"query": "key", "top_k": "many"}, "top_k"),
+    ],
+)
+def test_searches_that_make_no_sense(
+    client: httpx.Client, body: dict[str, Any], param: str
+) -> None:
+    assert error(client.post("/search", json=body), 400)["param"] == param

@@ -1,0 +1,117 @@
+"""Asking a running device, many questions at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.services import ROOT, Service
+
+
+@dataclass(frozen=True)
+class Question:
+    """A benchmark question; `note` is the private note that answers it, if one does."""
+
+    text: str
+    note: str | None
+
+
+def questions() -> list[Question]:
+    """The questions of the two-sided benchmark, private and public ones in turn."""
+    lines = (ROOT / "bench" / "two_sided.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    private = [r for r in rows if r["side"] == "private"]
+    public = [r for r in rows if r["side"] == "public"]
+    mixed = [row for pair in zip(private, public, strict=True) for row in pair]
+    return [Question(row["question"], row.get("note")) for row in mixed]
+
+
+def upload(service: Service, name: str, text: str) -> str:
+    """Upload a note and wait until it can be found; its id."""
+    with httpx.Client(base_url=service.url, headers=service.headers, timeout=60) as client:
+        reply = client.post("/v1/files", files={"file": (name, text.encode())})
+        reply.raise_for_status()
+        document: str = reply.json()["id"]
+        deadline = time.monotonic() + 60
+        while (status := client.get(f"/v1/files/{document}").json()["status"]) != "processed":
+            assert status != "error", client.get(f"/v1/files/{document}").text
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    return document
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One chat completion to ask for."""
+
+    question: str
+    mode: str = "coupled"
+    temperature: float = 1.0
+    seed: int = 7
+    tokens: int = 32
+    private: bool = False
+
+    def body(self, **more: Any) -> dict[str, Any]:
+        """The request."""
+        return {
+            "model": "dragon-7m",
+            "messages": [{"role": "user", "content": self.question}],
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.tokens,
+            "dragon": {"aggregation": self.mode, "private": self.private},
+            **more,
+        }
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back: the text and what the response says of how it was written."""
+
+    text: str
+    tokens: int
+    finish: str
+    sources: list[dict[str, Any]]
+    participation: list[list[int]]
+    stats: dict[str, float]
+
+
+def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
+    """All answers, asked for at once."""
+
+    async def run() -> list[Reply]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(
+            base_url=service.url, headers=service.headers, timeout=300, limits=limits
+        ) as client:
+            return await asyncio.gather(*(one(client, ask) for ask in asks))
+
+    async def one(client: httpx.AsyncClient, ask: Ask) -> Reply:
+        reply = await client.post("/v1/chat/completions", json=ask.body())
+        assert reply.status_code == 200, reply.text
+        body = reply.json()
+        choice, own = body["choices"][0], body["dragon"]["choices"][0]
+        return Reply(
+            text=choice["message"]["content"],
+            tokens=body["usage"]["completion_tokens"],
+            finish=choice["finish_reason"],
+            sources=own["sources"],
+            participation=own["participation"],
+            stats=own["stats"],
+        )
+
+    return asyncio.run(run())
+
+
+def note_path(directory: Path, index: int, text: str) -> Path:
+    """A note as a file."""
+    path = directory / f"note-{index}.txt"
+    path.write_text(text)
+    return path

@@ -1,0 +1,53 @@
+"""Both real services, started once a session; tests reach the peer through a relay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import services
+from bench.link import Network, Relay, relay
+from bench.services import Service, Setup
+from tests.contract.asking import questions, upload
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+class Pair:
+    """A device, its peer, and the network between them."""
+
+    def __init__(self, device: Service, peer: Service, network: Relay) -> None:
+        self.device = device
+        self.peer = peer
+        self.network = network
+
+
+def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
+    with (
+        services.peer(setup, corpus) as peer,
+        relay(peer.port, Network()) as network,
+        services.device(setup, network.port) as device,
+    ):
+        for index, question in enumerate(questions()):
+            if question.note is not None:
+                upload(device, f"note-{index}.txt", question.note)
+        services.wait_joint(device)
+        yield Pair(device, peer, network)
+
+
+@pytest.fixture(scope="module")
+def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Services whose text is a function of the request alone, whatever the network does."""
+    setup = Setup(tmp_path_factory.mktemp("exact"), {"DRAGON_EXACT": "true"})
+    yield from pair(setup, corpus)
+
+
+@pytest.fixture(scope="module")
+def usual(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Services as people run them."""
+    yield from pair(Setup(tmp_path_factory.mktemp("usual")), corpus)

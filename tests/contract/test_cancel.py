@@ -1,0 +1,87 @@
+"""Clients that hang up free both sides."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bench import services
+from bench.link import Network, relay
+from bench.services import Service, Setup, wait_joint
+from tests import tiny
+from tests.contract.asking import Ask
+from tests.contract.conftest import Pair
+
+pytestmark = pytest.mark.services
+CLIENTS = 50
+
+
+@pytest.fixture(scope="module")
+def endless(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Services whose model never ends an answer by itself."""
+    data = tmp_path_factory.mktemp("cancel")
+    setup = Setup(data, {"DRAGON_MODEL": str(tiny.save(data / "model"))})
+    with (
+        services.peer(setup, corpus) as peer,
+        relay(peer.port, Network()) as network,
+        services.device(setup, network.port) as device,
+    ):
+        wait_joint(device)
+        yield Pair(device, peer, network)
+
+
+def free_slots(service: Service) -> float:
+    name = "dragon_peer_free_slots" if "peer" in service.log.name else "dragon_free_slots"
+    return service.metric(name)
+
+
+def eventually(condition: Callable[[], bool], timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)
+
+
+def hang_up(device: Service, clients: int) -> None:
+    """So many clients that read a first piece of an answer and are gone."""
+
+    async def one(client: httpx.AsyncClient) -> None:
+        body = Ask("What is the capital of Kenya?", tokens=300).body(stream=True)
+        async with client.stream("POST", "/v1/chat/completions", json=body) as reply:
+            pieces = 0
+            async for line in reply.aiter_lines():
+                pieces += '"content":' in line
+                if pieces > 2:
+                    return
+
+    async def run() -> None:
+        async with httpx.AsyncClient(
+            base_url=device.url,
+            headers=device.headers,
+            timeout=120,
+            limits=httpx.Limits(max_connections=None),
+        ) as client:
+            await asyncio.gather(*(one(client) for _ in range(clients)))
+
+    asyncio.run(run())
+
+
+def test_hanging_up_frees_both_sides(endless: Pair) -> None:
+    before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
+    hang_up(endless.device, CLIENTS)
+    for service in (endless.device, endless.peer):
+        eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
+    eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+
+
+def test_the_service_answers_on(endless: Pair) -> None:
+    hang_up(endless.device, 5)
+    body = Ask("And now?", tokens=5).body()
+    url = f"{endless.device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=endless.device.headers, json=body, timeout=60)
+    assert reply.json()["usage"]["completion_tokens"] == 5

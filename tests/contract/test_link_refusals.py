@@ -1,0 +1,178 @@
+"""What the peer refuses on its link, and that it stays well: real sockets, raw frames."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from app.settings import EMBEDDED_MODEL
+from bench import services
+from bench.services import KEY, Service, Setup
+from dragon.link import messages
+from dragon.retrieval import relevance
+from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
+from dragon.sampling import Mode
+from dragon.tokenizer import Message, Tokenizer
+from tests import tiny
+
+pytestmark = pytest.mark.services
+WAIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+@pytest.fixture(scope="module")
+def peer(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("refusals")
+    setup = Setup(
+        data,
+        {"DRAGON_MODEL": str(tiny.save(data / "model")), "DRAGON_PEER_MAX_SESSIONS": "2"},
+    )
+    with services.peer(setup, corpus) as running:
+        yield running
+
+
+def link(peer: Service, key: str = KEY) -> ClientConnection:
+    url = f"ws://127.0.0.1:{peer.port}/v1/link"
+    return connect(url, additional_headers={"Authorization": f"Bearer {key}"}, compression=None)
+
+
+def hello(tokenizer: Tokenizer, **changes: Any) -> str:
+    own = messages.Hello(
+        tokenizer=tokenizer.fingerprint,
+        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256),
+        model="tiny",
+    )
+    return messages.encode(own.model_copy(update=changes))
+
+
+def opening(tokenizer: Tokenizer, generation: int, tokens: int = 400) -> str:
+    return messages.encode(
+        messages.Open(
+            generation=generation,
+            conversation=tuple(tokenizer.conversation([Message("user", "Where is Nairobi?")])),
+            raw=False,
+            query="Where is Nairobi?",
+            mode=Mode.COUPLED,
+            temperature=1.0,
+            top_p=1.0,
+            seed=1,
+            stream=0,
+            max_tokens=tokens,
+            top_k=1,
+            catch_up=False,
+        )
+    )
+
+
+def control(connection: ClientConnection) -> dict[str, Any]:
+    """The next control message but pings."""
+    while True:
+        frame = connection.recv(timeout=WAIT_S)
+        if isinstance(frame, str) and (message := json.loads(frame))["kind"] != "ping":
+            return dict(message)
+
+
+def greeted(peer: Service, tokenizer: Tokenizer) -> ClientConnection:
+    connection = link(peer)
+    connection.send(hello(tokenizer))
+    assert control(connection)["kind"] == "hello"
+    return connection
+
+
+def test_a_wrong_key_is_told_what_to_set(peer: Service) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        link(peer, "wrong")
+    assert refused.value.response.status_code == 401
+    assert b"DRAGON_PEER_KEY" in (refused.value.response.body or b"")
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"version": 2}, "same release"),
+        ({"tokenizer": "another"}, "DRAGON_MODEL"),
+        ({"relevance": "another"}, "DRAGON_EMBEDDER"),
+        ({"noise": "another"}, "noise"),
+    ],
+)
+def test_a_side_that_does_not_fit_is_told_what_to_change(
+    peer: Service, tokenizer: Tokenizer, changes: dict[str, Any], advice: str
+) -> None:
+    with link(peer) as connection:
+        connection.send(hello(tokenizer, **changes))
+        fault = control(connection)
+        assert fault["kind"] == "error"
+        assert advice in fault["message"]
+        with pytest.raises(ConnectionClosed):
+            control(connection)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "not json",
+        "{}",
+        '{"kind": "nonsense"}',
+        '{"kind": "open"}',
+        '{"kind": "ready", "generation": 1, "documents": [], "log_h": 0.0, "horizon": 1}',
+        b"",
+        b"\xff" * 50,
+        b"\x01short",
+        os.urandom(4000),
+        "x" * (messages.MAX_CONTROL_BYTES + 1),
+        b"\x01" * 100_000,
+    ],
+    ids=lambda frame: f"{type(frame).__name__}-{len(frame)}",
+)
+def test_a_bad_frame_ends_its_link_and_no_other(
+    peer: Service, tokenizer: Tokenizer, frame: str | bytes
+) -> None:
+    with greeted(peer, tokenizer) as good, greeted(peer, tokenizer) as bad:
+        good.send(opening(tokenizer, 1))
+        assert control(good)["kind"] == "ready"
+        with pytest.raises(ConnectionClosed):  # noqa: PT012
+            bad.send(frame)
+            while True:
+                bad.recv(timeout=WAIT_S)
+        # The other device's answer goes on: its cloud side sends drafts.
+        while isinstance(good.recv(timeout=WAIT_S), str):
+            pass
+    assert httpx.get(f"{peer.url}/ready").status_code == 200
+
+
+def test_a_peer_with_no_session_left_refuses_one_answer_only(
+    peer: Service, tokenizer: Tokenizer
+) -> None:
+    with greeted(peer, tokenizer) as connection:
+        for generation in (1, 2, 3):
+            connection.send(opening(tokenizer, generation))
+        kinds = {}
+        while len(kinds) < 3:
+            message = control(connection)
+            kinds[message["generation"]] = message.get("code", message["kind"])
+        assert kinds == {1: "ready", 2: "ready", 3: "overloaded"}
+
+
+def test_a_conversation_over_the_context_fails_its_answer_only(
+    peer: Service, tokenizer: Tokenizer
+) -> None:
+    with greeted(peer, tokenizer) as connection:
+        long = json.loads(opening(tokenizer, 5))
+        long["conversation"] = [7] * tiny.CONTEXT
+        connection.send(json.dumps(long))
+        fault = control(connection)
+        assert (fault["generation"], fault["code"]) == (5, "context_length_exceeded")
+        connection.send(opening(tokenizer, 6))
+        assert control(connection)["kind"] == "ready"

@@ -1,0 +1,161 @@
+"""Binary frames: what goes in comes out, and garbage raises `FrameError` and nothing else."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.aggregation import LOG_H_LIMIT, Side
+from dragon.errors import FrameError
+from dragon.link.codec import MAX_FRAME_BYTES, decode, encode
+from dragon.protocol import Draft, Target
+from dragon.wire import NUCLEUS_CAP, SCALE, WireDistribution
+
+VOCABULARY = 151_936
+
+u16 = st.integers(0, (1 << 16) - 1)
+u32 = st.integers(0, (1 << 32) - 1)
+tokens = st.integers(0, VOCABULARY - 1)
+
+
+@st.composite
+def drafts(draw: st.DrawFn) -> Draft:
+    ids = sorted(draw(st.sets(tokens, min_size=1, max_size=40)))
+    weight = st.integers(1, 200) | st.integers(1, SCALE // 40)
+    weights = draw(st.lists(weight, min_size=len(ids), max_size=len(ids)))
+    position = draw(u32)
+    return Draft(
+        incarnation=draw(u16),
+        epoch=draw(u32),
+        position=position,
+        committed=draw(st.integers(0, position)),
+        checksum=draw(u32),
+        token=draw(tokens),
+        decode_us=draw(u32),
+        side=Side(WireDistribution.of(ids, weights), draw(st.integers(-LOG_H_LIMIT, LOG_H_LIMIT))),
+    )
+
+
+targets = st.builds(Target, u16, u32, tokens)
+
+
+def a_draft(size: int, vocabulary: int = VOCABULARY) -> Draft:
+    chance = np.random.default_rng(size)
+    ids = np.sort(chance.choice(vocabulary, size, replace=False))
+    p = chance.dirichlet(np.full(size, 0.3))
+    weights = np.maximum(np.rint(p * SCALE), 1).astype(np.int64)
+    side = Side(WireDistribution.of(ids, weights), -1234)
+    return Draft(3, 5, 700, 690, 0xDEADBEEF, int(ids[0]), 41_000, side)
+
+
+def decode_or_refuse(frame: bytes) -> None:
+    """A message that the other functions take, or a `FrameError`; no warning either."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            generation, message = decode(frame, VOCABULARY)
+        except FrameError:
+            return
+        assert decode(encode(generation, message), VOCABULARY) == (generation, message)
+        assert message.token < VOCABULARY
+        if isinstance(message, Draft):
+            assert message.side.wire.ids[-1] < VOCABULARY
+            assert message.side.wire.total <= 2 * SCALE
+            assert message.committed <= message.position
+
+
+@given(u32, drafts() | targets)
+def test_round_trip(generation: int, message: Draft | Target) -> None:
+    frame = encode(generation, message)
+    assert len(frame) <= MAX_FRAME_BYTES
+    assert decode(frame, VOCABULARY) == (generation, message)
+
+
+def test_decode_time_is_clamped_to_its_field() -> None:
+    draft = a_draft(3)
+    slow = Draft(3, 5, 700, 690, draft.checksum, draft.token, 1 << 40, draft.side)
+    _, got = decode(encode(1, slow), VOCABULARY)
+    assert isinstance(got, Draft)
+    assert got.decode_us == (1 << 32) - 1
+
+
+def test_a_usual_nucleus_is_small() -> None:
+    assert len(encode(1, a_draft(60))) <= 300
+
+
+def test_the_largest_nucleus_fits() -> None:
+    draft = a_draft(NUCLEUS_CAP, 1 << 31)
+    frame = encode(1, draft)
+    assert len(frame) <= MAX_FRAME_BYTES
+    assert decode(frame, 1 << 31) == (1, draft)
+
+
+@settings(max_examples=1000)
+@given(st.binary(max_size=120))
+def test_random_bytes(frame: bytes) -> None:
+    decode_or_refuse(frame)
+
+
+@settings(max_examples=1000)
+@given(st.sampled_from([1, 2]), st.binary(min_size=30, max_size=90))
+def test_random_bytes_after_a_right_kind(kind: int, rest: bytes) -> None:
+    decode_or_refuse(bytes([kind]) + rest)
+
+
+@given(drafts(), st.binary(max_size=40), st.integers(0, 600))
+def test_a_right_head_and_a_random_nucleus(draft: Draft, nucleus: bytes, size: int) -> None:
+    head = encode(1, draft)[:33]
+    decode_or_refuse(head[:31] + struct.pack("<H", size) + nucleus)
+
+
+@pytest.mark.parametrize(
+    "message", [a_draft(1), a_draft(2), a_draft(25), a_draft(60), Target(1, 9, 77)]
+)
+def test_every_truncation_and_every_bit_flip(message: Draft | Target) -> None:
+    frame = encode(9, message)
+    for size in range(len(frame)):
+        with pytest.raises(FrameError):
+            decode(frame[:size], VOCABULARY)
+    for bit in range(8 * len(frame)):
+        flipped = bytearray(frame)
+        flipped[bit // 8] ^= 1 << bit % 8
+        decode_or_refuse(bytes(flipped))
+    with pytest.raises(FrameError):
+        decode(frame + b"\x01", VOCABULARY)
+
+
+@pytest.mark.parametrize("frame", [b"", b"\x00", b"\x03" * 40, bytes(MAX_FRAME_BYTES + 1)])
+def test_bad_sizes_and_kinds(frame: bytes) -> None:
+    with pytest.raises(FrameError):
+        decode(frame, VOCABULARY)
+
+
+def test_numbers_too_long_are_refused() -> None:
+    head = encode(1, a_draft(1))[:33]
+    for number in (b"\x80" * 5 + b"\x01", b"\xff" * 9 + b"\x01"):
+        with pytest.raises(FrameError):
+            decode(head + b"\x01" + number, VOCABULARY)
+
+
+def test_tokens_outside_the_vocabulary_are_refused() -> None:
+    draft = a_draft(60)
+    top = int(draft.side.wire.ids[-1])
+    assert decode(encode(1, draft), top + 1) == (1, draft)
+    with pytest.raises(FrameError, match="vocabulary"):
+        decode(encode(1, draft), top)
+    with pytest.raises(FrameError, match="vocabulary"):
+        decode(encode(1, Target(0, 0, 100)), 100)
+
+
+def test_log_h_out_of_range_and_a_draft_before_its_own_text_are_refused() -> None:
+    draft = a_draft(2)
+    side = Side(draft.side.wire, LOG_H_LIMIT + 1)
+    with pytest.raises(FrameError, match="log h"):
+        decode(encode(1, Draft(0, 0, 4, 4, 0, 1, 0, side)), VOCABULARY)
+    with pytest.raises(FrameError, match="committed"):
+        decode(encode(1, Draft(0, 0, 4, 5, 0, 1, 0, draft.side)), VOCABULARY)

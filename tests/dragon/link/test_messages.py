@@ -1,0 +1,217 @@
+"""Control messages: round trips, refusals, and what a handshake says when it fails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.errors import FrameError, HandshakeError
+from dragon.link import messages
+from dragon.link.messages import (
+    MAX_CONTROL_BYTES,
+    PROTOCOL_VERSION,
+    AnyControl,
+    Close,
+    Fault,
+    Hello,
+    Joined,
+    Open,
+    Ping,
+    Pong,
+    PublicDocument,
+    Ready,
+    ResyncAsked,
+    check_hello,
+    decode,
+    encode,
+)
+from dragon.sampling import Mode
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+generation = st.integers(0, (1 << 32) - 1)
+incarnation = st.integers(0, (1 << 16) - 1)
+token_lists = st.lists(st.integers(0, (1 << 31) - 1), max_size=8).map(tuple)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.integers(0, 1 << 31)
+
+documents = st.builds(PublicDocument, id=text, title=text, text=text, score=finite, weight=finite)
+opens = st.builds(
+    Open,
+    generation=generation,
+    conversation=token_lists,
+    raw=st.booleans(),
+    query=text,
+    mode=st.sampled_from(Mode),
+    temperature=finite,
+    top_p=finite,
+    seed=st.integers(-(1 << 63), (1 << 64) - 1),
+    stream=generation,
+    max_tokens=st.integers(1, 1 << 16),
+    top_k=st.integers(0, 32),
+    catch_up=st.booleans(),
+    committed=token_lists,
+    joint=st.booleans(),
+)
+controls: st.SearchStrategy[AnyControl] = st.one_of(
+    st.builds(Hello, tokenizer=text, noise=text, relevance=text, model=text),
+    opens,
+    st.builds(
+        Ready,
+        generation=generation,
+        documents=st.lists(documents, max_size=3).map(tuple),
+        log_h=finite,
+        horizon=numbers,
+    ),
+    st.builds(
+        Joined,
+        generation=generation,
+        incarnation=incarnation,
+        base=st.integers(0, 1 << 16),
+        tail=token_lists,
+    ),
+    st.builds(ResyncAsked, generation=generation, incarnation=incarnation),
+    st.builds(Close, generation=generation, reason=text),
+    st.builds(Fault, generation=st.none() | generation, code=text, message=text),
+    st.builds(Ping, number=numbers),
+    st.builds(Pong, number=numbers),
+)
+
+OPEN = Open(
+    generation=1,
+    conversation=(1, 2, 3),
+    raw=False,
+    query="what?",
+    mode=Mode.COUPLED,
+    temperature=1.0,
+    top_p=1.0,
+    seed=-1,
+    stream=0,
+    max_tokens=10,
+    top_k=3,
+    catch_up=True,
+)
+
+
+def decode_or_refuse(frame: str) -> None:
+    """A message that can be sent again, or a `FrameError`."""
+    try:
+        message = decode(frame)
+    except FrameError:
+        return
+    assert decode(encode(message)) == message
+
+
+@given(controls)
+def test_round_trip(message: AnyControl) -> None:
+    assert decode(encode(message)) == message
+
+
+@settings(max_examples=500)
+@given(st.text(max_size=80) | st.binary(max_size=80).map(lambda raw: raw.decode("latin-1")))
+def test_random_text(frame: str) -> None:
+    decode_or_refuse(frame)
+
+
+@settings(max_examples=300)
+@given(controls, st.data())
+def test_damaged_frames(message: AnyControl, data: st.DataObject) -> None:
+    frame = encode(message)
+    at = data.draw(st.integers(0, len(frame) - 1))
+    decode_or_refuse(frame[:at])
+    decode_or_refuse(frame[:at] + chr(ord(frame[at]) ^ (1 << data.draw(st.integers(0, 6)))))
+    flipped = chr(ord(frame[at]) ^ (1 << data.draw(st.integers(0, 6))))
+    decode_or_refuse(frame[:at] + flipped + frame[at + 1 :])
+
+
+JUNK: list[Any] = [
+    None, True, -1, 1.5, 10**30, 1 << 64, "", "x", [], {}, [1.5], ["1"], [-1], [1 << 31],
+    {"a": 1}, "\x00", float("nan"), float("inf"), -float("inf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+def test_every_field_of_an_open_with_junk_in_it(junk: Any) -> None:
+    whole = json.loads(encode(OPEN))
+    for name in whole:
+        decode_or_refuse(json.dumps({**whole, name: junk}))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_are_finite(number: float) -> None:
+    ready = {"kind": "ready", "generation": 1, "documents": [], "log_h": number, "horizon": 5}
+    for frame in ({**json.loads(encode(OPEN)), "temperature": number}, ready):
+        with pytest.raises(FrameError):
+            decode(json.dumps(frame))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"kind":"draft"}',
+        '{"kind":"ping"}',
+        '{"kind":"ping","number":"1"}',
+        '{"kind":"ping","number":1,"extra":2}',
+        '{"kind":"ping","number":1e400}',
+        '{"kind":"ping","number":' + "9" * 30 + "}",
+        '{"kind":"ping","number":' + "9" * 5000 + "}",
+        '{"kind":"join","generation":1,"incarnation":65536,"base":0,"tail":[]}',
+        '{"kind":"join","generation":1,"incarnation":1,"base":-1,"tail":[]}',
+        '{"kind":"join","generation":1,"incarnation":1,"base":0,"tail":[-1]}',
+        '{"kind":"join","generation":4294967296,"incarnation":1,"base":0,"tail":[]}',
+        "[" * 100_000,
+        '{"kind":"close","generation":1,"reason":"\\ud800"}',
+        "\ud800",
+    ],
+    ids=range(18),
+)
+def test_refused(frame: str) -> None:
+    with pytest.raises(FrameError):
+        decode(frame)
+
+
+def test_sizes_are_bounded() -> None:
+    with pytest.raises(FrameError, match="at most"):
+        decode(" " * (MAX_CONTROL_BYTES + 1))
+    with pytest.raises(FrameError):
+        decode(encode(OPEN).replace("[1,2,3]", str([1] * ((1 << 16) + 1))))
+    with pytest.raises(FrameError):
+        decode('{"kind":"close","generation":1,"reason":"' + "x" * 70_000 + '"}')
+
+
+HELLO = Hello(tokenizer="t", relevance="r", model="m")
+
+
+def test_equal_sides_shake_hands_whatever_their_models() -> None:
+    check_hello(HELLO, HELLO.model_copy(update={"model": "another"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({"version": PROTOCOL_VERSION + 1}, "same release"),
+        ({"tokenizer": "u"}, "DRAGON_MODEL"),
+        ({"relevance": "s"}, "DRAGON_EMBEDDER"),
+        ({"noise": "n"}, "NumPy"),
+    ],
+)
+def test_a_refused_handshake_says_what_to_change(change: dict[str, Any], advice: str) -> None:
+    with pytest.raises(HandshakeError, match=advice):
+        check_hello(HELLO, HELLO.model_copy(update=change))
+
+
+def test_another_version_is_named_first() -> None:
+    other = Hello(version=99, tokenizer="u", noise="n", relevance="s", model="m")
+    with pytest.raises(HandshakeError, match="version 99"):
+        check_hello(HELLO, other)
+
+
+def test_hello_carries_the_noise_of_this_machine() -> None:
+    assert HELLO.noise == messages.noise.fingerprint()

@@ -1,0 +1,115 @@
+"""The slot cache against `transformers`' dynamic one, on three real architectures."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache
+
+from dragon.cache import SlotCache
+from dragon.errors import PreemptedError
+from dragon.model import LanguageModel
+from tests import tiny
+
+TOLERANCE = 1e-5
+ROUNDS = 40
+
+
+@pytest.fixture(scope="module", params=tiny.ARCHITECTURES)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> LanguageModel:
+    return LanguageModel.load(path, tiny.VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def network(path: Path) -> torch.nn.Module:
+    """The same weights, without slots."""
+    network: torch.nn.Module = AutoModelForCausalLM.from_pretrained(path).eval()
+    return network
+
+
+class Row:
+    """What one slot should hold, and the reference's view of it: everything, from scratch."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        self.tokens: list[int] = []
+
+
+@torch.inference_mode()
+def reference(network: torch.nn.Module, tokens: list[int], outputs: int) -> torch.Tensor:
+    """Logits of the last tokens by a dynamic cache fed in two pieces."""
+    cache = DynamicCache()
+    half = len(tokens) // 2
+    if half:
+        network(torch.tensor([tokens[:half]]), past_key_values=cache)
+    logits = network(torch.tensor([tokens[half:]]), past_key_values=cache).logits[0]
+    if len(logits) < outputs:
+        logits = network(torch.tensor([tokens])).logits[0]
+    return logits[-outputs:]
+
+
+def test_random_appends_rollbacks_and_batches(
+    model: LanguageModel, network: torch.nn.Module
+) -> None:
+    chance = random.Random(11)
+    rows = [Row(slot) for slot in chance.sample(range(model.cache.slots), 5)]
+    for _ in range(ROUNDS):
+        batch = chance.sample(rows, chance.randint(1, len(rows)))
+        length = chance.choice([1, 1, 1, 2, 5, 17])
+        for row in batch:
+            row.tokens = row.tokens[: chance.randint(0, len(row.tokens))]  # roll back
+            if len(row.tokens) + length > tiny.CONTEXT:
+                row.tokens = []
+        fed = [[chance.randrange(tiny.VOCABULARY) for _ in range(length)] for _ in batch]
+        logits = model.forward(
+            [row.slot for row in batch],
+            [len(row.tokens) for row in batch],
+            torch.tensor(fed),
+            length,
+        )
+        for row, new, got in zip(batch, fed, logits, strict=True):
+            row.tokens += new
+            expected = reference(network, row.tokens, length)
+            torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_the_last_position_of_the_context(model: LanguageModel, network: torch.nn.Module) -> None:
+    tokens = [random.Random(1).randrange(tiny.VOCABULARY) for _ in range(model.context)]
+    model.forward([0], [0], torch.tensor([tokens[:-1]]), 1)
+    got = model.forward([0], [model.context - 1], torch.tensor([tokens[-1:]]), 1)[0]
+    expected = reference(network, tokens, 1)
+    torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_a_preempted_forward_leaves_the_rest_of_the_row(
+    model: LanguageModel, network: torch.nn.Module
+) -> None:
+    model.forward([2], [0], torch.tensor([[5, 6, 7]]), 1)
+    calls = iter([False, True])
+    model.abandon = lambda: next(calls)
+    with pytest.raises(PreemptedError):
+        model.forward([2], [3], torch.tensor([[8]]), 1)
+    model.abandon = None
+    got = model.forward([2], [3], torch.tensor([[9]]), 1)[0]
+    expected = reference(network, [5, 6, 7, 9], 1)
+    torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_slots_are_given_all_or_none() -> None:
+    cache = SlotCache(layers=1, slots=4, context=8)
+    taken = cache.acquire(3)
+    assert taken is not None
+    assert len(set(taken)) == 3
+    assert cache.acquire(2) is None
+    assert cache.free == 1
+    cache.release(taken)
+    assert cache.free == 4
+    assert sorted(cache.acquire(4) or []) == [0, 1, 2, 3]

@@ -1,0 +1,196 @@
+"""The engine: real threads, a real small model, several generations at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragon.decoder import Decoder, Row, step
+from dragon.engine import Decoded, Engine, Outcome
+from dragon.errors import ContextLengthError, DragonError
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from tests import tiny
+
+WAIT_S = 60
+ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
+
+
+@pytest.fixture(scope="module", params=tiny.ARCHITECTURES)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Engine]:
+    running = Engine(LanguageModel.load(path, tiny.VOCABULARY))
+    yield running
+    running.stop()
+
+
+def opened(engine: Engine, rows: list[Row], conversation: list[int]) -> Decoder:
+    ready: Future[DragonError | None] = Future()
+    decoder = engine.open(rows, conversation, ready.set_result)
+    assert ready.result(WAIT_S) is None
+    return decoder
+
+
+def run(engine: Engine, decoder: Decoder, work: Work) -> Decoded:
+    done: Future[Outcome] = Future()
+    engine.run(decoder, work, done.set_result)
+    outcome = done.result(WAIT_S)
+    assert isinstance(outcome, Decoded)
+    return outcome
+
+
+def alone(path: Path, rows: list[Row], conversation: list[int], text: list[int]) -> list[float]:
+    """The mixture after `text`, by whole forwards of every row and no cache."""
+    model = LanguageModel.load(path, tiny.VOCABULARY)
+    weights = torch.softmax(torch.tensor([row.relevance for row in rows]), 0)
+    mixed = torch.zeros(tiny.VOCABULARY)
+    for weight, row in zip(weights, rows, strict=True):
+        tokens = torch.tensor([[*row.tokens, *conversation, *text]])
+        mixed += weight * torch.softmax(model.forward([0], [0], tokens, 1)[0, -1], -1)
+    return mixed.tolist()
+
+
+def test_a_side_is_the_weighted_mixture_of_its_rows(engine: Engine, path: Path) -> None:
+    decoder = opened(engine, ROWS, [20, 21])
+    (first,) = run(engine, decoder, Work(0, (), 1, 0)).sides or []
+    second, third = run(engine, decoder, Work(0, (30, 31), 2, 0)).sides or []
+    rolled_back = (run(engine, decoder, Work(1, (32,), 1, 0)).sides or [])[0]
+    for side, text in ((first, []), (second, [30]), (third, [30, 31]), (rolled_back, [30, 32])):
+        full = alone(path, ROWS, [20, 21], text)
+        kept = sum(full[i] for i in side.wire.ids)
+        for token, weight in zip(side.wire.ids, side.wire.weights, strict=True):
+            assert weight / side.wire.total == pytest.approx(full[token] / kept, abs=3e-5)
+    expected_log_h = round(1024 * torch.logsumexp(torch.tensor([1.0, 0.0]), 0).item())
+    assert first.log_h == expected_log_h
+
+
+def test_generations_in_one_batch_equal_each_alone(path: Path) -> None:
+    model = LanguageModel.load(path, tiny.VOCABULARY)
+    decoders = [
+        Decoder(model, ROWS[:count], list(range(20, 20 + length)))
+        for count, length in ((1, 3), (2, 9), (2, 1))
+    ]
+    for decoder in decoders:
+        assert decoder.acquire()
+        decoder.prefill()
+    works = [Work(0, (40 + i,), 1, 0) for i in range(len(decoders))]
+    together = step(model, decoders, works)
+    for decoder, work, (side,) in zip(decoders, works, together, strict=True):
+        ((single,),) = step(model, [decoder], [work])
+        assert side.log_h == single.log_h
+        # Weights are rounded: a forward of another shape may move one by a step.
+        common = set(side.wire.ids) & set(single.wire.ids)
+        assert len(common) >= len(single.wire.ids) - 2
+        of = dict(zip(side.wire.ids, side.wire.weights, strict=True))
+        for token, weight in zip(single.wire.ids, single.wire.weights, strict=True):
+            if token in common:
+                assert abs(int(of[token]) - int(weight)) <= 2
+
+
+def test_several_outputs_equal_single_steps(engine: Engine) -> None:
+    decoder = opened(engine, ROWS, [20])
+    many = run(engine, decoder, Work(0, (30, 31, 32), 4, 0)).sides or []
+    assert len(many) == 4
+    (again,) = run(engine, decoder, Work(0, (), 1, 0)).sides or []
+    assert again == many[0]
+
+
+def test_a_document_alone_or_cached_is_the_same_bit_for_bit(path: Path) -> None:
+    model = LanguageModel.load(path, tiny.VOCABULARY)
+    sides = []
+    for companions in ([], [Row((1, 2, 3), -50.0)]):
+        decoder = Decoder(model, [ROWS[0], *companions], [20])
+        assert decoder.acquire()
+        decoder.prefill()
+        slot = decoder.slots[0]
+        keys = [layer.keys[slot, :, : len(ROWS[0].tokens)].clone() for layer in model.cache.layers]
+        sides.append(keys)
+        decoder.release()
+    for one, other in zip(*sides, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_closing_frees_slots_and_abandons_the_step(engine: Engine) -> None:
+    free = engine.free_slots
+    decoder = opened(engine, ROWS, [20])
+    assert engine.free_slots == free - len(ROWS)
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> None:
+        entered.set()
+        leave.wait(WAIT_S)
+
+    hook = engine.model.layers[0].register_forward_pre_hook(hold, prepend=True)
+    engine.run(decoder, Work(0, (30,), 1, 0), lambda _: pytest.fail("nobody waits for this"))
+    assert entered.wait(WAIT_S)
+    engine.close(decoder)
+    leave.set()
+    hook.remove()
+    engine.errand(lambda: None).result(WAIT_S)
+    assert engine.free_slots == free
+
+
+def test_a_stale_step_is_abandoned_between_layers(engine: Engine) -> None:
+    decoder = opened(engine, ROWS, [20])
+    reached: list[int] = []
+    hooks = [
+        layer.register_forward_pre_hook(lambda *_, i=i: reached.append(i))
+        for i, layer in enumerate(engine.model.layers)
+    ]
+    done: Future[Outcome] = Future()
+    held, leave = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> None:
+        held.set()
+        leave.wait(WAIT_S)
+
+    hooks.append(engine.model.layers[1].register_forward_pre_hook(hold, prepend=True))
+    request = engine.run(decoder, Work(0, (30,), 1, 0), done.set_result)
+    assert held.wait(WAIT_S)
+    request.stale = True
+    leave.set()
+    assert done.result(WAIT_S) == Decoded(None, 0)
+    assert reached == [0]
+    for hook in hooks:
+        hook.remove()
+    (after,) = run(engine, decoder, Work(0, (31,), 1, 0)).sides or []
+    (fresh,) = run(engine, opened(engine, ROWS, [20]), Work(0, (31,), 1, 0)).sides or []
+    assert after == fresh
+
+
+def test_openings_wait_for_slots(engine: Engine) -> None:
+    decoders = []
+    while engine.free_slots:
+        decoders.append(opened(engine, ROWS[:1], [20]))
+    ready: Future[DragonError | None] = Future()
+    waiting = engine.open(ROWS[:1], [20], ready.set_result)
+    run(engine, decoders[0], Work(0, (30,), 1, 0))
+    assert not ready.done()
+    engine.close(decoders.pop())
+    assert ready.result(WAIT_S) is None
+    for decoder in [*decoders, waiting]:
+        engine.close(decoder)
+    engine.errand(lambda: None).result(WAIT_S)
+    assert engine.free_slots == engine.model.cache.slots
+
+
+def test_errands_bring_results_and_errors(engine: Engine) -> None:
+    assert engine.errand(lambda: 7).result(WAIT_S) == 7
+    with pytest.raises(ZeroDivisionError):
+        engine.errand(lambda: 1 // 0).result(WAIT_S)
+
+
+def test_a_prompt_over_the_context_is_refused(engine: Engine) -> None:
+    with pytest.raises(ContextLengthError, match="shorten"):
+        engine.open(ROWS, list(range(tiny.CONTEXT)), lambda _: None)
+    with pytest.raises(ContextLengthError, match="empty"):
+        engine.open([Row((), 0.0)], [], lambda _: None)

@@ -1,0 +1,115 @@
+"""The session under fire: whatever happens on the way, one text, and no deadlock."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.protocol import Draft, Limits, Role, Target
+from dragon.sampling import Sampling
+from tests.dragon.fire import CORRUPTIONS, Battle, Fault, Kind, Schedule, corrupted, schedule
+from tests.dragon.toy import END, World, reference
+
+LIMITS = Limits(frozenset({END}), 10)
+
+schedules = st.randoms(use_true_random=False).map(schedule)
+
+
+@settings(max_examples=2000)
+@given(schedules)
+def test_any_faults(plan: Schedule) -> None:
+    Battle(plan).run()
+
+
+@settings(max_examples=300)
+@given(schedules)
+def test_no_fault(plan: Schedule) -> None:
+    outcome = Battle(replace(plan, faults=())).run()
+    assert (outcome.stalls, outcome.resyncs) == (0, 0)
+
+
+@settings(max_examples=300)
+@given(schedules, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), min_size=3))
+def test_a_cloud_that_dies_and_comes_back_again_and_again(
+    plan: Schedule, deaths: list[tuple[int, int]]
+) -> None:
+    faults = tuple(Fault(at, Kind.CUT, Role.CLOUD, size, size // 2) for at, size in deaths)
+    Battle(replace(plan, faults=faults)).run()
+
+
+@settings(max_examples=400)
+@given(schedules.filter(lambda plan: bool(plan.faults)))
+def test_tokenwise(plan: Schedule) -> None:
+    Battle(replace(plan, tokenwise=True)).run()
+
+
+def world_of(number: int) -> tuple[World, Sampling, float]:
+    sampling = Sampling(temperature=float(number % 2), seed=number)
+    likeness = (0.3, 0.7, 1.0)[number % 3]
+    world = World(
+        random.Random(number),
+        sampling,
+        LIMITS,
+        catch_up=number % 4 > 1,
+        window=4,
+        likeness=likeness,
+    )
+    return world, sampling, likeness
+
+
+def deliveries(number: int) -> int:
+    world, _, _ = world_of(number)
+    world.run()
+    return len(world.delivered)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("back", [False, True])
+def test_connection_cut_at_every_frame_boundary(number: int, back: bool) -> None:
+    for boundary in range(deliveries(number) + 1):
+        world, sampling, likeness = world_of(number)
+        while len(world.delivered) < boundary:
+            world.step()
+        world.cut(0)
+        if back:
+            world.reopen()
+            world.step()
+            world.join()
+        text = world.run()
+        assert text == reference(sampling, LIMITS, world.device.intervals(), likeness)
+        assert (world.stalls, world.resyncs) == (0, 0)
+        world.drain()
+        if world.device.joint:
+            assert world.cloud.committed == text
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("how", [*CORRUPTIONS, "lost", "twice"])
+def test_one_fault_at_every_frame(number: int, how: str) -> None:
+    for index in range(deliveries(number)):
+        world, sampling, likeness = world_of(number)
+        struck = False
+        while not world.device.finished:
+            for channel in world.channels.values():
+                if not struck and channel and len(world.delivered) >= index:
+                    struck = isinstance(channel[0], (Draft, Target))
+                    if struck and how == "lost":
+                        channel.popleft()
+                    elif struck and how == "twice":
+                        channel.appendleft(channel[0])
+                    elif struck:
+                        channel[0] = corrupted(channel[0], how)
+            assert len(world.delivered) < 2_000
+            world.step()
+        assert world.answer == world.device.committed
+        # One fault costs a stall or two, never the cloud.
+        assert world.stalls <= 2
+        assert world.resyncs <= 3
+        assert world.device.joint
+        # These three change what is mixed; an old frame of a new epoch is for another text.
+        if how not in ("token", "log h", "epoch"):
+            assert world.answer == reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)

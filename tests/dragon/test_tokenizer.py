@@ -1,0 +1,248 @@
+"""Text at the edge: rows that add up to the chat template, and text that streams unbroken."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from dragon.errors import ConfigurationError, InvalidRequestError
+from dragon.tokenizer import PLAIN_TEMPLATE, Message, TextStream, Tokenizer
+
+EMBEDDED = Path(__file__).parents[2] / "models" / "dragon-7m"
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+WITH_DEFAULT = (
+    "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    + CHATML
+)
+QUESTION = [Message("user", "Where do I live?")]
+TALK = [*QUESTION, Message("assistant", "In Ulm."), Message("user", "Since when?")]
+DOCUMENTS = [
+    "My sister lives in Ulm.",
+    "Zürich – 100 €",
+    "line one\nline two\n\nline three",
+    "雪 ☃",
+]
+
+
+def backend(template: str | None) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer trained on nothing much."""
+    core = Backend(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        special_tokens=["</s>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(["system user assistant where when my sister lives 雪雪"], trainer)
+    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>")
+    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    made.chat_template = template
+    return made
+
+
+TEMPLATES = {"embedded": None, "chatml": CHATML, "default": WITH_DEFAULT, "plain": None}
+
+
+@cache
+def tokenizer(name: str) -> Tokenizer:
+    return Tokenizer.load(EMBEDDED) if name == "embedded" else Tokenizer(backend(TEMPLATES[name]))
+
+
+def whole(name: str, messages: list[Message]) -> list[int]:
+    """Tokens of the full template in one go."""
+    of = tokenizer(name)._backend
+    rendered = of.apply_chat_template(
+        [{"role": m.role, "content": m.content} for m in messages],
+        chat_template=of.chat_template or PLAIN_TEMPLATE,
+        add_generation_prompt=True,
+        tokenize=False,
+    )
+    ids: list[int] = of.encode(rendered, add_special_tokens=False)
+    return ids
+
+
+names = pytest.mark.parametrize("name", TEMPLATES)
+
+
+@names
+@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("talk", [QUESTION, TALK], ids=["question", "talk"])
+def test_a_document_row_is_the_template_with_the_document_as_system_message(
+    name: str, document: str, talk: list[Message]
+) -> None:
+    of = tokenizer(name)
+    row = [*of.document_row(document), *of.conversation(talk)]
+    assert row == whole(name, [Message("system", document), *talk])
+
+
+@names
+def test_a_bare_row_is_the_template_without_a_document(name: str) -> None:
+    of = tokenizer(name)
+    row = [*of.bare_row(), *of.conversation(TALK)]
+    empty = whole(name, [Message("system", ""), *TALK])
+    assert row in (whole(name, TALK), empty)
+    if name == "default":
+        assert row == whole(name, TALK), "the template's own system message"
+
+
+@names
+def test_document_rows_share_their_prefix_and_fit_any_conversation(name: str) -> None:
+    of = tokenizer(name)
+    one, other = of.document_row("My sister."), of.document_row("A brother.")
+    size = len(one) - len(of.encode("My sister."))
+    assert one[:size] == other[:size]
+    assert of.document_row("My sister.", raw=True) == [*one, *of.encode("\n\n")]
+
+
+@names
+def test_special_tokens_in_a_document_are_text(name: str) -> None:
+    of = tokenizer(name)
+    for special in of._backend.all_special_tokens:
+        text = f"before {special} after"
+        ids = of.encode(text)
+        assert not set(ids) & set(of._backend.all_special_ids)
+        assert of.decode(ids) == text
+        assert not set(of.document_row(text)[-len(ids) :]) & set(of._backend.all_special_ids)
+
+
+@names
+def test_offsets_belong_to_the_tokens_of_encode(name: str) -> None:
+    of = tokenizer(name)
+    for text in ["My sister lives.", *(f"a{s}b" for s in of._backend.all_special_tokens)]:
+        assert len(of.offsets(text)) == len(of.encode(text))
+        assert of.offsets(text)[-1][1] == len(text)
+
+
+def test_what_a_tokenizer_says_of_itself() -> None:
+    embedded, chatml = tokenizer("embedded"), tokenizer("chatml")
+    assert embedded.vocab_size == len(embedded._backend)
+    assert embedded.end_ids
+    assert max(embedded.end_ids) < embedded.vocab_size
+    assert len(chatml.end_ids) == 2
+    assert len({tokenizer(name).fingerprint for name in TEMPLATES}) == len(TEMPLATES)
+    assert chatml.fingerprint == Tokenizer(backend(CHATML)).fingerprint
+
+
+def test_refusals() -> None:
+    with pytest.raises(InvalidRequestError):
+        tokenizer("chatml").conversation([])
+    with pytest.raises(ConfigurationError):
+        Tokenizer.load(EMBEDDED / "nowhere")
+    refusing = Tokenizer(backend("{{ raise_exception('no') }}"))
+    with pytest.raises(InvalidRequestError, match="no"):
+        refusing.conversation(QUESTION)
+    blind = Tokenizer(backend("{{ messages[-1].content }}"))
+    with pytest.raises(ConfigurationError, match="system"):
+        blind.conversation(QUESTION)
+
+
+# Streams.
+
+texts = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("é雪日本語😀👩👨👧\u200d❤️🇩🇪 \n\ta"),
+    max_size=30,
+)
+
+
+def stream(of: Tokenizer, pushes: list[list[int]], stop: list[str]) -> tuple[str, bool]:
+    text = TextStream(of, stop)
+    said = "".join([*(text.push(push) for push in pushes), text.finish()])
+    return said, text.stopped
+
+
+@st.composite
+def splits(draw: st.DrawFn, ids: list[int]) -> list[list[int]]:
+    """The tokens, cut anywhere."""
+    cuts = sorted(draw(st.sets(st.integers(0, len(ids)), max_size=8)))
+    edges = [0, *cuts, len(ids)]
+    return [ids[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+
+
+@pytest.mark.parametrize("name", ["embedded", "plain"])
+@settings(max_examples=300)
+@given(text=texts, data=st.data())
+@example(text="👩‍👩‍👧‍👦 日本 🇩🇪", data=None)
+def test_a_stream_says_what_its_tokens_say(
+    name: str, text: str, data: st.DataObject | None
+) -> None:
+    of = tokenizer(name)
+    ids = of.encode(text)
+    assert of.decode(ids) == text
+    pushes = [[token] for token in ids]
+    assert stream(of, pushes, []) == (text, False)
+    if data is not None:
+        assert stream(of, data.draw(splits(ids)), []) == (text, False)
+
+
+def test_several_tokens_at_once_that_end_inside_a_character() -> None:
+    of = tokenizer("plain")
+    ids = of.encode("abc😀")
+    assert len(ids) == 7
+    for cut in range(len(ids) + 1):
+        assert stream(of, [ids[:cut], ids[cut:]], []) == ("abc😀", False)
+
+
+def first_end(text: str, stop: list[str]) -> str:
+    """The text up to the stop string that is complete first; the longest, if several are."""
+    ends = [(text.index(s) + len(s), text.index(s)) for s in stop if s in text]
+    return text[: min(ends)[1]] if ends else text
+
+
+@settings(max_examples=300)
+@given(
+    st.text("abc😀", max_size=14),
+    st.lists(st.text("abc😀", min_size=1, max_size=4), min_size=1, max_size=3),
+    st.data(),
+)
+def test_stop_strings_end_the_text_wherever_tokens_are_cut(
+    text: str, stop: list[str], data: st.DataObject
+) -> None:
+    of = tokenizer("plain")
+    said, stopped = stream(of, data.draw(splits(of.encode(text))), stop)
+    assert said == first_end(text, stop)
+    assert stopped == any(s in text for s in stop)
+
+
+def test_text_that_may_begin_a_stop_string_is_held_back() -> None:
+    of = tokenizer("plain")
+    text = TextStream(of, ["abab!"])
+    assert text.push(of.encode("xabab")) == "x"
+    assert text.push(of.encode("ab")) == "ab"
+    assert text.push(of.encode("!tail")) == ""
+    assert text.stopped
+    assert (text.push(of.encode("more")), text.finish()) == ("", "")
+
+
+def test_an_unfinished_character_ends_as_a_replacement() -> None:
+    of = tokenizer("plain")
+    text = TextStream(of)
+    assert text.push(of.encode("a😀")[:-1]) in ("", "a")
+    assert text.finish().endswith("\ufffd")
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 329), max_size=40))
+def test_any_tokens_at_all(ids: list[int]) -> None:
+    """Tokens that are no UTF-8 come out as the decoder has them, split as they may be."""
+    of = tokenizer("plain")
+    ids = [i % of.vocab_size for i in ids]
+    assert stream(of, [[token] for token in ids], [])[0] == of.decode(ids)
+
+
+def test_end_tokens_say_nothing() -> None:
+    of = tokenizer("embedded")
+    text = TextStream(of)
+    end = next(iter(of.end_ids))
+    assert text.push([*of.encode("Ulm."), end]) + text.finish() == "Ulm."

@@ -1,0 +1,84 @@
+"""Tokenwise aggregation: the slow obvious way, which coupled aggregation must equal."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.protocol import Draft, Limits, Resync, Role, Target
+from dragon.sampling import Sampling
+from dragon.session import Session
+from dragon.tokenwise import TokenwiseSession
+from tests.dragon.toy import END, World, reference, toy_side
+
+LIMITS = Limits(frozenset({END}), 12)
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    st.sampled_from([1.0, 0.8]),
+    st.sampled_from([0.0, 0.6, 1.0]),
+    st.booleans(),
+    st.sampled_from([1, 3, 64]),
+)
+def test_tokenwise_equals_coupled_equals_the_reference(
+    seed: int, temperature: float, top_p: float, likeness: float, catch_up: bool, window: int
+) -> None:
+    sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed % 16)
+    expected = reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)
+    kinds: list[type[Session]] = [TokenwiseSession, Session]
+    for kind in kinds:
+        world = World(
+            random.Random(seed),
+            sampling,
+            LIMITS,
+            kind=kind,
+            catch_up=catch_up,
+            window=window,
+            likeness=likeness,
+        )
+        assert world.run() == expected
+        assert world.device.intervals() == ((0, len(expected)),)
+        world.drain()
+        assert world.cloud.committed == expected
+        assert (world.stalls, world.resyncs) == (0, 0)
+
+
+def test_only_the_cloud_sends_distributions_and_only_the_device_tokens() -> None:
+    world = World(random.Random(1), Sampling(), LIMITS, kind=TokenwiseSession)
+    tokens = world.run()
+    to_cloud = [m for role, m in world.delivered if role is Role.CLOUD]
+    to_device = [m for role, m in world.delivered if role is Role.DEVICE]
+    world.drain()
+    assert all(isinstance(message, Target) for message in to_cloud)
+    assert all(isinstance(message, Draft) for message in to_device)
+    # A round trip a token: nothing is drafted ahead.
+    assert [m.position for m in to_device if isinstance(m, Draft)] == list(range(len(tokens)))
+    assert world.longest_channel == 1
+
+
+@pytest.mark.parametrize("position", [1, 5])
+def test_a_target_for_another_position_asks_for_a_resync(position: int) -> None:
+    cloud = TokenwiseSession(Role.CLOUD, Sampling(), LIMITS)
+    assert cloud.next_work() is not None
+    cloud.complete([toy_side(Role.CLOUD, ())])
+    cloud.take_outbox()
+    cloud.receive(Target(0, position, 3))
+    assert cloud.take_outbox() == [Resync(0)]
+    assert cloud.committed == []
+
+
+def test_a_target_of_another_incarnation_is_dropped_unread() -> None:
+    cloud = TokenwiseSession(Role.CLOUD, Sampling(), LIMITS)
+    assert cloud.next_work() is not None
+    cloud.complete([toy_side(Role.CLOUD, ())])
+    cloud.take_outbox()
+    cloud.receive(Target(1, 0, 3))
+    assert cloud.committed == []
+    cloud.receive(Target(0, 0, 3))
+    assert cloud.committed == [3]

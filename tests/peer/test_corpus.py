@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from dragon.errors import ConfigurationError, DocumentError
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.relevance import MINIMUM_COSINE, relevance
+from dragon.tokenizer import Tokenizer
+from peer import corpus as module
+from peer.corpus import CHUNK_TOKENS, Corpus, build
+from tests.samples import embedder, prose
+
+PASSAGES = [
+    ("1", "Lake Baikal", "Lake Baikal in Siberia is the deepest lake on Earth: 1,642 metres."),
+    ("2", "Bhutan", 'Its people call Bhutan "Druk Yul". Its capital is Thimphu.'),
+    ("3", "Velcro", "George de Mestral, a Swiss engineer, invented Velcro in 1941."),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load("models/dragon-7m")
+
+
+def tsv(path: Path) -> Path:
+    lines = ["\t".join(passage) for passage in PASSAGES]
+    path.write_text("id\ttitle\ttext\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def jsonl(path: Path) -> Path:
+    lines = [json.dumps({"id": i, "title": t, "text": x, "more": 1}) for i, t, x in PASSAGES]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def dpr(path: Path) -> Path:
+    rows = []
+    for identity, title, text in PASSAGES:
+        doubled = text.replace('"', '""')
+        rows.append(f'{identity}\t"{doubled}"\t{title}')
+    path.write_text("id\ttext\ttitle\r\n" + "\r\n".join(rows) + "\r\n", newline="")
+    return path
+
+
+def headless(path: Path) -> Path:
+    lines = ["\t".join(passage) for passage in PASSAGES]
+    path.write_bytes(b"\xef\xbb\xbf" + "\n\n".join(lines).encode())
+    return path
+
+
+def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, str]]:
+    hits = corpus.search(embedder().embed([question])[0], k)
+    return [(hit.document, hit.title, hit.text) for hit in hits]
+
+
+def beside(out: Path) -> list[str]:
+    return sorted(path.name for path in out.parent.iterdir())
+
+
+@pytest.mark.parametrize("write", [tsv, jsonl, dpr, headless])
+def test_every_format_gives_the_same_corpus(tmp_path: Path, tokenizer: Tokenizer, write) -> None:
+    out = tmp_path / "made" / "corpus"
+    info = build(write(tmp_path / "source"), out, embedder(), tokenizer)
+    corpus = Corpus.open(out, embedder())
+    assert corpus.info() == info
+    assert (info.documents, info.passages, info.dimension) == (3, 3, 384)
+    assert (info.embedder, info.source) == (embedder().fingerprint, "source")
+    assert searched(corpus, "How deep does Lake Baikal go?", 1) == [PASSAGES[0]]
+    assert searched(corpus, "What's the capital city of Bhutan?", 1) == [PASSAGES[1]]
+    assert searched(corpus, "Who came up with Velcro?", 1) == [PASSAGES[2]]
+    assert beside(out) == ["corpus"]
+    corpus.close()
+
+
+def test_hits_carry_cosine_and_relevance_and_leave_out_the_irrelevant(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
+    corpus = Corpus.open(tmp_path / "corpus")
+    question = embedder().embed(["Who came up with Velcro?"])[0]
+    (hit,) = corpus.search(question, 3)
+    (passage,) = embedder().embed([f"{PASSAGES[2][1]}. {PASSAGES[2][2]}"])
+    assert hit.score == pytest.approx(float(question @ passage), abs=1e-5)
+    assert hit.score > MINIMUM_COSINE
+    assert hit.relevance == relevance(hit.score)
+    assert searched(corpus, "When is my dentist's appointment?") == []
+    corpus.close()
+
+
+def test_long_texts_become_several_passages(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    text = " ".join(prose(30).split())
+    source = tmp_path / "source"
+    source.write_text(f"7\tLedger\t{text}\n8\t\tA text without a title.\n")
+    info = build(source, tmp_path / "corpus", embedder(), tokenizer)
+    assert info.documents == 2
+    assert info.passages > 5
+    corpus = Corpus.open(tmp_path / "corpus")
+    hits = corpus.search(embedder().embed(["the stone keeper's blue ledger"])[0], 100)
+    parts = [hit.text for hit in sorted(hits, key=lambda hit: hit.id) if hit.document == "7"]
+    assert " ".join(parts) == text
+    assert all(len(tokenizer.encode(part)) <= CHUNK_TOKENS for part in parts)
+    assert all(hit.title == "Ledger" for hit in hits if hit.document == "7")
+    corpus.close()
+
+
+def test_several_batches(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tsv(tmp_path / "source"), tmp_path / "whole", embedder(), tokenizer)
+    monkeypatch.setattr(module, "_BATCH", 2)
+    with Progress(disable=True) as progress:
+        build(tsv(tmp_path / "source"), tmp_path / "batched", embedder(), tokenizer, progress)
+        (task,) = progress.tasks
+        assert task.finished
+        assert task.completed == (tmp_path / "source").stat().st_size
+    whole, batched = Corpus.open(tmp_path / "whole"), Corpus.open(tmp_path / "batched")
+    question = "Which is the deepest lake?"
+    assert searched(whole, question) == searched(batched, question)
+
+
+def test_threads_may_search_at_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
+    corpus = Corpus.open(tmp_path / "corpus")
+    questions = ["How deep is Lake Baikal?", "What is Bhutan's capital?", "Who invented Velcro?"]
+    vectors = embedder().embed(questions * 20)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda vector: corpus.search(vector, 1)[0].document, vectors))
+    assert found == ["1", "2", "3"] * 20
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1\tTitle\tText\n2\tno text\n", "Line 2: it has 2 tab-separated fields"),
+        (b"1\tTitle\tText\n\n\n2\ta\tb\tc\n", "Line 4: it has 4 tab-separated fields"),
+        (b"1\tTitle\tText\n2\tTitle\t \n", "Line 2: 'text' is empty"),
+        (b"\tTitle\tText\n", "Line 1: 'id' is empty"),
+        (b"1\tA\tText\n2\tB\tText\n1\tC\tText\n", "Line 3: the id '1' occurred before"),
+        (b"1\tTitle\tText\n2\tTitle\t\xff\xfe\n", "Line 2: it is not UTF-8"),
+        (b'{"id": 1, "title": "A", "text": "B"}\n{"id": 2,\n', "Line 2: it is not valid JSON"),
+        (b'{"id": 1, "title": "A", "text": "B"}\n[1]\n', "Line 2: it is not a JSON object"),
+        (b'{"id": 1, "text": "B"}\n', "Line 1: 'title' is missing"),
+        (b'{"id": 1, "title": "A", "text": null}\n', "Line 1: 'text' is not a string"),
+        (b'{"id": true, "title": "A", "text": "B"}\n', "Line 1: 'id' is not a string"),
+        (b"", "holds no passages"),
+        (b"id\ttitle\ttext\n", "holds no passages"),
+        (b"x" * ((16 << 20) + 1), "Line 1: it is longer than 16 MB"),
+    ],
+    ids=range(14),
+)
+def test_malformed_sources_are_refused_and_leave_nothing(
+    tmp_path: Path, tokenizer: Tokenizer, content: bytes, message: str
+) -> None:
+    source, out = tmp_path / "source", tmp_path / "made" / "corpus"
+    source.write_bytes(content)
+    with pytest.raises(DocumentError, match=message):
+        build(source, out, embedder(), tokenizer)
+    assert beside(out) == []
+
+
+def test_no_source_and_another_directory_in_the_way(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with pytest.raises(ConfigurationError, match="There is no file"):
+        build(tmp_path / "nowhere", tmp_path / "corpus", embedder(), tokenizer)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("precious")
+    with pytest.raises(ConfigurationError, match="is not a corpus"):
+        build(tsv(tmp_path / "source"), tmp_path / "thesis", embedder(), tokenizer)
+    assert (tmp_path / "thesis" / "chapter").read_text() == "precious"
+
+
+def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    source, out = tmp_path / "source", tmp_path / "made" / "corpus"
+    first = build(tsv(source), out, embedder(), tokenizer)
+    source.write_text("1\tTitle\tText\nbroken\n")
+    with pytest.raises(DocumentError):
+        build(source, out, embedder(), tokenizer)
+    assert Corpus.open(out).info() == first
+    source.write_text("9\tVelcro\tVelcro has hooks and loops.\n")
+    build(source, out, embedder(), tokenizer)
+    corpus = Corpus.open(out)
+    assert searched(corpus, "What has Velcro?") == [("9", "Velcro", "Velcro has hooks and loops.")]
+    assert beside(out) == ["corpus"]
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from dragon.tokenizer import Tokenizer
+from peer import corpus
+from tests.samples import embedder
+
+class Index(corpus.VectorIndex):
+    def add(self, ids, vectors):
+        super().add(ids, vectors)
+        print("added", flush=True)
+
+corpus.VectorIndex, corpus._BATCH = Index, 1
+corpus.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder(), Tokenizer.load("models/dragon-7m"))
+"""
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_build_leaves_nothing_at_its_place(tmp_path: Path, blow: int) -> None:
+    source, out = tmp_path / "source", tmp_path / "corpus"
+    source.write_text("".join(f"{number}\tTitle\tText {number}.\n" for number in range(20_000)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(source), str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"added\n"
+    process.send_signal(blow)
+    process.communicate()
+    assert process.returncode != 0
+    assert not out.exists()
+    if blow == signal.SIGINT:
+        assert beside(out) == ["source"]
+
+
+def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    out = tmp_path / "corpus"
+    with pytest.raises(ConfigurationError, match=r"There is no corpus .* `dragon corpus build`"):
+        Corpus.open(out)
+    build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
+    with pytest.raises(ConfigurationError, match="another embedder's vectors"):
+        Corpus.open(out, Embedder(embedder()._model, "another"))
+    for name, damage in (
+        ("meta.json", b"{"),
+        ("meta.json", (out / "meta.json").read_bytes().replace(b'"version": 1', b'"version": 2')),
+        ("meta.json", (out / "meta.json").read_bytes().replace(b'"passages": 3', b'"passages": 4')),
+        ("vectors.faiss", (out / "vectors.faiss").read_bytes()[:-100]),
+        ("passages.db", b"not a database" * 300),
+        ("passages.db", b""),
+    ):
+        whole = (out / name).read_bytes()
+        (out / name).write_bytes(damage)
+        with pytest.raises(ConfigurationError, match="Build it again"):
+            Corpus.open(out)
+        (out / name).write_bytes(whole)
+    Corpus.open(out, embedder()).close()
+
+
+def test_the_demo_corpus_is_well_formed() -> None:
+    from peer.records import read_records
+
+    with (Path(module.__file__).parent / "demo_corpus.tsv").open("rb") as file:
+        records = list(read_records(file))
+    assert len(records) >= 300
+    assert len({record.id for record in records}) == len(records)

@@ -1,0 +1,231 @@
+"""The program: what it prints, and that it leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Runs `dragon up` with services that answer /ready and do nothing else.
+_STAND_IN = """
+import os, sys, time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Ready(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+if sys.argv[1] == os.environ.get("BROKEN"):
+    sys.exit(3)
+names = ("DRAGON_PEER_KEY", "DRAGON_PEER_KEYS", "DRAGON_PEER_URL", "DRAGON_THREADS")
+words = ["started", sys.argv[1], os.getpid(), *map(os.environ.get, names)]
+os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one piece: two of us write
+port = os.environ["DRAGON_PEER_PORT" if sys.argv[1] == "peer" else "DRAGON_PORT"]
+HTTPServer(("127.0.0.1", int(port)), Ready).serve_forever()
+"""
+_UP = f"""
+import sys, cli
+cli._self = lambda *arguments: [sys.executable, "-c", {_STAND_IN!r}, *arguments]
+sys.argv = ["dragon", "up"]
+cli.main()
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "data" / "corpus").mkdir(parents=True)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
+    return ours | {
+        "PYTHONPATH": str(ROOT),
+        "DRAGON_PORT": str(free_port()),
+        "DRAGON_PEER_PORT": str(free_port()),
+        "DRAGON_PEER_CORPUS": str(tmp_path / "data" / "corpus"),
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Up:
+    """A running `dragon up`; `children` are its services' process ids by name."""
+
+    def __init__(self, environment: dict[str, str], directory: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _UP],
+            env=environment,
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+
+    def read_until(self, text: str) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if text in line:
+                return
+        raise AssertionError("\n".join(self.lines))
+
+    @property
+    def children(self) -> dict[str, int]:
+        started = [line.split() for line in self.lines if line.startswith("started")]
+        return {words[1]: int(words[2]) for words in started}
+
+    def end(self) -> str:
+        output, _ = self.process.communicate(timeout=20)
+        return "\n".join([*self.lines, output])
+
+
+@pytest.fixture
+def up(environment: dict[str, str], tmp_path: Path) -> Iterator[Up]:
+    running = Up(environment, tmp_path)
+    yield running
+    if running.process.poll() is None:
+        os.killpg(running.process.pid, signal.SIGKILL)
+        running.process.wait()
+    assert running.process.stdout is not None
+    running.process.stdout.close()
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_up_prints_what_a_person_needs(up: Up, environment: dict[str, str], tmp_path: Path) -> None:
+    up.read_until("Ctrl-C")
+    output = "\n".join(up.lines)
+    key = (tmp_path / "data" / "api_key").read_text().strip()
+    assert f"http://127.0.0.1:{environment['DRAGON_PORT']}/sign-in?key={key}" in output
+    assert f"API key  {key}" in output
+    keys = {tuple(line.split()[3:]) for line in up.lines if line.startswith("started")}
+    ((peer_key, peer_keys, url, threads),) = keys
+    assert peer_key == peer_keys
+    assert len(peer_key) > 30
+    assert url == f"ws://127.0.0.1:{environment['DRAGON_PEER_PORT']}/v1/link"
+    assert int(threads) == max(1, (os.cpu_count() or 1) // 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_everything(up: Up, number: signal.Signals) -> None:
+    up.read_until("Ctrl-C")
+    up.process.send_signal(number)
+    assert "Traceback" not in up.end()
+    assert up.process.returncode == 0
+    assert all(map(gone, up.children.values()))
+
+
+def test_ctrl_c_in_the_terminal_reaches_all_at_once(up: Up) -> None:
+    up.read_until("Ctrl-C")
+    os.killpg(up.process.pid, signal.SIGINT)
+    up.end()
+    assert up.process.returncode == 0
+    assert all(map(gone, up.children.values()))
+
+
+@pytest.mark.parametrize(("dead", "other"), [("peer", "device"), ("device", "peer")])
+def test_when_one_dies_the_other_is_ended(up: Up, dead: str, other: str) -> None:
+    up.read_until("Ctrl-C")
+    os.kill(up.children[dead], signal.SIGKILL)
+    output = up.end()
+    assert f"dragon: The {dead} ended by itself (status -9)" in output
+    assert up.process.returncode == 1
+    assert gone(up.children[other])
+
+
+def test_a_service_that_does_not_start(environment: dict[str, str], tmp_path: Path) -> None:
+    up = Up(environment | {"BROKEN": "device"}, tmp_path)
+    assert "The device ended by itself (status 3)" in up.end()
+    assert up.process.returncode == 1
+
+
+def test_a_port_in_use(environment: dict[str, str], tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", int(environment["DRAGON_PORT"])))
+        taken.listen()
+        up = Up(environment, tmp_path)
+        assert "dragon: DRAGON_PORT: cannot listen on" in up.end()
+        assert up.process.returncode == 1
+
+
+def test_what_is_set_is_kept(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DRAGON_PEER_KEYS=one,two\nDRAGON_THREADS=7\n")
+    up = Up(environment, tmp_path)
+    up.read_until("Ctrl-C")
+    up.process.terminate()
+    assert " one None ws://" in up.end()
+
+
+def run(environment: dict[str, str], directory: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        env=environment, cwd=directory, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_key_alone_on_stdout(environment: dict[str, str], tmp_path: Path) -> None:
+    status, output, hint = run(environment, tmp_path, "key")
+    assert status == 0
+    assert output.strip() == (tmp_path / "data" / "api_key").read_text().strip()
+    assert "/sign-in?key=" in hint
+
+
+@pytest.mark.parametrize("command", ["up", "device", "peer", "key"])
+def test_a_wrong_setting_is_one_line(
+    environment: dict[str, str], tmp_path: Path, command: str
+) -> None:
+    broken = environment | {"DRAGON_DTYPE": "float8"}
+    status, output, message = run(broken, tmp_path, command)
+    assert status != 0
+    assert output == ""
+    assert message.startswith("dragon: DRAGON_DTYPE: ")
+    assert message.count("\n") == 1
+
+
+def test_a_model_that_is_not_there_is_named_without_a_traceback(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    broken = environment | {"DRAGON_MODEL": str(tmp_path / "nowhere"), "HF_HUB_OFFLINE": "1"}
+    status, _, message = run(broken, tmp_path, "device")
+    assert status != 0
+    assert str(tmp_path / "nowhere") in message
+    assert "Traceback" not in message
+
+
+def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
+    source = tmp_path / "facts.tsv"
+    source.write_text("id\ttitle\ttext\n1\tFrance\tThe capital of France is Paris.\n")
+    status, output, _ = run(environment, tmp_path, "corpus", "build", str(source), "--out", "c")
+    assert status == 0
+    assert "1 documents, 1 passages." in output
+    status, output, _ = run(environment, tmp_path, "corpus", "info", "c")
+    assert status == 0
+    assert json.loads(output)["passages"] == 1
+    status, _, message = run(environment, tmp_path, "corpus", "info", "nowhere")
+    assert status != 0
+    assert message.startswith("dragon: There is no corpus at nowhere.")

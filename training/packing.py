@@ -1,0 +1,130 @@
+"""Packs examples into rows of fixed length; runs in a process of its own, without torch."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from training.examples import Example, ExampleSource, Part, Role
+from training.sources import open_sources
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+ROW = 256
+CONTEXT_SAMPLE = 0.10
+"""Share of document and question tokens that are predicted at all: a cheap small weight."""
+WEIGHTS = {Role.CONTEXT: 0.5, Role.ANSWER: 1.0, Role.TEXT: 0.2}
+FIRST_TOKENS, FIRST_WEIGHT = 4, 2.0
+_PAD_ROOT = -1
+
+
+@dataclass
+class Piece:
+    """An encoded example, ready to be put into a row."""
+
+    tokens: list[int]
+    targets: list[int]
+    weights: list[float]
+    positions: list[int]
+    branches: list[int]
+    answers: list[int]
+
+
+def encode_chain(
+    parts: list[Part], tokenizer: Tokenizer, rng: random.Random
+) -> tuple[list[int], list[float], list[int]]:
+    """Token ids of a chain of parts, the weight of predicting each, and whether it is an answer."""
+    tokens: list[int] = []
+    weights: list[float] = []
+    answers: list[int] = []
+    for part in parts:
+        ids = tokenizer.encode(part.text, add_special_tokens=False).ids
+        tokens += ids
+        base = WEIGHTS[part.role]
+        if part.role is Role.ANSWER:
+            weights += [FIRST_WEIGHT if i < FIRST_TOKENS else base for i in range(len(ids))]
+        elif part.role is Role.TEXT:
+            weights += [base] * len(ids)
+        else:
+            weights += [base if rng.random() < CONTEXT_SAMPLE else 0.0 for _ in ids]
+        answers += [int(part.role is Role.ANSWER)] * len(ids)
+    return tokens, weights, answers
+
+
+def encode(
+    example: Example, tokenizer: Tokenizer, rng: random.Random, limit: int
+) -> Piece | None:
+    """Encode an example; branches that do not fit are left out."""
+    piece = Piece([], [], [], [], [], [])
+    root = encode_chain(example.root, tokenizer, rng)
+    if example.branches and len(root[0]) > limit - 20:
+        return None
+    chains = [(0, 0, root)]
+    used = len(root[0])
+    for number, parts in enumerate(example.branches, start=1):
+        chain = encode_chain(parts, tokenizer, rng)
+        if used + len(chain[0]) <= limit:
+            chains.append((number, len(root[0]), chain))
+            used += len(chain[0])
+    for number, offset, (tokens, weights, answers) in chains:
+        tokens, weights, answers = tokens[:limit], weights[:limit], answers[:limit]
+        size = len(tokens)
+        if not size:
+            continue
+        piece.tokens += tokens
+        piece.targets += [*tokens[1:], 0]
+        piece.weights += [*weights[1:], 0.0]
+        piece.answers += [*answers[1:], 0]
+        piece.positions += range(offset, offset + size)
+        piece.branches += [number] * size
+    return piece if sum(piece.weights) > 0 else None
+
+
+def pack(pieces: list[Piece], rows: int) -> tuple[np.ndarray, np.ndarray, list[Piece]]:
+    """Fill rows first-fit, longest first; returns integers, weights, and what was left over."""
+    grid = np.zeros((6, rows, ROW), dtype=np.int32)
+    grid[3] = _PAD_ROOT
+    weights = np.zeros((rows, ROW), dtype=np.float32)
+    filled = [0] * rows
+    left: list[Piece] = []
+    for number, piece in enumerate(sorted(pieces, key=lambda p: -len(p.tokens))):
+        size = len(piece.tokens)
+        row = next((r for r in range(rows) if filled[r] + size <= ROW), None)
+        if row is None:
+            left.append(piece)
+            continue
+        at = slice(filled[row], filled[row] + size)
+        grid[0, row, at] = piece.tokens
+        grid[1, row, at] = piece.targets
+        grid[2, row, at] = piece.positions
+        grid[3, row, at] = number
+        grid[4, row, at] = piece.branches
+        grid[5, row, at] = piece.answers
+        weights[row, at] = piece.weights
+        filled[row] += size
+    return grid, weights, left
+
+
+def produce(
+    queue: Queue[Rows], data: Path, work: Path, tokenizer_file: Path, rows: int, seed: int
+) -> None:
+    """Fill the queue with packed rows for ever."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    rng = random.Random(seed)
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    facts, prose = open_sources(data, work, "train")
+    source = ExampleSource(facts, prose)
+    buffer: list[Piece] = []
+    while True:
+        while sum(len(piece.tokens) for piece in buffer) < rows * ROW * 1.15:
+            piece = encode(source.draw(rng), tokenizer, rng, ROW)
+            if piece is not None:
+                buffer.append(piece)
+        grid, weights, buffer = pack(buffer, rows)
+        queue.put((grid, weights))
