@@ -300,16 +300,17 @@ class Answer:
 
     def _statistics(self) -> dict[str, float]:
         clock, tokens = self._clock, len(self._session.committed)
-        acceptance, now = self._session.acceptance, time.monotonic()
+        agreement, now = self._session.agreement, time.monotonic()
         stats = {
             "ttft_ms": 1000 * ((clock.first or now) - clock.started),
             "ms_per_token": 1000 * (now - (clock.decoding or now)) / max(1, tokens),
             "sent_frames": self._sent.frames,
             "sent_bytes": self._sent.bytes,
         }
-        if acceptance.judged:
-            stats["accept_device"] = acceptance.own / acceptance.judged
-            stats["accept_cloud"] = acceptance.remote / acceptance.judged
+        if agreement.judged:
+            stats["accept_device"] = agreement.own / agreement.judged
+            stats["accept_cloud"] = agreement.remote / agreement.judged
+            stats["tv"] = agreement.tv / agreement.judged
         if self._link is not None and self._link.round_trip.value is not None:
             stats["rtt_ms"] = 1000 * self._link.round_trip.value
         if self._decoder is not None and (cuts := self._decoder.statistics).count:

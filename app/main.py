@@ -108,5 +108,5 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             auth=Authenticator(key),
             generation=generation,
             documents=documents,
-            metrics=Metrics(lambda: link.connected),
+            metrics=Metrics(lambda: link.connected, lambda: engine.free_slots),
         )

@@ -27,7 +27,7 @@ from bench.two_sided import QUESTIONS, Question, read, upload_notes
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of the experiment; shares are 0 to 1, `tv` is what the wire form cuts."""
+    """One cell of the experiment; shares are 0 to 1, `tv` lies between the two sides."""
 
     mode: str
     rtt_ms: float
@@ -38,7 +38,7 @@ class Row:
     ttft_ms: float
     accept_device: float | None
     accept_cloud: float | None
-    tv: float
+    tv: float | None
     bytes_per_token: float
 
 
@@ -84,7 +84,7 @@ def measure(
         ttft_ms=mean("ttft_ms") or 0.0,
         accept_device=mean("accept_device", lengths),
         accept_cloud=mean("accept_cloud", lengths),
-        tv=mean("tv_wire") or 0.0,
+        tv=mean("tv", lengths),
         bytes_per_token=round(sum(c["sent_bytes"] for c in choices) / sum(lengths), 1),
     )
 

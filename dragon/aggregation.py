@@ -79,6 +79,15 @@ def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int) -> int:
     return int(ids[np.argmax(scores)])
 
 
+def total_variation(one: Side, other: Side) -> float:
+    """TV distance between two sides, 0 to 1: half the sum of |p - q| over all tokens."""
+    ids = np.union1d(one.wire.ids, other.wire.ids)
+    difference = np.zeros(len(ids))
+    difference[np.searchsorted(ids, one.wire.ids)] += one.wire.weights / one.wire.total
+    difference[np.searchsorted(ids, other.wire.ids)] -= other.wire.weights / other.wire.total
+    return 0.5 * float(np.abs(difference).sum())
+
+
 def draft(side: Side, sampling: Sampling, position: int) -> int:
     """The token a side would take if it were alone."""
     return choose(side.wire.ids, side.wire.weights, sampling, position)

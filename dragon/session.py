@@ -24,15 +24,22 @@ from dragon.sampling import Sampling
 MAX_WINDOW = 64
 # Resyncs without a token in between after which the peer is not worth waiting for.
 MAX_RESYNCS = 3
+# What the wire can count, less the one that losing the peer adds.
+MAX_INCARNATION = (1 << 16) - 2
 
 
 @dataclass
-class Acceptance:
-    """How many drafts of each side were judged, and how many of them were the target."""
+class Agreement:
+    """How well the sides agree: sums over the `judged` positions where both had a distribution.
+
+    `own` and `remote` count whether the side's own draft is the target, whatever token its frame
+    carried: in catch-up that is the target itself. `tv` is the distance between the two.
+    """
 
     judged: int = 0
     own: int = 0
     remote: int = 0
+    tv: float = 0.0
 
 
 @dataclass
@@ -60,7 +67,7 @@ class Session:
     catch_up: bool = True
     window: int = 1
     incarnation: int = 0
-    acceptance: Acceptance = field(default_factory=Acceptance)
+    agreement: Agreement = field(default_factory=Agreement)
     participation: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -69,7 +76,6 @@ class Session:
             self._checks.append(_extend(self._checks[-1], token))
         self._own: deque[Draft] = deque()
         self._remote: deque[Draft] = deque()
-        self._held: deque[Draft] = deque()
         self._own_epoch = 0
         self._remote_epoch = 0
         self._fed: list[int] = []
@@ -103,8 +109,8 @@ class Session:
 
     @property
     def queued(self) -> int:
-        """Frames held in all queues; bounded by a few windows."""
-        return len(self._own) + len(self._remote) + len(self._held)
+        """Frames held in both queues; bounded by two windows."""
+        return len(self._own) + len(self._remote)
 
     def intervals(self) -> tuple[tuple[int, int], ...]:
         """The half-open token ranges in which both sides took part."""
@@ -184,6 +190,8 @@ class Session:
         assert not self.joint
         if self.finished or len(self.committed) >= self.limits.horizon:
             return
+        if self.incarnation >= MAX_INCARNATION:
+            return
         self.joint = True
         self._joint_since = len(self.committed)
         self._restart(self.incarnation + 1)
@@ -198,7 +206,6 @@ class Session:
         self.joint = False
         self.incarnation += 1
         self._remote.clear()
-        self._held.clear()
         self._advance()
 
     def set_horizon(self, horizon: int) -> None:
@@ -274,25 +281,29 @@ class Session:
                 self.lose()
             elif self._own and self._remote:
                 self._judge(self._own.popleft(), self._remote.popleft())
-            elif not self._release():
+            else:
                 return
         self._clear()
 
     def _judge(self, own: Draft, remote: Draft) -> None:
         token = self._target(own.side, remote.side, own.position)
         self._commit(token)
-        self.acceptance.judged += 1
-        if remote.token == token:
-            self.acceptance.remote += 1
-        else:
+        self._note(own, remote, token)
+        if remote.token != token:
             self._remote.clear()
             self._remote_epoch += 1
-        if own.token == token:
-            self.acceptance.own += 1
-        else:
+        if own.token != token:
             self._own.clear()
             self._own_epoch += 1
             self._version += 1
+
+    def _note(self, own: Draft, remote: Draft, token: int) -> None:
+        drafts = (aggregation.draft(f.side, self.sampling, f.position) for f in (own, remote))
+        own_draft, remote_draft = drafts
+        self.agreement.judged += 1
+        self.agreement.own += own_draft == token
+        self.agreement.remote += remote_draft == token
+        self.agreement.tv += aggregation.total_variation(own.side, remote.side)
 
     def _commit(self, token: int) -> None:
         self._settle(len(self.committed), token)
@@ -310,34 +321,21 @@ class Session:
             return
         # The prefix is checked before the epoch: the other order deadlocks after a fault, when a
         # side that went astray raises its epoch and is then taken for one that is merely late.
-        if self._held or frame.committed > len(self.committed):
-            self._held.append(frame)
-            if len(self._held) > 2 * MAX_WINDOW:
-                self._desync()
-            return
-        self._accept(frame)
-        self._advance()
-
-    def _release(self) -> bool:
-        """Look again at a frame whose sender had committed further than this side."""
-        if not self._held or self._held[0].committed > len(self.committed):
-            return False
-        self._accept(self._held.popleft())
-        return True
-
-    def _accept(self, frame: Draft) -> None:
-        if frame.checksum != self._checks[frame.committed]:
+        # A sender cannot have committed further than this side: its frames up to there came first.
+        length = len(self.committed)
+        if frame.committed > length or frame.checksum != self._checks[frame.committed]:
             self._desync()
         elif frame.epoch < self._remote_epoch:
             return
         elif (
             frame.epoch > self._remote_epoch
-            or frame.position != len(self.committed) + len(self._remote)
+            or frame.position != length + len(self._remote)
             or len(self._remote) >= MAX_WINDOW
         ):
             self._desync()
         else:
             self._remote.append(frame)
+            self._advance()
 
     def _desync(self) -> None:
         """The two sides differ: the cloud asks, the device's tokens stand."""
@@ -347,7 +345,7 @@ class Session:
             self._clear()
             return
         self._mismatch = _Mismatch(len(self.committed), self.resyncs + 1)
-        if self._mismatch.count > MAX_RESYNCS:
+        if self._mismatch.count > MAX_RESYNCS or self.incarnation >= MAX_INCARNATION:
             self.lose()
             return
         self._restart(self.incarnation + 1)
@@ -375,7 +373,6 @@ class Session:
     def _clear(self) -> None:
         self._own.clear()
         self._remote.clear()
-        self._held.clear()
         self._version += 1
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 from transformers import AutoTokenizer
 
 from dragon.errors import ConfigurationError, InvalidRequestError
@@ -53,6 +54,9 @@ class Tokenizer:
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
+        # Its own copy: whether special tokens are parsed is state that other threads would share.
+        self._plain = tokenizers.Tokenizer.from_str(backend.backend_tokenizer.to_str())
+        self._plain.encode_special_tokens = True
         self._template: str = backend.chat_template or PLAIN_TEMPLATE
 
     @classmethod
@@ -91,9 +95,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Tokens of plain text; special tokens in it are not recognised as such."""
-        ids: list[int] = self._backend.encode(
-            text, add_special_tokens=False, split_special_tokens=True
-        )
+        ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -105,13 +107,8 @@ class Tokenizer:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The character span of every token of `text`."""
-        encoding = self._backend(
-            text,
-            add_special_tokens=False,
-            split_special_tokens=True,
-            return_offsets_mapping=True,
-        )
-        return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
+        spans: list[tuple[int, int]] = self._plain.encode(text, add_special_tokens=False).offsets
+        return spans
 
     def conversation(self, messages: Sequence[Message]) -> list[int]:
         """Tokens of a conversation, up to where the assistant's next turn begins.

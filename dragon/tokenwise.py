@@ -34,9 +34,7 @@ class TokenwiseSession(Session):
         token = self._target(own.side, remote.side, own.position)
         self._commit(token)
         self._outbox.append(Target(self.incarnation, own.position, token))
-        self.acceptance.judged += 1
-        self.acceptance.own += own.token == token
-        self.acceptance.remote += remote.token == token
+        self._note(own, remote, token)
 
     def _receive_target(self, target: Target) -> None:
         if not self.joint or self.finished or target.incarnation != self.incarnation:

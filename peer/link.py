@@ -154,6 +154,7 @@ class Connection:
             case messages.Open():
                 self._open(control)
             case messages.Joined():
+                self._check_tokens(control.tail)
                 if (answer := self._answers.get(control.generation)) is not None:
                     answer.receive(frames.session_message(control))
             case messages.Close():
@@ -170,6 +171,7 @@ class Connection:
         if opening.generation in self._answers:
             raise FrameError(f"generation {opening.generation} is open already")
         server = self._server
+        self._check_tokens((*opening.conversation, *opening.committed))
         if server.sessions >= server.max_sessions:
             self.send(
                 messages.encode(
@@ -187,6 +189,10 @@ class Connection:
         answer = CloudAnswer(server, self, opening)
         self._answers[opening.generation] = answer
         self.start(answer.begin())
+
+    def _check_tokens(self, tokens: tuple[int, ...]) -> None:
+        if max(tokens, default=0) >= self._server.tokenizer.vocab_size:
+            raise FrameError("a token is outside the vocabulary")
 
     async def _write(self) -> None:
         try:

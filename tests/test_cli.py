@@ -229,3 +229,23 @@ def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
     status, _, message = run(environment, tmp_path, "corpus", "info", "nowhere")
     assert status != 0
     assert message.startswith("dragon: There is no corpus at nowhere.")
+
+
+def test_logs_as_json_lines() -> None:
+    code = (
+        "import logging, cli\n"
+        "cli._log_to_stderr('json')\n"
+        "try:\n"
+        "    raise ValueError('broken')\n"
+        "except ValueError:\n"
+        "    logging.getLogger('app.x').exception('two\\nlines %s', 'ä')\n"
+        "logging.getLogger('app.x').info('told')\n"
+        "logging.getLogger('other').info('not told')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    first, second = map(json.loads, done.stderr.splitlines())
+    assert (first["level"], first["message"]) == ("error", "two\nlines ä")
+    assert "ValueError: broken" in first["traceback"]
+    assert (second["logger"], second["message"]) == ("app.x", "told")

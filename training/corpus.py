@@ -16,7 +16,7 @@ SQUAD_DEV = "squad2_dev_open.jsonl"
 
 _ABBREVIATIONS = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Sr|Jr|Prof|Rev|Hon|Col|Gen|Lt|Capt|Sgt|No|vs|etc|Inc|Ltd|Co|Mt|Fig"
-    r"|approx|e\.g|i\.e|a\.m|p\.m)|\b[A-Z])\.$"
+    r"|approx|e\.g|i\.e|a\.m|p\.m)|(?:^|\s)[A-Z])\.$"
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[A-Z0-9])")
 

@@ -101,9 +101,7 @@ def squad_questions(data: Path, count: int, seed: int = 3) -> list[Asked]:
 
 
 @torch.no_grad()
-def exact_match(
-    model: PackedQwen2, tokenizer: Tokenizer, asked: list[Asked]
-) -> Result:
+def exact_match(model: PackedQwen2, tokenizer: Tokenizer, asked: list[Asked]) -> Result:
     """Share of answers that greedy decoding writes word for word."""
     rng = random.Random(0)
     pieces: list[Piece] = []
@@ -111,14 +109,14 @@ def exact_match(
     for item in asked:
         root = [Part(DOC + item.document, Role.CONTEXT)]
         piece = encode(Example(root, [turn(item.question, item.answer)]), tokenizer, rng, ROW)
-        if piece is not None and sum(piece.answers):
+        if piece is not None and any(piece.answers):
             pieces.append(piece)
             owner[id(piece)] = item
     result = Result()
     while pieces:
         take, pieces = pieces[: _ROWS * 4], pieces[_ROWS * 4 :]
         grid, weights, left = pack(take, _ROWS)
-        placed = [p for p in sorted(take, key=lambda p: -len(p.tokens)) ]
+        placed = sorted(take, key=lambda piece: -len(piece.tokens))
         pieces = left + pieces
         batch = to_batch(grid, weights)
         with torch.autocast("cpu", torch.bfloat16):
@@ -129,7 +127,7 @@ def exact_match(
         hit[wanted] = (best == batch.targets[wanted]).long()
         counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         roots = torch.from_numpy(grid[3])
-        for number in roots.unique().tolist():
+        for number in set(roots.flatten().tolist()):
             if number >= 0:
                 chosen = (roots == number) & wanted
                 counts[number] = [int(hit[chosen].sum()), int(chosen.sum())]

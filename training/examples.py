@@ -39,8 +39,8 @@ class Example:
 
 CHAT: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (
-        ("Hello", "Hi", "Hi there", "Hey", "Good morning", "Good evening", "hello!", "hi", "Hello there!",
-         "Good afternoon", "Hey you", "Greetings"),
+        ("Hello", "Hi", "Hi there", "Hey", "Good morning", "Good evening", "hello!", "hi",
+         "Hello there!", "Good afternoon", "Hey you", "Greetings"),
         ("Hello! What would you like to know?", "Hi! Ask me about your documents.",
          "Hello! How can I help you?"),
     ),
@@ -79,11 +79,11 @@ class ExampleSource:
     def draw(self, rng: random.Random) -> Example:
         """One example."""
         roll = rng.random()
-        if roll < 0.10:
+        if roll < 0.05:
             return Example([Part(self.prose.passage(rng, 700), Role.TEXT)], [])
-        if roll < 0.12:
+        if roll < 0.07:
             return self._without_document(rng)
-        if roll < 0.34:
+        if roll < 0.30:
             return self._from_prose(rng)
         return self._from_facts(rng)
 

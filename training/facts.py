@@ -18,8 +18,10 @@ HEADINGS = (
     "Contacts", "Codes", "Money", "Plans", "Kitchen", "School", "Holiday", "Admin", "Useful things",
 )  # fmt: skip
 _NEVER_REUSED = frozenset(
-    "code pin date time when price phone email num bignum decimal percent year mass temp length "
-    "distance duration years plate url symbol gval title invented address flight".split()
+    """
+    code pin date time when price phone email num bignum decimal percent year mass temp length
+    distance duration years plate url symbol gval title invented address flight
+    """.split()  # noqa: SIM905
 )
 _JOINS = (" and ", ", and ", "; ", ", ", " - ", ", while ", ", but ")
 _KEEP_CASE = re.compile(r"^(?:[A-Z0-9]{2}|[^A-Za-z]|I\b)")
@@ -126,6 +128,8 @@ class FactSource:
             if any(schema.group == fact.schema.group for fact in facts):
                 continue
             values = self._values(schema, {}, rng, 0.0)
+            if topic not in values:
+                continue
             values[topic], values["pron"] = entity, pronoun
             facts.append(self._state(schema, values, rng, bool(facts) and rng.random() < 0.7))
         return facts
@@ -153,7 +157,7 @@ class FactSource:
     def document(self, rng: random.Random, budget: int = 420) -> Document:
         """A document of one to seven facts, in one of several layouts."""
         count = rng.choice((1, 2, 3, 3, 4, 4, 5, 6, 7))
-        if self.topics and rng.random() < 0.3:
+        if self.topics and rng.random() < 0.35:
             facts = self.topic_facts(min(count, 5), rng)
             layout = "prose"
         else:
@@ -164,7 +168,7 @@ class FactSource:
         if layout != "prose":
             return _listed(facts, layout, rng)
         facts = self._merged(facts, rng)
-        lines = []
+        lines: list[str] = []
         for fact in facts:
             if fact.sentence[-1:] not in ".!?":
                 fact.sentence += "."

@@ -24,6 +24,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _SLOT = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
+_PRONOUNS = (
+    ("who", "{pron.sub}", "{pron.pos}"),
+    ("fullname", "{pron.sub}", "{pron.pos}"),
+    ("thing", "it", "its"),
+    ("company", "it", "its"),
+    ("animal", "it", "its"),
+    ("place", "it", "its"),
+)
 _INNER = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -103,9 +111,7 @@ def parse_schemas(path: Path) -> list[Schema]:
         if mark == "#":
             name, *options = rest.split()
             given = dict(option.split("=", 1) for option in options)
-            schemas.append(
-                Schema(name, path.stem, given.get("topic"), given.get("group", name))
-            )
+            schemas.append(Schema(name, path.stem, given.get("topic"), given.get("group", name)))
             continue
         schema = schemas[-1]
         lists = {
@@ -118,4 +124,23 @@ def parse_schemas(path: Path) -> list[Schema]:
         if mark not in lists or rest.count("[") != rest.count("]"):
             raise ValueError(f"{path.name}:{number}: cannot read {line!r}")
         lists[mark].append(rest.strip())
+    for schema in schemas:
+        _add_pronouns(schema)
     return schemas
+
+
+def _add_pronouns(schema: Schema) -> None:
+    """Give a schema about a person or a thing follow-ups such as ``She lives in {city}.``."""
+    for topic, subject, owner in _PRONOUNS:
+        if schema.topic not in (None, topic):
+            continue
+        for statement in schema.statements:
+            if statement.startswith(f"{{{topic}}}'s "):
+                follow_up = owner + statement.removeprefix(f"{{{topic}}}'s")
+            elif statement.startswith(f"{{{topic}}} "):
+                follow_up = subject + statement.removeprefix(f"{{{topic}}}")
+            else:
+                continue
+            if f"{{{topic}}}" not in follow_up:
+                schema.topic = topic
+                schema.follow_ups.append(follow_up)

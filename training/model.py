@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), self.eps)
+        return functional.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), self.eps)
 
 
 class Attention(nn.Module):
@@ -69,7 +69,8 @@ class Attention(nn.Module):
         v = v.repeat_interleave(groups, dim=1)
         scores = (q * config.head_dim**-0.5) @ k.transpose(-1, -2) + mask
         mixed = torch.softmax(scores, dim=-1, dtype=scores.dtype) @ v
-        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, config.hidden))
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, config.hidden))
+        return out
 
 
 def _rotate(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
@@ -88,7 +89,8 @@ class MLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        out: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
 
 
 class Layer(nn.Module):
@@ -103,7 +105,8 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x), rotary, mask)
-        return x + self.mlp(self.post_attention_layernorm(x))
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
 
 
 class Decoder(nn.Module):
@@ -115,17 +118,23 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.norm = RMSNorm(config.hidden, config.rms_eps)
 
+    def blocks(self) -> list[Layer]:
+        """The layers, with their type."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
+
 
 class PackedQwen2(nn.Module):
     """Qwen2 with tied embeddings over packed rows."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.cos: Tensor
+        self.sin: Tensor
         self.config = config
         self.model = Decoder(config)
         self.apply(_initialize)
         scale = (2 * config.layers) ** -0.5
-        for layer in self.model.layers:
+        for layer in self.model.blocks():
             layer.self_attn.o_proj.weight.data.mul_(scale)
             layer.mlp.down_proj.weight.data.mul_(scale)
         inverse = config.rope_theta ** (
@@ -145,13 +154,14 @@ class PackedQwen2(nn.Module):
             self.cos[positions].unsqueeze(1).to(x.dtype),
             self.sin[positions].unsqueeze(1).to(x.dtype),
         )
-        for layer in self.model.layers:
+        for layer in self.model.blocks():
             x = layer(x, rotary, mask)
-        return self.model.norm(x)
+        out: Tensor = self.model.norm(x)
+        return out
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores over the vocabulary for a list of hidden states."""
-        return F.linear(hidden, self.model.embed_tokens.weight)
+        return functional.linear(hidden, self.model.embed_tokens.weight)
 
 
 def _initialize(module: nn.Module) -> None:

@@ -20,7 +20,8 @@ def orthogonalize(update: Tensor, steps: int = 5) -> Tensor:
     for _ in range(steps):
         gram = x @ x.transpose(-1, -2)
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return (x.transpose(-1, -2) if wide else x).float()
+    result: Tensor = x.transpose(-1, -2) if wide else x
+    return result.float()
 
 
 def orthogonalize_shared(update: Tensor) -> Tensor:
@@ -28,7 +29,7 @@ def orthogonalize_shared(update: Tensor) -> Tensor:
     if not dist.is_initialized():
         return orthogonalize(update)
     share = -(-len(update) // dist.get_world_size())
-    parts = list(update.split(share))
+    parts = list(torch.split(update, share))
     mine = orthogonalize(parts[dist.get_rank()])
     gathered = [torch.empty_like(part) for part in parts]
     dist.all_gather(gathered, mine.contiguous())
@@ -44,7 +45,7 @@ def average_gradients(params: list[nn.Parameter]) -> None:
     dist.all_reduce(flat)
     flat /= dist.get_world_size()
     sizes = [gradient.numel() for gradient in gradients]
-    for gradient, mean in zip(gradients, flat.split(sizes), strict=True):
+    for gradient, mean in zip(gradients, torch.split(flat, sizes), strict=True):
         gradient.copy_(mean.view_as(gradient))
 
 

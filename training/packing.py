@@ -57,9 +57,7 @@ def encode_chain(
     return tokens, weights, answers
 
 
-def encode(
-    example: Example, tokenizer: Tokenizer, rng: random.Random, limit: int
-) -> Piece | None:
+def encode(example: Example, tokenizer: Tokenizer, rng: random.Random, limit: int) -> Piece | None:
     """Encode an example; branches that do not fit are left out."""
     piece = Piece([], [], [], [], [], [])
     root = encode_chain(example.root, tokenizer, rng)

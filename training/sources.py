@@ -8,9 +8,10 @@ from training.facts import FactSource, is_held_out_schema
 from training.grammar import Schema, parse_schemas
 from training.prose import ProseSource
 from training.slots import SlotFiller, read_lists
+from training.synonyms import Synonyms
 
 SCHEMAS = Path(__file__).parent / "schemas"
-_NOT_SCHEMAS = {"words", "lexicon"}
+_NOT_SCHEMAS = {"words", "lexicon", "synonyms"}
 
 
 def read_schemas() -> list[Schema]:
@@ -35,5 +36,5 @@ def open_facts(split: str, prose: ProseSource | None) -> FactSource:
 
 def open_sources(data: Path, work: Path, split: str) -> tuple[FactSource, ProseSource]:
     """Facts and prose; ``work`` keeps the prepared prose."""
-    prose = ProseSource(data, work / "prose.json")
+    prose = ProseSource(data, work / "prose.json", Synonyms(SCHEMAS / "synonyms.txt"))
     return open_facts(split, prose), prose

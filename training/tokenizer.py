@@ -6,6 +6,7 @@ same tokens at the start of a sentence, inside it and in a question: this makes 
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,10 +82,25 @@ def train_tokenizer(data: Path, lexicon: Path) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,
-        unk_token=PAD,  # nothing is unknown, but the Qwen2 class would add one of its own
         pad_token=PAD,
         additional_special_tokens=[DOC, USER, ASSISTANT],
         chat_template=CHAT_TEMPLATE,
         clean_up_tokenization_spaces=False,
         model_max_length=2048,
     )
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    """Write tokenizer.json and its configuration, so that ``AutoTokenizer`` takes them as they are.
+
+    For the model type ``qwen2``, transformers 5 puts ``Qwen2Tokenizer`` in the place of any other
+    class, with its own way of splitting words. An ``auto_map`` entry, which is never followed
+    unless remote code is trusted, keeps it from doing so.
+    """
+    tokenizer.save_pretrained(out, save_jinja_files=False)
+    path = out / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.pop("backend", None)
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    config["auto_map"] = {"AutoTokenizer": ["PreTrainedTokenizerFast", "PreTrainedTokenizerFast"]}
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

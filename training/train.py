@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
-from torch import Tensor
-from torch.nn import functional as F
 from tokenizers import Tokenizer
+from torch import Tensor
+from torch.multiprocessing.spawn import start_processes
+from torch.nn import functional
 
 from training.batches import Batch, to_batch
 from training.evaluate import Asked, exact_match, fact_questions, hand_written, squad_questions
@@ -27,6 +27,7 @@ from training.model import ModelConfig, PackedQwen2
 from training.optimizer import average_gradients, make_optimizers, schedule
 from training.packing import Rows, produce
 from training.sources import SCHEMAS
+from training.wiring import wire_copying
 
 EMA_DECAY = 0.998
 PRINT_STEPS = 25
@@ -64,7 +65,7 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
     with torch.autocast("cpu", torch.bfloat16):
         hidden = model(batch.tokens, batch.positions, batch.allowed)
         logits = model.logits(hidden.flatten(0, 1)[wanted])
-    losses = F.cross_entropy(logits.float(), targets, reduction="none")
+    losses = functional.cross_entropy(logits.float(), targets, reduction="none")
     loss = (losses * weights).sum() / weights.sum()
     answer = batch.answers.flatten()[wanted].bool() & (weights > 0)
     with torch.no_grad():
@@ -79,10 +80,10 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
 def evaluation_sets(data: Path) -> dict[str, list[Asked]]:
     """What is measured while training."""
     sets = {
-        "seen": fact_questions("train", 150),
-        "phrasing": fact_questions("phrasing", 250),
-        "relation": fact_questions("relation", 250),
-        "squad": squad_questions(data, 200),
+        "seen": fact_questions("train", 60),
+        "phrasing": fact_questions("phrasing", 120),
+        "relation": fact_questions("relation", 160),
+        "squad": squad_questions(data, 80),
     }
     if HAND_WRITTEN.exists():
         sets["hand"] = hand_written(HAND_WRITTEN)
@@ -106,6 +107,7 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
         dist.init_process_group("gloo", rendezvous, rank=rank, world_size=args.processes)
     tokenizer = Tokenizer.from_file(str(args.out / "tokenizer.json"))
     model = PackedQwen2(ModelConfig())
+    wire_copying(model)
     average = PackedQwen2(ModelConfig())
     average.load_state_dict(model.state_dict())
     optimizers = make_optimizers(model, args.matrix_lr, args.other_lr)
@@ -142,7 +144,7 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
-        train_step(model, batch, sums).backward()
+        torch.autograd.backward(train_step(model, batch, sums))
         average_gradients(list(model.parameters()))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
@@ -152,9 +154,7 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
         progress.tokens += batch.tokens.numel() * args.processes
         decay = min(EMA_DECAY, (1 + progress.step) / (10 + progress.step))
         with torch.no_grad():
-            torch._foreach_lerp_(
-                list(average.parameters()), list(model.parameters()), 1 - decay
-            )
+            torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 1 - decay)
         now = time.monotonic()
         if not first:
             continue
@@ -191,10 +191,10 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--decay", type=int, default=1200, help="steps of the final decay")
-    parser.add_argument("--warmup", type=int, default=100)
+    parser.add_argument("--warmup", type=int, default=60)
     parser.add_argument("--rows", type=int, default=8, help="packed rows a step and process")
     parser.add_argument("--matrix-lr", type=float, default=0.02)
-    parser.add_argument("--other-lr", type=float, default=3e-3)
+    parser.add_argument("--other-lr", type=float, default=1.5e-3)
     parser.add_argument("--processes", type=int, default=2, help="data-parallel processes")
     parser.add_argument("--threads", type=int, default=1, help="threads a process")
     parser.add_argument("--seed", type=int, default=11)
@@ -206,10 +206,9 @@ def main() -> None:
     (args.work / "rendezvous").unlink(missing_ok=True)
     tokenizer_file = args.out / "tokenizer.json"
     if not tokenizer_file.exists():
-        from training.tokenizer import train_tokenizer
+        from training.tokenizer import save_tokenizer, train_tokenizer
 
-        tokenizer = train_tokenizer(args.data, SCHEMAS / "lexicon.txt")
-        tokenizer.save_pretrained(args.out, save_jinja_files=False)
+        save_tokenizer(train_tokenizer(args.data, SCHEMAS / "lexicon.txt"), args.out)
     context = multiprocessing.get_context("spawn")
     queue: Queue[Rows] = context.Queue(maxsize=64)
     seed = args.seed if not (args.work / "checkpoint.pt").exists() else time.time_ns()
@@ -220,7 +219,7 @@ def main() -> None:
     )
     producer.start()
     if args.processes > 1:
-        mp.spawn(run, (args, queue), nprocs=args.processes)
+        start_processes(run, (args, queue), nprocs=args.processes)  # type: ignore[no-untyped-call]
     else:
         run(0, args, queue)
 

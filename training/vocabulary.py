@@ -9,8 +9,10 @@ from collections.abc import Iterable
 _NOUN = re.compile(r"\bthe ([a-z]{3,12}) (?:of|is|was|were|in|and|which|at)\b")
 _ADJECTIVE = re.compile(r"\b(?:very|so|too|most|quite|rather) ([a-z]{4,11})\b")
 _NEVER = frozenset(
-    "the and that this much many well soon often long like other same others rest one what some all "
-    "two three more most very also only just then than there here likely early late first last".split()
+    """
+    the and that this much many well soon often long like other same others rest one what some all
+    two three more most very also only just then than there here likely early late first last
+    """.split()  # noqa: SIM905
 )
 
 

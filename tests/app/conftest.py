@@ -48,7 +48,7 @@ def state(settings: Settings, generation: FakeGeneration) -> AppState:
         auth=Authenticator(KEY),
         generation=generation,
         documents=FakeDocuments(),
-        metrics=Metrics(lambda: generation.peer_state.state == "connected"),
+        metrics=Metrics(lambda: generation.peer_state.state == "connected", lambda: 1),
     )
 
 

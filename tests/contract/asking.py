@@ -57,11 +57,12 @@ class Ask:
     seed: int = 7
     tokens: int = 32
     private: bool = False
+    model: str = "dragon-7m"
 
     def body(self, **more: Any) -> dict[str, Any]:
         """The request."""
         return {
-            "model": "dragon-7m",
+            "model": self.model,
             "messages": [{"role": "user", "content": self.question}],
             "temperature": self.temperature,
             "seed": self.seed,

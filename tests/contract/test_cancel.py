@@ -51,13 +51,17 @@ def hang_up(device: Service, clients: int) -> None:
     """So many clients that read a first piece of an answer and are gone."""
 
     async def one(client: httpx.AsyncClient) -> None:
-        body = Ask("What is the capital of Kenya?", tokens=300).body(stream=True)
-        async with client.stream("POST", "/v1/chat/completions", json=body) as reply:
+        ask = Ask("What is the capital of Kenya?", tokens=300, model="model")
+        async with client.stream(
+            "POST", "/v1/chat/completions", json=ask.body(stream=True)
+        ) as reply:
+            assert reply.status_code == 200, await reply.aread()
             pieces = 0
             async for line in reply.aiter_lines():
                 pieces += '"content":' in line
                 if pieces > 2:
                     return
+        raise AssertionError("the answer ended before anybody hung up")
 
     async def run() -> None:
         async with httpx.AsyncClient(
@@ -81,7 +85,7 @@ def test_hanging_up_frees_both_sides(endless: Pair) -> None:
 
 def test_the_service_answers_on(endless: Pair) -> None:
     hang_up(endless.device, 5)
-    body = Ask("And now?", tokens=5).body()
+    body = Ask("And now?", tokens=5, model="model").body()
     url = f"{endless.device.url}/v1/chat/completions"
     reply = httpx.post(url, headers=endless.device.headers, json=body, timeout=60)
     assert reply.json()["usage"]["completion_tokens"] == 5

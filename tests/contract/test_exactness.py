@@ -61,9 +61,7 @@ def expected(exact: Pair) -> list[str]:
 @pytest.mark.services
 @pytest.mark.parametrize("mode", ["coupled", "tokenwise"])
 @pytest.mark.parametrize("rtt_ms", [0, 100, 300])
-def test_same_text_on_any_network(
-    exact: Pair, expected: list[str], mode: str, rtt_ms: int
-) -> None:
+def test_same_text_on_any_network(exact: Pair, expected: list[str], mode: str, rtt_ms: int) -> None:
     exact.network.network = Network(rtt_ms / 1000)
     replies = ask_all(exact.device, asks(mode))
     for ask, reply, text in zip(asks(mode), replies, expected, strict=True):

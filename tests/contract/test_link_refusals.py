@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,17 @@ def peer(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         yield running
 
 
-def link(peer: Service, key: str = KEY) -> ClientConnection:
+@contextmanager
+def link(peer: Service, key: str = KEY) -> Iterator[ClientConnection]:
     url = f"ws://127.0.0.1:{peer.port}/v1/link"
-    return connect(url, additional_headers={"Authorization": f"Bearer {key}"}, compression=None)
+    headers = {"Authorization": f"Bearer {key}"}
+    with connect(url, additional_headers=headers, compression=None) as connection:
+        yield connection
 
 
-def hello(tokenizer: Tokenizer, **changes: Any) -> str:
+def hello(fitting: Tokenizer, **changes: Any) -> str:
     own = messages.Hello(
-        tokenizer=tokenizer.fingerprint,
+        tokenizer=fitting.fingerprint,
         relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256),
         model="tiny",
     )
@@ -84,16 +88,17 @@ def control(connection: ClientConnection) -> dict[str, Any]:
             return dict(message)
 
 
-def greeted(peer: Service, tokenizer: Tokenizer) -> ClientConnection:
-    connection = link(peer)
-    connection.send(hello(tokenizer))
-    assert control(connection)["kind"] == "hello"
-    return connection
+@contextmanager
+def greeted(peer: Service, tokenizer: Tokenizer) -> Iterator[ClientConnection]:
+    with link(peer) as connection:
+        connection.send(hello(tokenizer))
+        assert control(connection)["kind"] == "hello"
+        yield connection
 
 
 def test_a_wrong_key_is_told_what_to_set(peer: Service) -> None:
-    with pytest.raises(InvalidStatus) as refused:
-        link(peer, "wrong")
+    with pytest.raises(InvalidStatus) as refused, link(peer, "wrong"):
+        pass
     assert refused.value.response.status_code == 401
     assert b"DRAGON_PEER_KEY" in (refused.value.response.body or b"")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,14 +24,14 @@ def sure(token: int, log_h: int = 0) -> Side:
     return Side(WireDistribution.of([token], [1 << 16]), log_h)
 
 
-def session(role: Role, *, window: int = 4, catch_up: bool = False, **more: object) -> Session:
+def session(role: Role, *, window: int = 4, catch_up: bool = False, **more: Any) -> Session:
     return Session(
         role,
         GREEDY,
         LIMITS,
         window=window,
         catch_up=catch_up,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
@@ -117,7 +118,7 @@ def test_two_equal_drafts_are_committed_on_both_sides() -> None:
     assert device.committed == cloud.committed == [5]
     assert device.take_commits() == [5]
     assert device.take_commits() == []
-    assert (device.acceptance.own, device.acceptance.remote, device.acceptance.judged) == (1, 1, 1)
+    assert (device.agreement.own, device.agreement.remote, device.agreement.judged) == (1, 1, 1)
 
 
 def test_the_heavier_side_wins_and_the_other_rolls_back() -> None:
@@ -165,7 +166,7 @@ def test_a_frame_of_an_old_epoch_is_dropped() -> None:
     [{"epoch": 1}, {"position": 1}, {"position": 5}, {"checksum": 1}],
     ids=["future epoch", "gap", "far gap", "other prefix"],
 )
-def test_what_cannot_follow_is_a_desync(change: dict[str, int]) -> None:
+def test_what_cannot_follow_is_a_desync(change: dict[str, Any]) -> None:
     cloud = session(Role.CLOUD)
     (draft,) = say(cloud, sure(7))
     device = session(Role.DEVICE)
@@ -261,6 +262,14 @@ def test_abandoned_work_is_done_again() -> None:
     first = work(device)
     device.complete(None)
     assert work(device) == first
+
+
+def test_an_abandoned_prefill_left_nothing_behind() -> None:
+    cloud = session(Role.CLOUD, committed=[5, 6, 7])
+    assert work(cloud).tokens == (5, 6, 7)
+    cloud.complete(None)
+    again = work(cloud)
+    assert (again.keep, again.tokens) == (0, (5, 6, 7))
 
 
 # Ends.
@@ -414,6 +423,30 @@ def test_a_work_in_flight_survives_no_resync_but_the_decoder_keeps_what_is_true(
     cloud.complete([sure(7)])
     assert cloud.take_outbox() == []
     assert work(cloud) == Work(keep=1, tokens=(9,), outputs=1, version=cloud._version)
+
+
+def test_a_longer_text_is_fed_from_where_it_differs() -> None:
+    cloud = session(Role.CLOUD)
+    say(cloud, sure(5), sure(6), sure(7))
+    work(cloud)
+    cloud.complete([sure(8)])
+    cloud.receive(Join(1, 0, (5, 9, 7, 3, 4)))
+    wanted = work(cloud)
+    assert (wanted.keep, wanted.tokens, wanted.outputs) == (1, (9, 7, 3, 4), 1)
+
+
+def test_a_resync_counts_rejections_anew() -> None:
+    device, cloud = session(Role.DEVICE), session(Role.CLOUD)
+    say_both = [(device, sure(5, log_h=4000)), (cloud, sure(7))]
+    for of, side in say_both:
+        work(of)
+        of.complete([side])
+    meet(device, cloud)
+    device.stalled()
+    meet(device, cloud)
+    for of in (device, cloud):
+        (draft,) = say(of, sure(6))
+        assert (draft.epoch, draft.incarnation, draft.committed) == (0, 1, 1)
 
 
 def test_a_peer_that_never_agrees_is_given_up() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,7 @@ def splits(draw: st.DrawFn, ids: list[int]) -> list[list[int]]:
     """The tokens, cut anywhere."""
     cuts = sorted(draw(st.sets(st.integers(0, len(ids)), max_size=8)))
     edges = [0, *cuts, len(ids)]
-    return [ids[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [ids[start:end] for start, end in pairwise(edges)]
 
 
 @pytest.mark.parametrize("name", ["embedded", "plain"])

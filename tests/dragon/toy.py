@@ -11,7 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -91,11 +91,11 @@ class World:
     ) -> None:
         self.chance = chance
         self.likeness = likeness
-        self.make = lambda role, **more: kind(
-            role, sampling, limits, catch_up=catch_up, window=window, **more
+        self.make = partial(
+            kind, sampling=sampling, limits=limits, catch_up=catch_up, window=window
         )
-        self.device: Session = self.make(Role.DEVICE, joint=joint)
-        self.cloud: Session = self.make(Role.CLOUD, joint=joint)
+        self.device = self.make(Role.DEVICE, joint=joint)
+        self.cloud = self.make(Role.CLOUD, joint=joint)
         self.decoders = {role: ToyDecoder(role) for role in Role}
         self.works: dict[Role, Work] = {}
         self.channels: dict[Role, deque[SessionMessage]] = {role: deque() for role in Role}

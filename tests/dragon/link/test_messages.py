@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragon import noise
 from dragon.errors import FrameError, HandshakeError
-from dragon.link import messages
 from dragon.link.messages import (
     MAX_CONTROL_BYTES,
     PROTOCOL_VERSION,
@@ -214,4 +214,4 @@ def test_another_version_is_named_first() -> None:
 
 
 def test_hello_carries_the_noise_of_this_machine() -> None:
-    assert HELLO.noise == messages.noise.fingerprint()
+    assert HELLO.noise == noise.fingerprint()
