@@ -1,8 +1,8 @@
 """Runs the migrations on the database that app.database.migrate or alembic.ini names."""
 
+from alembic import context
 from sqlalchemy import create_engine, event
 
-from alembic import context
 from app.models import Base
 
 config = context.config

@@ -93,6 +93,7 @@ class Answer:
         self._clock = _Clock()
         self._sent = _Sent()
         self._sources: list[Source] = []
+        self._document_tokens = 0
         self._generation: int | None = None
         self._ready = False
         self._base = 0
@@ -185,6 +186,7 @@ class Answer:
         if self._limit > decoder.horizon:
             self._session.limits = replace(self._session.limits, tokens=decoder.horizon)
         weights = decoder.weights.tolist()
+        self._document_tokens += sum(len(row.tokens) for row in retrieved.rows)
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)
@@ -224,6 +226,7 @@ class Answer:
             for document in ready.documents
         ]
         self._sources = [s for s in self._sources if s.side == "private"] + public
+        self._document_tokens += sum(len(self._tokenizer.encode(s.text)) for s in public)
         self._events.put_nowait(SourcesFound(tuple(self._sources)))
         self._session.set_horizon(ready.horizon)
         rejoined = not self._session.joint
@@ -304,6 +307,7 @@ class Answer:
         stats = {
             "ttft_ms": 1000 * ((clock.first or now) - clock.started),
             "ms_per_token": 1000 * (now - (clock.decoding or now)) / max(1, tokens),
+            "document_tokens": self._document_tokens,
             "sent_frames": self._sent.frames,
             "sent_bytes": self._sent.bytes,
         }

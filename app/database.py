@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from alembic import command
 from alembic.config import Config
 from sqlalchemy import event, make_url
 from sqlalchemy.ext.asyncio import (
@@ -14,8 +15,6 @@ from sqlalchemy.ext.asyncio import (
     async_sessionmaker,
     create_async_engine,
 )
-
-from alembic import command
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,7 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 class Metrics:
     """One registry an app, so that two apps in a process do not share counters."""
 
-    def __init__(
-        self, peer_connected: Callable[[], bool], free_slots: Callable[[], float]
-    ) -> None:
+    def __init__(self, peer_connected: Callable[[], bool], free_slots: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)

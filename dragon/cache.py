@@ -7,9 +7,11 @@ positions is masked, and overwritten when the row comes there again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
@@ -44,9 +46,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         """Allocate on the first use, when heads, dimension and type are known."""
         _, heads, _, dim = key_states.shape
         shape = (self._cache.slots, heads, self._cache.context, dim)
-        # Zeros, since a masked NaN would still be a NaN; untouched pages cost no memory.
-        self.keys = torch.zeros(shape, dtype=key_states.dtype, device=key_states.device)
-        self.values = torch.zeros(shape, dtype=value_states.dtype, device=value_states.device)
+        self.keys = _zeros(shape, key_states)
+        self.values = _zeros(shape, value_states)
         self.is_initialized = True
 
     def update(
@@ -77,6 +78,15 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     def get_max_length(self) -> int:
         """Positions a slot has."""
         return self._cache.context
+
+
+def _zeros(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+    """Zeros, since a masked NaN would still be a NaN; on a CPU, untouched pages cost no memory."""
+    if like.device.type != "cpu":
+        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+    # `torch.zeros` writes every page, `numpy.zeros` leaves that to the first use.
+    pages = np.zeros(math.prod(shape) * like.element_size(), dtype=np.uint8)
+    return torch.from_numpy(pages).view(like.dtype).view(shape)
 
 
 class SlotCache(Cache):  # type: ignore[misc]

@@ -79,9 +79,9 @@ class ExampleSource:
     def draw(self, rng: random.Random) -> Example:
         """One example."""
         roll = rng.random()
-        if roll < 0.05:
+        if roll < 0.03:
             return Example([Part(self.prose.passage(rng, 700), Role.TEXT)], [])
-        if roll < 0.07:
+        if roll < 0.05:
             return self._without_document(rng)
         if roll < 0.30:
             return self._from_prose(rng)
@@ -105,7 +105,7 @@ class ExampleSource:
     def _from_facts(self, rng: random.Random) -> Example:
         doc = self.facts.document(rng)
         pairs: list[tuple[str, str]] = []
-        wanted = rng.choice((2, 3, 4, 5))
+        wanted = rng.choice((3, 4, 5, 6))
         for _ in range(wanted):
             fact = rng.choice(doc.facts)
             question = self.facts.question(doc, fact, rng)

@@ -51,6 +51,8 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.watched = False
+        self.seen: Tensor | None = None
         kv_width = config.kv_heads * config.head_dim
         self.q_proj = nn.Linear(config.hidden, config.hidden)
         self.k_proj = nn.Linear(config.hidden, kv_width)
@@ -68,7 +70,9 @@ class Attention(nn.Module):
         k = k.repeat_interleave(groups, dim=1)
         v = v.repeat_interleave(groups, dim=1)
         scores = (q * config.head_dim**-0.5) @ k.transpose(-1, -2) + mask
-        mixed = torch.softmax(scores, dim=-1, dtype=scores.dtype) @ v
+        weights = torch.softmax(scores, dim=-1, dtype=scores.dtype)
+        self.seen = weights if self.watched else None
+        mixed = weights @ v
         out: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, config.hidden))
         return out
 

@@ -12,15 +12,16 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from training.examples import Example, ExampleSource, Part, Role
+from training.hints import NO_HINT, Hints
 from training.sources import open_sources
 
 Rows = tuple[np.ndarray, np.ndarray]
 
 ROW = 256
-CONTEXT_SAMPLE = 0.10
+CONTEXT_SAMPLE = 0.05
 """Share of document and question tokens that are predicted at all: a cheap small weight."""
-WEIGHTS = {Role.CONTEXT: 0.5, Role.ANSWER: 1.0, Role.TEXT: 0.2}
-FIRST_TOKENS, FIRST_WEIGHT = 4, 2.0
+WEIGHTS = {Role.CONTEXT: 0.2, Role.ANSWER: 0.4, Role.TEXT: 0.05}
+FIRST_TOKENS, FIRST_WEIGHT = 4, 4.0
 _PAD_ROOT = -1
 
 
@@ -34,6 +35,7 @@ class Piece:
     positions: list[int]
     branches: list[int]
     answers: list[int]
+    hints: Hints
 
 
 def encode_chain(
@@ -59,8 +61,9 @@ def encode_chain(
 
 def encode(example: Example, tokenizer: Tokenizer, rng: random.Random, limit: int) -> Piece | None:
     """Encode an example; branches that do not fit are left out."""
-    piece = Piece([], [], [], [], [], [])
+    piece = Piece([], [], [], [], [], [], Hints())
     root = encode_chain(example.root, tokenizer, rng)
+    root_ids = root[0] if example.branches else []
     if example.branches and len(root[0]) > limit - 20:
         return None
     chains = [(0, 0, root)]
@@ -81,13 +84,18 @@ def encode(example: Example, tokenizer: Tokenizer, rng: random.Random, limit: in
         piece.answers += [*answers[1:], 0]
         piece.positions += range(offset, offset + size)
         piece.branches += [number] * size
+        if number == 0:
+            piece.hints.add_document(tokens, tokenizer)
+        else:
+            piece.hints.add_branch(tokens, answers, root_ids, tokenizer)
     return piece if sum(piece.weights) > 0 else None
 
 
 def pack(pieces: list[Piece], rows: int) -> tuple[np.ndarray, np.ndarray, list[Piece]]:
     """Fill rows first-fit, longest first; returns integers, weights, and what was left over."""
-    grid = np.zeros((6, rows, ROW), dtype=np.int32)
+    grid = np.zeros((9, rows, ROW), dtype=np.int32)
     grid[3] = _PAD_ROOT
+    grid[6:] = NO_HINT
     weights = np.zeros((rows, ROW), dtype=np.float32)
     filled = [0] * rows
     left: list[Piece] = []
@@ -104,6 +112,7 @@ def pack(pieces: list[Piece], rows: int) -> tuple[np.ndarray, np.ndarray, list[P
         grid[3, row, at] = number
         grid[4, row, at] = piece.branches
         grid[5, row, at] = piece.answers
+        grid[6:, row, at] = piece.hints.shifted(filled[row])
         weights[row, at] = piece.weights
         filled[row] += size
     return grid, weights, left

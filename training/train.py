@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.queues import Queue
 from pathlib import Path
 
@@ -23,14 +23,16 @@ from torch.nn import functional
 from training.batches import Batch, to_batch
 from training.evaluate import Asked, exact_match, fact_questions, hand_written, squad_questions
 from training.export import export_model
+from training.guidance import guidance_loss, watch
 from training.model import ModelConfig, PackedQwen2
 from training.optimizer import average_gradients, make_optimizers, schedule
-from training.packing import Rows, produce
+from training.packing import FIRST_WEIGHT, Rows, produce
 from training.sources import SCHEMAS
 from training.wiring import wire_copying
 
 EMA_DECAY = 0.998
 PRINT_STEPS = 25
+GUIDANCE = 0.3
 SHAPE_STEP = 256
 """Predicted tokens are padded to a multiple of this: new matrix shapes are costly."""
 HAND_WRITTEN = SCHEMAS.parent / "validation.jsonl"
@@ -52,6 +54,9 @@ class Losses:
     answer: float = 0.0
     right: int = 0
     answers: int = 0
+    first: int = 0
+    firsts: int = 0
+    guidance: Tensor = field(default_factory=lambda: torch.zeros(3))
     steps: int = 0
 
 
@@ -67,6 +72,7 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
         logits = model.logits(hidden.flatten(0, 1)[wanted])
     losses = functional.cross_entropy(logits.float(), targets, reduction="none")
     loss = (losses * weights).sum() / weights.sum()
+    guidance = guidance_loss(model, batch)
     answer = batch.answers.flatten()[wanted].bool() & (weights > 0)
     with torch.no_grad():
         sums.loss += loss.item()
@@ -74,7 +80,11 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
         sums.right += int((logits[answer].argmax(-1) == targets[answer]).sum())
         sums.answers += int(answer.sum())
         sums.steps += 1
-    return loss
+        first = weights == FIRST_WEIGHT
+        sums.first += int((logits[first].argmax(-1) == targets[first]).sum())
+        sums.firsts += int(first.sum())
+        sums.guidance += torch.stack(guidance).detach() / PRINT_STEPS
+    return loss + GUIDANCE * torch.stack(guidance).sum()
 
 
 def evaluation_sets(data: Path) -> dict[str, list[Asked]]:
@@ -108,6 +118,7 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
     tokenizer = Tokenizer.from_file(str(args.out / "tokenizer.json"))
     model = PackedQwen2(ModelConfig())
     wire_copying(model)
+    watch(model)
     average = PackedQwen2(ModelConfig())
     average.load_state_dict(model.state_dict())
     optimizers = make_optimizers(model, args.matrix_lr, args.other_lr)
@@ -164,6 +175,8 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
                 f"{time.strftime('%H:%M:%S')} step {progress.step} "
                 f"tokens {progress.tokens / 1e6:.2f}M loss {sums.loss / PRINT_STEPS:.3f} "
                 f"answer {sums.answer / PRINT_STEPS:.3f} accuracy {sums.right / sums.answers:.4f} "
+                f"first {sums.first / max(1, sums.firsts):.3f} "
+                f"guidance {' '.join(f'{cost:.2f}' for cost in sums.guidance.tolist())} "
                 f"tok/s {speed:.0f} lr {factor:.3f}",
                 flush=True,
             )

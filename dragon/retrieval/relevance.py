@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-# Measured with all-MiniLM-L6-v2 on 40 questions about notes and about the demo corpus, and on 400
-# of SQuAD 2.0 whose passage stood on one side only. The slope that makes the weight of the side
-# that knows likeliest is 38 to 44. The chunk that answers has a cosine of 0.23 to 0.83 (its 1st and
-# 99th percentile), the best of a side that does not know 0.12 to 0.53.
+# Measured with all-MiniLM-L6-v2 (bench/relevance.py) on 40 questions about notes and about the demo
+# corpus, and on 400 of SQuAD 2.0 whose passage stood on one side only. The slope that makes the
+# weight of the side that knows likeliest is 34 to 44. The chunk that answers has a cosine of 0.23
+# to 0.83 (its 1st and 99th percentile), the best of a side that does not know 0.12 to 0.53.
 SLOPE = 40.0
 """Nats a unit of cosine."""
 

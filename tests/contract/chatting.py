@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ class Chat:
     def longest_silence(self) -> float:
         """Seconds of the longest pause between two pieces of text."""
         times = [event["at"] for event in self.events if event["type"] == "token"]
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
 
 
 @contextmanager

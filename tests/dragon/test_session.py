@@ -202,14 +202,22 @@ def test_another_incarnation_is_dropped_unread() -> None:
     assert (device.queued, device.take_outbox()) == (0, [])
 
 
-def test_a_frame_of_a_longer_text_waits_and_queues_stay_bounded() -> None:
+def test_a_frame_of_a_longer_text_is_a_desync() -> None:
     (draft,) = say(session(Role.CLOUD), sure(7))
     device = session(Role.DEVICE)
-    ahead = replace(draft, committed=3, position=3)
-    for _ in range(2 * MAX_WINDOW):
-        device.receive(ahead)
-    assert device.queued == 2 * MAX_WINDOW
-    device.receive(ahead)
+    device.receive(replace(draft, committed=3, position=3))
+    assert device.queued == 0
+    assert device.take_outbox() == [Join(1, 0, ())]
+
+
+def test_an_overfull_queue_is_a_desync() -> None:
+    device = session(Role.DEVICE)
+    cloud = session(Role.CLOUD, window=MAX_WINDOW)
+    drafts = say(cloud, *(sure(7) for _ in range(MAX_WINDOW)))
+    for draft in drafts:
+        device.receive(draft)
+    assert device.queued == MAX_WINDOW
+    device.receive(replace(drafts[-1], position=MAX_WINDOW))
     assert device.queued == 0
     assert device.take_outbox() == [Join(1, 0, ())]
 
