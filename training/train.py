@@ -23,7 +23,8 @@ from torch.nn import functional
 from training.batches import Batch, to_batch
 from training.evaluate import Asked, exact_match, fact_questions, hand_written, squad_questions
 from training.export import export_model
-from training.guidance import guidance_loss, watch
+from training.guidance import WEIGHTS as GUIDANCE
+from training.guidance import guidance_costs, watch
 from training.model import ModelConfig, PackedQwen2
 from training.optimizer import average_gradients, make_optimizers, schedule
 from training.packing import FIRST_WEIGHT, Rows, produce
@@ -32,7 +33,6 @@ from training.wiring import wire_copying
 
 EMA_DECAY = 0.998
 PRINT_STEPS = 25
-GUIDANCE = 0.3
 SHAPE_STEP = 256
 """Predicted tokens are padded to a multiple of this: new matrix shapes are costly."""
 HAND_WRITTEN = SCHEMAS.parent / "validation.jsonl"
@@ -56,7 +56,7 @@ class Losses:
     answers: int = 0
     first: int = 0
     firsts: int = 0
-    guidance: Tensor = field(default_factory=lambda: torch.zeros(3))
+    guidance: Tensor = field(default_factory=lambda: torch.zeros(len(GUIDANCE)))
     steps: int = 0
 
 
@@ -72,7 +72,7 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
         logits = model.logits(hidden.flatten(0, 1)[wanted])
     losses = functional.cross_entropy(logits.float(), targets, reduction="none")
     loss = (losses * weights).sum() / weights.sum()
-    guidance = guidance_loss(model, batch)
+    guidance = guidance_costs(model, batch)
     answer = batch.answers.flatten()[wanted].bool() & (weights > 0)
     with torch.no_grad():
         sums.loss += loss.item()
@@ -83,8 +83,8 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
         first = weights == FIRST_WEIGHT
         sums.first += int((logits[first].argmax(-1) == targets[first]).sum())
         sums.firsts += int(first.sum())
-        sums.guidance += torch.stack(guidance).detach() / PRINT_STEPS
-    return loss + GUIDANCE * torch.stack(guidance).sum()
+        sums.guidance += guidance.detach() / PRINT_STEPS
+    return loss + (guidance * torch.tensor(GUIDANCE)).sum()
 
 
 def evaluation_sets(data: Path) -> dict[str, list[Asked]]:

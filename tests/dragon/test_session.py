@@ -213,6 +213,7 @@ def test_a_frame_of_a_longer_text_is_a_desync() -> None:
 def test_an_overfull_queue_is_a_desync() -> None:
     device = session(Role.DEVICE)
     cloud = session(Role.CLOUD, window=MAX_WINDOW)
+    cloud.limits = Limits(frozenset(), 1000)
     drafts = say(cloud, *(sure(7) for _ in range(MAX_WINDOW)))
     for draft in drafts:
         device.receive(draft)
