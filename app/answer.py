@@ -1,8 +1,4 @@
-"""One answer being written on the device: its session, its text, and the peer's comings and goings.
-
-The peer may be late, go away, or come back at any token. None of that is an error: the device goes
-on alone from the last committed token, says so once, and lets the peer in again when it can.
-"""
+"""One answer being written on the device: its session, its text, and the events it makes."""
 
 from __future__ import annotations
 
@@ -16,25 +12,23 @@ from app.events import (
     Event,
     Finished,
     GenerationRequest,
-    PeerChanged,
     Source,
     SourcesFound,
     TextDelta,
 )
 from app.link import Link
+from app.partner import Partner
 from dragon.decoder import Decoder, Row
 from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.link import messages
 from dragon.pacing import Estimate, Pace
-from dragon.protocol import Draft, Limits, Role, SessionMessage
+from dragon.protocol import Limits, Role, SessionMessage
 from dragon.sampling import Mode
 from dragon.session import Session
 from dragon.tokenizer import TextStream, Tokenizer
 from dragon.tokenwise import TokenwiseSession
-
-_WATCH_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -45,58 +39,49 @@ class Retrieved:
     sources: Sequence[Source]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How to write: documents a side, token limit, seconds to wait for the cloud's first token."""
+
+    top_k: int
+    limit: int
+    deadline: float | None
+    catch_up: bool
+
+
 @dataclass
-class _Clock:
-    """When things happened, in seconds of the monotonic clock."""
+class _Record:
+    """What happened so far; times in seconds of the monotonic clock."""
 
     started: float = field(default_factory=time.monotonic)
-    first: float | None = None
     decoding: float | None = None
-
-
-@dataclass
-class _Sent:
-    """What went out to the peer for this answer."""
-
-    frames: int = 0
-    bytes: int = 0
+    first: float | None = None
+    tokens: int = 0
+    sent_frames: int = 0
+    sent_bytes: int = 0
 
 
 class Answer:
-    """An async context: entered it holds a place on the link, left it frees both sides."""
+    """An async context; left it frees both sides. Without a `link` the device writes alone."""
 
     def __init__(
         self,
         request: GenerationRequest,
+        plan: Plan,
         *,
         engine: Engine,
         tokenizer: Tokenizer,
         link: Link | None,
         decode_time: Estimate,
-        deadline: float | None,
-        catch_up: bool,
-        top_k: int,
-        limit: int,
     ) -> None:
         self._request = request
         self._engine = engine
         self._tokenizer = tokenizer
         self._link = link
-        self._deadline = deadline
-        self._catch_up = catch_up
-        self._top_k = top_k
-        self._limit = limit
-        self._pace = Pace(link.round_trip if link is not None else Estimate(), decode_time)
-        self._remote_decode = Estimate()
         self._events: asyncio.Queue[Event | DragonError] = asyncio.Queue()
         self._text = TextStream(tokenizer, request.stop)
-        self._clock = _Clock()
-        self._sent = _Sent()
+        self._record = _Record()
         self._sources: list[Source] = []
-        self._document_tokens = 0
-        self._generation: int | None = None
-        self._ready = False
-        self._base = 0
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -104,11 +89,11 @@ class Answer:
         self._session = kind(
             Role.DEVICE,
             request.sampling,
-            Limits(tokenizer.end_ids, limit),
+            Limits(tokenizer.end_ids, plan.limit),
             joint=link is not None and link.connected,
-            catch_up=catch_up,
+            catch_up=plan.catch_up,
         )
-        self._was_joint = self._session.joint
+        self._pace = Pace(link.round_trip if link is not None else Estimate(), decode_time)
         self._driver = Driver(
             self._session,
             engine,
@@ -118,11 +103,21 @@ class Answer:
             committed=self._commit,
             failed=self._events.put_nowait,
         )
+        self._partner: Partner | None = None
+        if link is not None:
+            self._partner = Partner(
+                _opening(request, plan),
+                link,
+                self._session,
+                self._driver,
+                self._pace,
+                plan.deadline,
+                found=self._found_public,
+                tell=self._events.put_nowait,
+            )
         self.over = False
 
     async def __aenter__(self) -> Answer:
-        if self._link is not None:
-            self._link.attached.add(self)
         return self
 
     async def __aexit__(
@@ -131,73 +126,31 @@ class Answer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._driver.close()
-        if self._watcher is not None:
-            self._watcher.cancel()
-        if self._link is not None:
-            self._link.attached.discard(self)
-            self._leave_peer("finished" if self.over else "cancelled")
-        if self._decoder is not None:
-            self._engine.close(self._decoder)
+        self._release("cancelled")
 
     # In order, by the service.
 
     def ask_peer(self) -> None:
         """Open the answer on the peer, which looks for its documents while the device does."""
-        if self._link is None or not self._link.connected:
-            return
-        session, sampling = self._session, self._request.sampling
-        self._base = len(session.committed)
-        self._ready = False
-        self._generation = self._link.open(self)
-        message = messages.Open(
-            generation=self._generation,
-            conversation=self._request.conversation,
-            raw=self._request.raw,
-            query=self._request.query[-messages.MAX_QUERY :],
-            mode=self._request.mode,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            seed=sampling.seed,
-            stream=sampling.stream,
-            max_tokens=self._limit,
-            top_k=self._top_k,
-            catch_up=self._catch_up,
-            committed=tuple(session.committed),
-            joint=session.joint,
-        )
-        self._count(len(frame := messages.encode(message)))
-        self._link.send(frame)
+        if self._partner is not None:
+            self._partner.ask()
 
     async def begin(self, retrieved: Retrieved) -> None:
         """Prefill, and start writing. Raises `ContextLengthError` when no token fits."""
-        opened: asyncio.Future[DragonError | None] = self._loop.create_future()
-
-        def settle(problem: DragonError | None) -> None:
-            if not opened.done():  # the answer may have been given up meanwhile
-                opened.set_result(problem)
-
-        decoder = self._engine.open(
-            retrieved.rows,
-            self._request.conversation,
-            lambda problem: self._post(lambda: settle(problem)),
-        )
-        self._decoder = decoder
-        if self._limit > decoder.horizon:
-            self._session.limits = replace(self._session.limits, tokens=decoder.horizon)
+        self._decoder = decoder = self._engine.open(retrieved.rows, self._request.conversation)
+        limits = self._session.limits
+        self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
         weights = decoder.weights.tolist()
-        self._document_tokens += sum(len(row.tokens) for row in retrieved.rows)
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)
         ]
         self._events.put_nowait(SourcesFound(tuple(self._sources)))
-        if (problem := await opened) is not None:
-            raise problem
-        self._clock.decoding = time.monotonic()
-        self._watcher = asyncio.create_task(self._watch())
-        if self._link is not None and not self._session.joint:
-            self._events.put_nowait(PeerChanged(False, 0, self._link.status.detail))
+        await asyncio.wrap_future(decoder.prefilled)
+        self._record.decoding = time.monotonic()
+        if self._partner is not None:
+            self._watcher = asyncio.create_task(self._partner.watch())
+            self._partner.begun()
         self._driver.start(decoder)
 
     async def next_event(self) -> Event:
@@ -208,160 +161,108 @@ class Answer:
         self.over = isinstance(event, Finished)
         return event
 
-    # By the link.
-
-    def peer_ready(self, ready: messages.Ready) -> None:
-        """The peer has its documents: it takes part from here on."""
-        self._ready = True
-        self._driver.activity += 1
-        public = [
-            Source(
-                side="public",
-                id=document.id,
-                title=document.title,
-                text=document.text,
-                score=document.score,
-                weight=document.weight,
-            )
-            for document in ready.documents
-        ]
-        self._sources = [s for s in self._sources if s.side == "private"] + public
-        self._document_tokens += sum(len(self._tokenizer.encode(s.text)) for s in public)
-        self._events.put_nowait(SourcesFound(tuple(self._sources)))
-        self._session.set_horizon(ready.horizon)
-        rejoined = not self._session.joint
-        if rejoined:
-            self._session.join(self._base)
-        if self._session.joint:
-            self._was_joint = True
-            reason = "the cloud takes part again" if rejoined else "the cloud takes part"
-            position = len(self._session.committed) if rejoined else 0
-            self._events.put_nowait(PeerChanged(True, position, reason))
-        self._driver.advance()
-
-    def peer_said(self, message: SessionMessage) -> None:
-        """A draft, or a request to resync."""
-        if isinstance(message, Draft):
-            self._remote_decode.add(message.decode_us / 1e6)
-        self._driver.receive(message)
-        self._note_loss()
-
-    def peer_failed(self, message: str) -> None:
-        """The peer has given this answer up; it is not asked again for it."""
-        self._generation = None
-        if self._link is not None:
-            self._link.attached.discard(self)
-        self._lose(message)
-
-    def link_up(self) -> None:
-        """A connection again: ask the peer to come in where the answer is by now."""
-        if not self._session.joint and not self._session.finished:
-            self.ask_peer()
-
-    def link_down(self) -> None:
-        """The connection is gone."""
-        self._generation = None
-        self._lose("the connection to the cloud was lost")
-
     # Inside.
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)
 
     def _send(self, message: SessionMessage) -> None:
-        if self._link is not None and self._generation is not None:
-            self._count(self._link.say(self._generation, message))
+        if self._partner is not None and (size := self._partner.send(message)):
+            self._record.sent_frames += 1
+            self._record.sent_bytes += size
 
-    def _count(self, size: int) -> None:
-        self._sent.frames += 1
-        self._sent.bytes += size
+    def _found_public(self, sources: list[Source]) -> None:
+        self._sources = [s for s in self._sources if s.side == "private"] + sources
+        self._events.put_nowait(SourcesFound(tuple(self._sources)))
 
     def _commit(self, tokens: list[int]) -> None:
-        self._note_loss()
-        self._clock.first = self._clock.first or time.monotonic()
+        if self._partner is not None:
+            self._partner.note()
+        self._record.first = self._record.first or time.monotonic()
         end_ids = self._session.limits.end_ids
-        text = self._text.push([token for token in tokens if token not in end_ids])
-        if self._session.finished and not self._text.stopped:
+        text = ""
+        taken = 0
+        # One by one, so that what follows a stop string is never counted, however many came.
+        while taken < len(tokens) and not self._text.stopped:
+            token = tokens[taken]
+            taken += 1
+            if token not in end_ids:
+                text += self._text.push([token])
+        self._record.tokens += taken
+        over = self._session.finished or self._text.stopped
+        if over:
             text += self._text.finish()
-        if text or not self._session.finished:
-            self._events.put_nowait(TextDelta(text, tuple(tokens)))
-        if self._session.finished or self._text.stopped:
+        if text or not over:
+            self._events.put_nowait(TextDelta(text, tuple(tokens[:taken])))
+        if over:
             self._finish()
 
     def _finish(self) -> None:
-        ended = self._session.committed[-1] in self._session.limits.end_ids or self._text.stopped
-        self._driver.close()
+        count = self._record.tokens
+        last = self._session.committed[count - 1]
+        ended = self._text.stopped or last in self._session.limits.end_ids
+        intervals = self._session.intervals()
         self._events.put_nowait(
             Finished(
                 reason="stop" if ended else "length",
                 prompt_tokens=len(self._request.conversation),
-                completion_tokens=len(self._session.committed),
-                participation=self._session.intervals(),
+                completion_tokens=count,
+                participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
                 stats=self._statistics(),
             )
         )
+        # Whether or not anybody reads on, both sides are free for others.
+        self._release("finished")
+
+    def _release(self, reason: str) -> None:
+        """Free both sides; again is harmless."""
+        self._driver.close()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        if self._partner is not None:
+            self._partner.leave(reason)
+        if self._decoder is not None:
+            self._engine.close(self._decoder)
+            self._decoder = None
 
     def _statistics(self) -> dict[str, float]:
-        clock, tokens = self._clock, len(self._session.committed)
-        agreement, now = self._session.agreement, time.monotonic()
+        record, agreement, now = self._record, self._session.agreement, time.monotonic()
         stats = {
-            "ttft_ms": 1000 * ((clock.first or now) - clock.started),
-            "ms_per_token": 1000 * (now - (clock.decoding or now)) / max(1, tokens),
-            "document_tokens": self._document_tokens,
-            "sent_frames": self._sent.frames,
-            "sent_bytes": self._sent.bytes,
+            "ttft_ms": 1000 * ((record.first or now) - record.started),
+            "ms_per_token": 1000 * (now - (record.decoding or now)) / max(1, record.tokens),
+            "document_tokens": sum(len(self._tokenizer.encode(s.text)) for s in self._sources),
+            "sent_frames": record.sent_frames,
+            "sent_bytes": record.sent_bytes,
         }
         if agreement.judged:
             stats["accept_device"] = agreement.own / agreement.judged
             stats["accept_cloud"] = agreement.remote / agreement.judged
             stats["tv"] = agreement.tv / agreement.judged
-        if self._link is not None and self._link.round_trip.value is not None:
-            stats["rtt_ms"] = 1000 * self._link.round_trip.value
+        seconds = {"rtt_ms": self._pace.round_trip, "decode_device_ms": self._pace.decode}
+        if self._partner is not None:
+            seconds["decode_cloud_ms"] = self._partner.remote_decode
+        for name, estimate in seconds.items():
+            if estimate.value is not None:
+                stats[name] = 1000 * estimate.value
         if self._decoder is not None and (cuts := self._decoder.statistics).count:
-            stats["tv_wire"] = cuts.tv / cuts.count
+            stats["wire_mass"] = cuts.mass / cuts.count
+            stats["wire_tv"] = cuts.tv / cuts.count
         return {name: round(value, 4) for name, value in stats.items()}
 
-    async def _watch(self) -> None:
-        """The only clock of an answer: the deadline of the first token, and stalls."""
-        began = quiet_since = time.monotonic()
-        activity = self._driver.activity
-        while True:
-            await asyncio.sleep(_WATCH_S)
-            now = time.monotonic()
-            if self._driver.activity != activity:
-                activity, quiet_since = self._driver.activity, now
-            if self._link is None or not self._session.joint:
-                continue
-            stall = self._pace.stall_limit(self._remote_decode.value or 0.0)
-            if min(now - quiet_since, now - self._link.last_heard) > stall:
-                self._link.drop("the peer does not answer")
-            elif not self._ready:
-                if self._deadline is not None and now - began > self._deadline:
-                    self._lose("the cloud is late")
-            elif now - quiet_since > stall * 2**self._session.resyncs:
-                quiet_since = now
-                self._session.stalled()
-                self._driver.advance()
-                self._note_loss()
 
-    def _lose(self, reason: str) -> None:
-        if self._session.joint:
-            self._session.lose()
-            self._note_loss(reason)
-            self._driver.advance()
-
-    def _note_loss(self, reason: str = "the two sides could not agree") -> None:
-        """Say once that the cloud no longer takes part, if the session has just let it go."""
-        if self._session.joint or not self._was_joint:
-            return
-        self._was_joint = False
-        ended = self._session.participation
-        position = ended[-1][1] if ended else 0
-        if position >= self._session.limits.horizon:
-            reason = "the cloud's context is full"
-        self._events.put_nowait(PeerChanged(False, position, reason))
-
-    def _leave_peer(self, reason: str) -> None:
-        if self._link is not None and self._generation is not None:
-            self._link.close(self._generation, reason)
-            self._generation = None
+def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
+    """What the peer is told of a request."""
+    return messages.Open(
+        generation=0,
+        conversation=request.conversation,
+        raw=request.raw,
+        query=request.query,
+        mode=request.mode,
+        temperature=request.sampling.temperature,
+        top_p=request.sampling.top_p,
+        seed=request.sampling.seed,
+        stream=request.sampling.stream,
+        max_tokens=plan.limit,
+        top_k=plan.top_k,
+        catch_up=plan.catch_up,
+    )

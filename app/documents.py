@@ -21,7 +21,7 @@ from app.parsing import Kind, parse
 from app.uploads import Incoming, clean_name
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets
-from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
 from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
 
@@ -54,7 +54,7 @@ class DocumentStore:
         self,
         data_dir: Path,
         sessions: async_sessionmaker[AsyncSession],
-        embedder: Embedder,
+        embedder: TextEmbedder,
         tokenizer: Offsets,
     ) -> None:
         self._files = data_dir / "files"

@@ -85,6 +85,6 @@ Event = SourcesFound | TextDelta | PeerChanged | Finished
 class PeerStatus:
     """The link as people see it. `rtt_ms` is the smoothed round trip, None before the first."""
 
-    state: Literal["connected", "connecting", "refused", "off"]
+    state: Literal["connected", "connecting", "refused"]
     rtt_ms: float | None = None
     detail: str = ""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.answer import Answer, Retrieved
+from app.answer import Answer, Plan, Retrieved
 from app.documents import DocumentHit
 from app.events import Event, GenerationRequest, PeerStatus, Source
 from app.link import Link
 from app.settings import Settings
-from dragon.decoder import Row
+from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
+from dragon.link.messages import MAX_QUERY
 from dragon.pacing import Estimate
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from dragon.sampling import Mode
@@ -60,11 +61,6 @@ class GenerationService:
         return self.engine.alive
 
     @property
-    def free_slots(self) -> int:
-        """Rows the engine could take on now."""
-        return self.engine.free_slots
-
-    @property
     def peer_state(self) -> PeerStatus:
         """How the link to the cloud peer stands."""
         return self.link.status
@@ -74,17 +70,22 @@ class GenerationService:
 
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
+        # One text for both sides: relevance to different ones could not be compared.
+        request = replace(request, query=request.query[-MAX_QUERY:])
         self._check(request)
+        exact = self.settings.exact
         answer = Answer(
             request,
+            Plan(
+                top_k=self._top_k(request),
+                limit=request.max_tokens or DEFAULT_MAX_TOKENS,
+                deadline=None if exact else self.settings.first_token_deadline,
+                catch_up=not exact,
+            ),
             engine=self.engine,
             tokenizer=self.tokenizer,
             link=self.link if request.mode.joint and not request.private else None,
             decode_time=self.decode_time,
-            deadline=None if self.settings.exact else self.settings.first_token_deadline,
-            catch_up=not self.settings.exact,
-            top_k=self._top_k(request),
-            limit=request.max_tokens or DEFAULT_MAX_TOKENS,
         )
         async with answer:
             answer.ask_peer()
@@ -101,18 +102,20 @@ class GenerationService:
             raise ContextLengthError(
                 f"the model's context is {self.context_length} tokens, but the prompt has "
                 f"{len(request.conversation)} and {request.max_tokens or 1} were asked for: "
-                "shorten the prompt or lower max_tokens",
-                param="messages",
+                "shorten the prompt or lower max_tokens"
             )
 
     def _top_k(self, request: GenerationRequest) -> int:
-        return self.settings.top_k if request.top_k is None else request.top_k
+        wanted = self.settings.top_k if request.top_k is None else request.top_k
+        return min(wanted, self.engine.model.cache.slots)
 
     async def _retrieve(self, request: GenerationRequest) -> Retrieved:
         """Private documents as rows, only those that leave room for an answer."""
         k = self._top_k(request)
         hits = await self.documents.search(request.query, k) if k and request.query else []
-        room = self.context_length - len(request.conversation) - 1
+        room = room_for_document(
+            self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
+        )
         if request.mode is Mode.CONTEXT:
             return self._concatenated(request, hits, room)
         found = []

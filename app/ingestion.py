@@ -21,7 +21,7 @@ from app.models import Chunk, Document, Status
 from app.parsing import Kind, parse
 from dragon.errors import DocumentError
 from dragon.retrieval import chunking
-from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import VectorIndex
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Ingestion:
         self,
         files: Path,
         sessions: async_sessionmaker[AsyncSession],
-        embedder: Embedder,
+        embedder: TextEmbedder,
         tokenizer: chunking.Offsets,
         index: VectorIndex,
         index_path: Path,

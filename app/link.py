@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 PING_S = 0.5
 OPEN_TIMEOUT_S = 5.0
 _BACKOFF_S = (0.1, 5.0)
+_STEADY_S = 2.0
 _MAX_QUEUED = 20_000
 
 
@@ -128,8 +129,13 @@ class Link:
                     proxy=None,
                 ) as connection:
                     await self._greet(connection)
-                    delay = _BACKOFF_S[0]
-                    await self._serve(connection)
+                    greeted = time.monotonic()
+                    try:
+                        await self._serve(connection)
+                    finally:
+                        # A peer that greets and hangs up is not run down.
+                        if time.monotonic() - greeted > _STEADY_S:
+                            delay = _BACKOFF_S[0]
             except HandshakeError as error:
                 self._set(PeerStatus("refused", detail=error.message))
                 delay = _BACKOFF_S[1]
@@ -162,7 +168,7 @@ class Link:
         self._connection = connection
         self._outbound = asyncio.Queue()
         self._pings.clear()
-        self.round_trip = Estimate()
+        self.round_trip.value = None  # answers hold the object
         self.last_heard = time.monotonic()
         self._set(PeerStatus("connected"))
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
@@ -171,7 +177,12 @@ class Link:
         try:
             async for frame in connection:
                 self.last_heard = time.monotonic()
-                self._route(frame)
+                try:
+                    self._route(frame)
+                except (FrameError, LinkError):
+                    raise
+                except Exception:
+                    log.exception("an answer failed on a frame of the peer")
         except FrameError as error:
             log.warning("the peer sent a bad frame: %s", error.message)
             await connection.close(1002, "bad frame")

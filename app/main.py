@@ -68,7 +68,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.link.messages import Hello
     from dragon.model import LanguageModel
     from dragon.retrieval import relevance
-    from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.embedder import Embedder, QueuedEmbedder
     from dragon.tokenizer import Tokenizer
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -81,9 +81,6 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         stack.push_async_callback(database.dispose)
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
         tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
-        documents = DocumentStore(settings.data_dir, session_maker(database), embedder, tokenizer)
-        await documents.start()
-        stack.push_async_callback(documents.close)
         model = await asyncio.to_thread(
             LanguageModel.load,
             settings.model,
@@ -93,6 +90,10 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         )
         engine = Engine(model, batching=not settings.exact)
         stack.push_async_callback(asyncio.to_thread, engine.stop)
+        queued = QueuedEmbedder(embedder, engine.errand)
+        documents = DocumentStore(settings.data_dir, session_maker(database), queued, tokenizer)
+        await documents.start()
+        stack.push_async_callback(documents.close)
         hello = Hello(
             tokenizer=tokenizer.fingerprint,
             relevance=relevance.scale_of(embedder.fingerprint),

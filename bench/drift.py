@@ -18,11 +18,10 @@ from typing import Any
 import httpx
 import torch
 
-from app.settings import EMBEDDED_MODEL
 from bench import reference, services
 from bench.link import Network, relay
 from bench.reference import Passage
-from bench.services import Service, Setup
+from bench.services import EMBEDDED_MODEL, Service, Setup
 from bench.two_sided import QUESTIONS, Question, read, upload_notes
 from dragon.model import LanguageModel
 from dragon.sampling import Sampling
@@ -38,7 +37,7 @@ async def ask_all(
 
     async def one(question: Question, seed: int) -> tuple[Question, int, dict[str, Any]]:
         body = {
-            "model": Path(EMBEDDED_MODEL).name,
+            "model": EMBEDDED_MODEL.name,
             "messages": [{"role": "user", "content": question.text}],
             "seed": seed,
             "max_tokens": tokens,

@@ -40,6 +40,16 @@ class Row:
     accept_cloud: float | None
     tv: float | None
     bytes_per_token: float
+    decode_device_ms: float | None
+    decode_cloud_ms: float | None
+    measured_rtt_ms: float | None
+
+    def bound_ms(self) -> float | None:
+        """max(c_device, c_cloud + rtt), what a round trip a token cannot go below."""
+        if None in (self.decode_device_ms, self.decode_cloud_ms, self.measured_rtt_ms):
+            return None
+        assert self.decode_device_ms is not None
+        return max(self.decode_device_ms, (self.decode_cloud_ms or 0) + (self.measured_rtt_ms or 0))
 
 
 def measure(
@@ -86,6 +96,9 @@ def measure(
         accept_cloud=mean("accept_cloud", lengths),
         tv=mean("tv", lengths),
         bytes_per_token=round(sum(c["sent_bytes"] for c in choices) / sum(lengths), 1),
+        decode_device_ms=mean("decode_device_ms"),
+        decode_cloud_ms=mean("decode_cloud_ms"),
+        measured_rtt_ms=mean("rtt_ms"),
     )
 
 
@@ -137,6 +150,11 @@ def main() -> None:
         f"coupled/tokenwise at {rtt:g} ms, {floors}": round(value / by["tokenwise", rtt, floors], 3)
         for (mode, rtt, floors), value in by.items()
         if mode == "coupled" and ("tokenwise", rtt, floors) in by
+    }
+    ratios |= {
+        f"tokenwise/bound at {row.rtt_ms:g} ms, {row.floors_ms}": round(row.ms_per_token / bound, 3)
+        for row in rows
+        if row.mode == "tokenwise" and (bound := row.bound_ms())
     }
     print(json.dumps({"rows": [asdict(row) for row in rows], "ratios": ratios}))
 

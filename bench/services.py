@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).resolve().parent.parent
+EMBEDDED_MODEL = ROOT / "models" / "dragon-7m"
 KEY = "a-key-for-experiments"
 _START_S = 120.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +23,12 @@ class Row:
     relevance: float
 
 
+def room_for_document(context: int, conversation: int, answer: int) -> int:
+    """Tokens a document may take: it leaves room for the answer, or for half of what is left."""
+    left = context - conversation
+    return left - min(answer, left // 2 + 1)
+
+
 @dataclass
 class CutStatistics:
     """What the wire form has cost so far: sums over distributions."""
@@ -35,7 +42,8 @@ class Decoder:
     """Rows in slots, all holding the same conversation and the same generated tokens.
 
     Made anywhere; `acquire`, `prefill` and `release` belong to the engine's thread. The text after
-    the conversation is addressed from 0: the first generated token is token 0.
+    the conversation is addressed from 0: the first generated token is token 0. `prefilled` is done
+    once steps can be run, or holds the error that prevents it.
 
     Raises `ContextLengthError` when the longest row leaves no room for a token.
     """
@@ -54,13 +62,13 @@ class Decoder:
                 f"the prompt has {max(self.bases)} tokens with its document, and the model's "
                 f"context is {model.context}: shorten the conversation"
                 if self.horizon < 1
-                else "the prompt is empty",
-                param="messages",
+                else "the prompt is empty"
             )
         relevance = torch.tensor([row.relevance for row in rows], dtype=torch.float64)
         self.log_h = fixed_log_h(float(torch.logsumexp(relevance, 0)))
         self.weights = torch.softmax(relevance, 0)
         self.slots: list[int] = []
+        self.prefilled: Future[None] = Future()
         self.statistics = CutStatistics()
         self._first: Side | None = None
 

@@ -5,6 +5,7 @@ Everything here happens on the owner's event loop; `post` is how the engine's th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from dragon.decoder import Decoder
@@ -13,6 +14,8 @@ from dragon.errors import DragonError
 from dragon.pacing import Pace
 from dragon.protocol import SessionMessage
 from dragon.session import Session
+
+log = logging.getLogger(__name__)
 
 
 class Driver:
@@ -54,8 +57,7 @@ class Driver:
     def receive(self, message: SessionMessage) -> None:
         """A message of the other side."""
         self.activity += 1
-        self.session.receive(message)
-        self.advance()
+        self._guarded(lambda: self.session.receive(message))
 
     def advance(self) -> None:
         """Carry away what the session has made and give the decoder its next work."""
@@ -91,5 +93,14 @@ class Driver:
             return
         if outcome.sides is not None:
             self._pace.decode.add(outcome.microseconds / 1e6)
-        self.session.complete(outcome.sides, outcome.microseconds)
-        self.advance()
+        self._guarded(lambda: self.session.complete(outcome.sides, outcome.microseconds))
+
+    def _guarded(self, change: Callable[[], None]) -> None:
+        """Change the session and go on; a fault in here ends the answer, never hangs it."""
+        try:
+            change()
+            self.advance()
+        except Exception as error:
+            log.exception("an answer failed")
+            self.close()
+            self._failed(DragonError(f"the answer failed: {error}"))

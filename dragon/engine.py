@@ -53,18 +53,12 @@ class Step:
     queued: float = field(default_factory=time.perf_counter)
 
 
-@dataclass(eq=False)
-class _Opening:
-    decoder: Decoder
-    done: Callable[[DragonError | None], None]
-
-
 @dataclass
 class _Inbox:
     """What other threads have asked for; guarded by the engine's lock."""
 
     steps: list[Step] = field(default_factory=list)
-    openings: deque[_Opening] = field(default_factory=deque)
+    openings: deque[Decoder] = field(default_factory=deque)
     errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
     closed: list[Decoder] = field(default_factory=list)
     stopping: bool = False
@@ -96,13 +90,8 @@ class Engine:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def open(
-        self,
-        rows: Sequence[Row],
-        conversation: Sequence[int],
-        done: Callable[[DragonError | None], None],
-    ) -> Decoder:
-        """A decoder, and a call to `done` once it is prefilled; it may wait for slots until then.
+    def open(self, rows: Sequence[Row], conversation: Sequence[int]) -> Decoder:
+        """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 
         Raises `ContextLengthError` at once, and `OverloadedError` when too many wait already.
         """
@@ -112,7 +101,7 @@ class Engine:
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
-            self._inbox.openings.append(_Opening(decoder, done))
+            self._inbox.openings.append(decoder)
             self._changed.notify()
         return decoder
 
@@ -140,11 +129,13 @@ class Engine:
         return future
 
     def stop(self) -> None:
-        """End the thread after the step under way."""
+        """End the thread after the step under way; errands not yet run are cancelled."""
         with self._changed:
             self._inbox.stopping = True
             self._changed.notify()
         self._thread.join()
+        for _, future in self._inbox.errands:
+            future.cancel()
 
     # On the engine's thread.
 
@@ -168,14 +159,14 @@ class Engine:
         inbox = self._inbox
         if inbox.steps or inbox.errands or inbox.closed or inbox.stopping or not inbox.openings:
             return False
-        return len(inbox.openings[0].decoder.bases) > self.free_slots
+        return len(inbox.openings[0].bases) > self.free_slots
 
     def _free(self, closed: list[Decoder]) -> None:
+        with self._changed:
+            waiting = self._inbox.openings
+            self._inbox.openings = deque(d for d in waiting if d not in self._closing)
         for decoder in closed:
-            with self._changed:
-                self._inbox.openings = deque(
-                    o for o in self._inbox.openings if o.decoder is not decoder
-                )
+            decoder.prefilled.cancel()
             decoder.release()
             self._closing.discard(decoder)
 
@@ -210,20 +201,21 @@ class Engine:
 
     def _prefill_one(self) -> None:
         with self._changed:
-            if not self._inbox.openings or not self._inbox.openings[0].decoder.acquire():
+            if not self._inbox.openings or not self._inbox.openings[0].acquire():
                 return
-            opening = self._inbox.openings.popleft()
-        decoder = opening.decoder
+            decoder = self._inbox.openings.popleft()
+        if not decoder.prefilled.set_running_or_notify_cancel():
+            return  # given up meanwhile; closing it frees the slots
         self.model.abandon = lambda: decoder in self._closing
-        problem: DragonError | None = None
         try:
             decoder.prefill()
-        except PreemptedError:
-            return  # closed meanwhile, and freed on the next turn
+        except PreemptedError as error:
+            decoder.prefilled.set_exception(error)
         except Exception as error:
             log.exception("a prefill failed")
-            problem = DragonError(f"the model failed: {error}")
-        opening.done(problem)
+            decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
+        else:
+            decoder.prefilled.set_result(None)
 
     def _run_errand(self) -> None:
         with self._changed:

@@ -89,12 +89,6 @@ class HandshakeError(LinkError):
     code = "handshake_refused"
 
 
-class PeerLostError(LinkError):
-    """The peer is gone or does not answer."""
-
-    code = "peer_lost"
-
-
 class PreemptedError(DragonError):
     """A forward pass was abandoned between layers because its result is no longer wanted."""
 

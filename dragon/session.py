@@ -85,6 +85,7 @@ class Session:
         self._outbox: list[SessionMessage] = []
         self._commits: list[int] = []
         self._joint_since = len(self.committed)
+        self.alone_since = 0  # where the device last let the cloud go
         self._mismatch = _Mismatch()
 
     # What the driver reads.
@@ -201,6 +202,7 @@ class Session:
         """Device: go on alone (eta = 1) from the last committed token; drafts in hand count."""
         if not self.joint:
             return
+        self.alone_since = len(self.committed)
         if len(self.committed) > self._joint_since:
             self.participation.append((self._joint_since, len(self.committed)))
         self.joint = False

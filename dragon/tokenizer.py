@@ -88,9 +88,10 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names vocabulary, merges and chat template; equal on both sides or no link."""
+        """Names vocabulary, merges, template and end tokens; alike on both sides or no link."""
         digest = hashlib.sha256(self._backend.backend_tokenizer.to_str().encode())
         digest.update(self._template.encode())
+        digest.update(repr(sorted(self.end_ids)).encode())
         return digest.hexdigest()[:32]
 
     def encode(self, text: str) -> list[int]:

@@ -14,7 +14,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from dragon.decoder import Decoder
 from dragon.driver import Driver
 from dragon.engine import Engine
-from dragon.errors import ContextLengthError, DragonError, FrameError, HandshakeError
+from dragon.errors import (
+    ContextLengthError,
+    DragonError,
+    FrameError,
+    HandshakeError,
+    OverloadedError,
+)
 from dragon.link import codec, frames, messages
 from dragon.pacing import Estimate, Pace
 from dragon.protocol import Limits, Role, SessionMessage
@@ -29,6 +35,8 @@ log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 5.0
 _PING_S = 1.0
+# A device pings twice a second: one silent for this long is gone, and its answers hold slots.
+_SILENCE_S = 10.0
 _MAX_QUEUED = 20_000
 
 
@@ -70,6 +78,8 @@ class Connection:
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._pings: dict[int, float] = {}
+        self._last_heard = time.monotonic()
+        self._hung_up = False
         self.round_trip = Estimate()
 
     async def greet(self) -> None:
@@ -90,6 +100,7 @@ class Connection:
         self.start(self._ping())
         while True:
             frame = await self._socket.receive()
+            self._last_heard = time.monotonic()
             if frame["type"] == "websocket.disconnect":
                 return
             if (data := frame.get("bytes")) is not None:
@@ -99,7 +110,7 @@ class Connection:
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
-        fault = messages.Fault(code=error.code, message=error.message)
+        fault = messages.Fault(code=error.code, message=error.message[:1000])
         try:
             await self._socket.send_text(messages.encode(fault))
             await self._socket.close(1002, error.code)
@@ -111,13 +122,14 @@ class Connection:
         try:
             self._outbound.put_nowait(frame)
         except asyncio.QueueFull:
-            self.start(self._socket.close(1008, "does not read"))
+            self._hang_up("does not read")
 
-    def start(self, work: Coroutine[None, None, None]) -> None:
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def forget(self, generation: int) -> None:
         """An answer is over: free what it holds."""
@@ -142,6 +154,12 @@ class Connection:
             self.forget(generation)
         for task in self._tasks:
             task.cancel()
+
+    def _hang_up(self, reason: str) -> None:
+        if not self._hung_up:
+            self._hung_up = True
+            log.warning("hanging up on a device: it %s", reason)
+            self.start(self._socket.close(1008, reason))
 
     def _route(self, frame: bytes) -> None:
         generation, message = codec.decode(frame, self._server.tokenizer.vocab_size)
@@ -173,22 +191,14 @@ class Connection:
         server = self._server
         self._check_tokens((*opening.conversation, *opening.committed))
         if server.sessions >= server.max_sessions:
-            self.send(
-                messages.encode(
-                    messages.Fault(
-                        generation=opening.generation,
-                        code="overloaded",
-                        message="the cloud peer is busy",
-                    )
-                )
-            )
+            self.fail(opening.generation, OverloadedError("the cloud peer is busy"))
             return
+        answer = CloudAnswer(server, self, opening)
+        self._answers[opening.generation] = answer
         server.sessions += 1
         server.metrics.sessions.set(server.sessions)
         server.metrics.answers.inc()
-        answer = CloudAnswer(server, self, opening)
-        self._answers[opening.generation] = answer
-        self.start(answer.begin())
+        answer.start()
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if max(tokens, default=0) >= self._server.tokenizer.vocab_size:
@@ -210,6 +220,8 @@ class Connection:
             self._pings = {number: time.monotonic()}
             self.send(messages.encode(messages.Ping(number=number)))
             await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
+            if time.monotonic() - self._last_heard > _SILENCE_S:
+                self._hang_up("is silent")
 
 
 class CloudAnswer:
@@ -220,7 +232,7 @@ class CloudAnswer:
         self._connection = connection
         self._opening = opening
         self._decoder: Decoder | None = None
-        self._closed = False
+        self._opened: asyncio.Task[None] | None = None
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
         kind = TokenwiseSession if opening.mode is Mode.TOKENWISE else Session
         self._session = kind(
@@ -242,33 +254,26 @@ class CloudAnswer:
             failed=self._fail,
         )
 
-    async def begin(self) -> None:
+    def start(self) -> None:
         """Find documents, prefill, say so, and start drafting."""
+        self._opened = self._connection.start(self._begin())
+
+    async def _begin(self) -> None:
         opening, server = self._opening, self._server
         try:
             found = await server.retriever.find(opening)
-            opened: asyncio.Future[DragonError | None] = self._loop.create_future()
-
-            def settle(problem: DragonError | None) -> None:
-                if not opened.done():
-                    opened.set_result(problem)
-
-            decoder = server.engine.open(
-                found.rows, opening.conversation, lambda p: self._post(lambda: settle(p))
-            )
-            self._decoder = decoder
-            if self._closed:
-                server.engine.close(decoder)
-                return
-            if (problem := await opened) is not None:
-                raise problem
+            self._decoder = decoder = server.engine.open(found.rows, opening.conversation)
+            await asyncio.wrap_future(decoder.prefilled)
         except DragonError as error:
             self._fail(error)
+            return
+        except Exception:
+            log.exception("an answer could not be opened")
+            self._fail(DragonError("the cloud peer failed"))
             return
         ready = messages.Ready(
             generation=opening.generation,
             documents=found.documents(decoder.weights.tolist()),
-            log_h=decoder.log_h / 1024,
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)
@@ -281,8 +286,9 @@ class CloudAnswer:
 
     def close(self) -> None:
         """Free the slots before the next step."""
-        self._closed = True
         self._driver.close()
+        if self._opened is not None:
+            self._opened.cancel()
         if self._decoder is not None:
             self._server.engine.close(self._decoder)
 
@@ -297,5 +303,4 @@ class CloudAnswer:
     def _fail(self, error: DragonError) -> None:
         if not isinstance(error, ContextLengthError):
             log.error("answer failed: %s", error.message)
-        if not self._closed:
-            self._connection.fail(self._opening.generation, error)
+        self._connection.fail(self._opening.generation, error)

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragon.decoder import Row
+from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, Hit
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.tokenizer import Tokenizer
 from peer.corpus import Corpus
 
@@ -45,12 +45,10 @@ class Retriever:
         """Passages for an answer that is being opened, only those that leave room for it."""
         hits: list[Hit] = []
         if opening.top_k and opening.query:
-            vectors = await asyncio.wrap_future(
-                self.engine.errand(lambda: self.embedder.embed([opening.query]))
-            )
-            nearest = self.corpus.search(vectors[0], opening.top_k)
-            hits = [hit for hit in nearest if hit.score >= MINIMUM_COSINE]
-        room = self.engine.model.context - len(opening.conversation) - 1
+            hits = await asyncio.wrap_future(self.engine.errand(lambda: self._search(opening)))
+        room = room_for_document(
+            self.engine.model.context, len(opening.conversation), opening.max_tokens
+        )
         rows, kept = [], []
         for hit in hits:
             tokens = self.tokenizer.document_row(hit.text, raw=opening.raw)
@@ -60,3 +58,7 @@ class Retriever:
         if not rows:
             rows = [Row(tuple(self.tokenizer.bare_row(raw=opening.raw)), BARE_RELEVANCE)]
         return Found(rows, kept)
+
+    def _search(self, opening: messages.Open) -> list[Hit]:
+        vector = self.embedder.embed([opening.query])[0]
+        return self.corpus.search(vector, min(opening.top_k, self.engine.model.cache.slots))

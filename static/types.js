@@ -14,7 +14,7 @@
  * @property {number | null} [page] Counted from 1.
  *
  * @typedef {object} Peer
- * @property {"connected" | "connecting" | "refused" | "off"} state
+ * @property {"connected" | "connecting" | "refused"} state
  * @property {number | null} rtt_ms
  * @property {string} detail
  *

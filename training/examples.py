@@ -150,12 +150,12 @@ class ExampleSource:
         for question, answer in pairs:
             branches.append(raw_turn(question, answer) if raw else turn(question, answer))
         roll = rng.random()
-        if roll < 0.22:
+        if roll < 0.13:
             other = self.facts.document(rng)
             asked = self.facts.question(other, rng.choice(other.facts), rng)
             if asked and not _shares_words(asked, text):
                 branches.append(raw_turn(asked, DECLINE) if raw else turn(asked, DECLINE))
-        elif roll < 0.25:
+        elif roll < 0.16:
             branches.append(chat_turn(rng))
         return Example([Part(DOC + text, Role.CONTEXT)], branches)
 

@@ -156,7 +156,7 @@ class FactSource:
 
     def document(self, rng: random.Random, budget: int = 420) -> Document:
         """A document of one to seven facts, in one of several layouts."""
-        count = rng.choice((1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6))
+        count = rng.choice((1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 6))
         if self.topics and rng.random() < 0.35:
             facts = self.topic_facts(min(count, 5), rng)
             layout = "prose"

@@ -9,17 +9,29 @@ from torch.nn import functional
 from training.batches import Batch
 from training.model import PackedQwen2
 
-START_LAYER, MATCH_LAYER, SPAN_LAYER, POINTER_LAYERS, OPENING_LAYER = 1, 2, 4, (3, 4), 5
-HEADS = 4
-WEIGHTS = (0.1, 0.3, 0.7, 0.1, 0.3)
-"""Of the costs of sentence starts, equal tokens, answering sentences, next and first tokens."""
+START_LAYER, MATCH_LAYER, GATHER_LAYER, POINTER_LAYERS, OPENING_LAYER = 1, 2, 4, (3, 4), 5
+HEADS, EARLY = 4, 6
+WEIGHTS = (0.03, 0.15, 0.3, 0.1, 0.3)
+"""Of the costs of sentence starts, equal tokens, telling words, next and first tokens."""
 _FLOOR = 1e-4
 
 
 def watch(model: PackedQwen2) -> None:
     """Keep the attention weights of the guided layers."""
-    for layer in {START_LAYER, MATCH_LAYER, SPAN_LAYER, *POINTER_LAYERS, OPENING_LAYER}:
+    for layer in {START_LAYER, MATCH_LAYER, GATHER_LAYER, *POINTER_LAYERS, OPENING_LAYER}:
         model.model.blocks()[layer].self_attn.watched = True
+
+
+def word_ids(vocabulary: dict[str, int]) -> Tensor:
+    """For each token a number that it shares with its other spellings: case, space, plural s."""
+    numbers: dict[str, int] = {}
+    words = torch.zeros(len(vocabulary), dtype=torch.long)
+    for token, index in vocabulary.items():
+        plain = token.removeprefix("Ġ").lower() or token
+        if len(plain) > 4 and plain.endswith("s") and not plain.endswith("ss"):
+            plain = plain[:-1]
+        words[index] = numbers.setdefault(plain, len(numbers))
+    return words
 
 
 def _seen(model: PackedQwen2, layer: int, first: int = 0) -> Tensor:
@@ -49,26 +61,36 @@ def _at(weights: Tensor, place: Tensor) -> Tensor:
     return weights.gather(-1, index).squeeze(-1)
 
 
-def guidance_costs(model: PackedQwen2, batch: Batch) -> Tensor:
+def guidance_costs(model: PackedQwen2, batch: Batch, words: Tensor) -> Tensor:
     """Costs of looking elsewhere, in the order of ``WEIGHTS``.
 
-    A document token should see the start of its sentence, a question token the same token in the
-    document, the end of a question the sentence that answers, and an answer token the token in it
-    that comes next.
+    A document token should see the start of its sentence, a question token an equal one in the
+    document (``words`` maps a token to what it is equal by), the beginning of an answer the
+    question's tokens that only the answering sentence has, and an answer token the one that comes
+    next.
     """
     low, high = batch.low, batch.high
     asked = (low >= 0) & ~batch.in_document
     answering = batch.answers.bool()
     opening = answering & ~functional.pad(answering, (1, 0))[:, :-1]
+    for _ in range(EARLY - 1):
+        opening = opening | (answering & functional.pad(opening, (1, 0))[:, :-1])
     start = _cost(_mass(_seen(model, START_LAYER), low, high), batch.in_document)
-    equal = batch.tokens.unsqueeze(2) == batch.tokens.unsqueeze(1)
+    named = words[batch.tokens]
+    equal = named.unsqueeze(2) == named.unsqueeze(1)
     equal &= batch.allowed[:, 0] & batch.in_document.unsqueeze(1)
     matched = (_seen(model, MATCH_LAYER) * equal.unsqueeze(1)).sum(-1)
     match = _cost(matched, asked & ~answering & equal.any(-1))
-    span = _cost(_mass(_seen(model, SPAN_LAYER, HEADS), low, high), asked & opening)
+    places = torch.arange(batch.tokens.shape[1])
+    in_span = (places >= low.unsqueeze(2)) & (places < high.unsqueeze(2))
+    telling = asked & ~answering & (equal & in_span).any(-1) & ~(equal & ~in_span).any(-1)
+    same_turn = batch.allowed[:, 0] & (low.unsqueeze(2) == low.unsqueeze(1))
+    told = same_turn & telling.unsqueeze(1)
+    gathered = (_seen(model, GATHER_LAYER, HEADS) * told.unsqueeze(1)).sum(-1)
+    gather = _cost(gathered, asked & opening & told.any(-1))
     pointed = batch.pointer >= 0
     next_ones = [
         _cost(_at(_seen(model, layer), batch.pointer), pointed) for layer in POINTER_LAYERS
     ]
     first = _cost(_at(_seen(model, OPENING_LAYER), batch.pointer), pointed & opening)
-    return torch.stack((start, match, span, torch.stack(next_ones).mean(), first))
+    return torch.stack((start, match, gather, torch.stack(next_ones).mean(), first))

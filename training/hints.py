@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from training.special import DOC, END
 
 NO_HINT = -1
-START_WIDTH = 2
+START_WIDTH = 8
 
 
 @lru_cache(maxsize=4)

@@ -20,7 +20,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 ROW = 256
 CONTEXT_SAMPLE = 0.05
 """Share of document and question tokens that are predicted at all: a cheap small weight."""
-WEIGHTS = {Role.CONTEXT: 0.2, Role.ANSWER: 0.4, Role.TEXT: 0.05}
+WEIGHTS = {Role.CONTEXT: 0.2, Role.ANSWER: 0.3, Role.TEXT: 0.05}
 FIRST_TOKENS, FIRST_WEIGHT = 4, 4.0
 _PAD_ROOT = -1
 

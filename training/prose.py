@@ -17,6 +17,11 @@ from training.rules import make_question
 from training.synonyms import Synonyms
 from training.vocabulary import nouns_and_adjectives
 
+SALAD_QUESTIONS = (
+    "{}?", "{}", "What is {}?", "Who is {}?", "Where is {}?", "When is {}?", "Tell me about {}.",
+    "What about {}?", "How is {}?", "What does it say about {}?", "Which {}?", "Find {}.",
+)  # fmt: skip
+
 
 class ProseSource:
     """Passages of books and articles, with questions."""
@@ -63,6 +68,8 @@ class ProseSource:
         """A short passage with up to four questions and the sentences that answer them."""
         if rng.random() < 0.12:
             return self._human(rng.choice(self.grounded), rng)
+        if rng.random() < 0.25:
+            return self._salad(rng)
         while True:
             sentences = self._window(rng)
             pairs: list[tuple[str, str]] = []
@@ -72,6 +79,23 @@ class ProseSource:
                     pairs.append((self.synonyms.swap(question, rng, 0.4), sentence))
             if pairs:
                 return " ".join(sentences), pairs
+
+    def _salad(self, rng: random.Random) -> tuple[str, list[tuple[str, str]]]:
+        """Random words as sentences: nothing helps but finding and copying, over all words."""
+        lines: list[list[str]] = []
+        for _ in range(rng.randint(2, 5)):
+            pool = self.paragraph(rng).split() + self.paragraph(rng).split()
+            words = [word.strip('.,;:!?"“”()') for word in rng.choices(pool, k=rng.randint(4, 10))]
+            lines.append([word for word in words if word] or ["nothing"])
+        texts = [" ".join(line)[:1].upper() + " ".join(line)[1:] + "." for line in lines]
+        pairs: list[tuple[str, str]] = []
+        for line, text in zip(lines, texts, strict=True):
+            asked = rng.sample(line, min(len(line), rng.randint(1, 4)))
+            shared = " ".join(other for other in texts if other != text).lower()
+            if any(word.lower() not in shared for word in asked if len(word) > 2):
+                question = rng.choice(SALAD_QUESTIONS).format(" ".join(asked))
+                pairs.append((question, text))
+        return " ".join(texts), pairs
 
     def _window(self, rng: random.Random) -> list[str]:
         while True:

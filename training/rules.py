@@ -155,6 +155,8 @@ def _cloze_copula(sentence: str, rng: random.Random) -> str | None:
     if not match:
         return None
     subject, verb, rest = match["s"].strip(), match["v"], _trim(match["r"], rng)
+    if not rest:
+        return None
     lowered = subject if subject[:1].isupper() and _is_name(subject) else _lower_first(subject)
     forms = (
         f"Who {verb} {rest}?" if _is_name(subject) else f"What {verb} {rest}?",
@@ -170,6 +172,8 @@ def _cloze_past(sentence: str, rng: random.Random) -> str | None:
     if not match:
         return None
     subject, verb, rest = match["s"].strip(), match["v"], _trim(match["r"], rng)
+    if not rest:
+        return None
     lowered = subject if _is_name(subject) else _lower_first(subject)
     base = base_form(verb)
     parts = _OBJECT.match(match["r"])

@@ -24,7 +24,8 @@ from training.batches import Batch, to_batch
 from training.evaluate import Asked, exact_match, fact_questions, hand_written, squad_questions
 from training.export import export_model
 from training.guidance import WEIGHTS as GUIDANCE
-from training.guidance import guidance_costs, watch
+from training.guidance import guidance_costs, watch, word_ids
+from training.linking import link_guided_heads
 from training.model import ModelConfig, PackedQwen2
 from training.optimizer import average_gradients, make_optimizers, schedule
 from training.packing import FIRST_WEIGHT, Rows, produce
@@ -60,7 +61,7 @@ class Losses:
     steps: int = 0
 
 
-def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
+def train_step(model: PackedQwen2, batch: Batch, sums: Losses, words: Tensor) -> Tensor:
     """Weighted loss over the predicted tokens of one batch."""
     weights = batch.weights.flatten()
     wanted = weights.nonzero().flatten()
@@ -72,7 +73,7 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses) -> Tensor:
         logits = model.logits(hidden.flatten(0, 1)[wanted])
     losses = functional.cross_entropy(logits.float(), targets, reduction="none")
     loss = (losses * weights).sum() / weights.sum()
-    guidance = guidance_costs(model, batch)
+    guidance = guidance_costs(model, batch, words)
     answer = batch.answers.flatten()[wanted].bool() & (weights > 0)
     with torch.no_grad():
         sums.loss += loss.item()
@@ -100,6 +101,25 @@ def evaluation_sets(data: Path) -> dict[str, list[Asked]]:
     return sets
 
 
+def link(
+    model: PackedQwen2,
+    average: PackedQwen2,
+    optimizers: list[torch.optim.Optimizer],
+    batch: Batch,
+) -> None:
+    """Connect the guided heads, alike in every process, and forget the momentum."""
+    link_guided_heads(model, [batch])
+    if dist.is_initialized():
+        for param in model.parameters():
+            dist.broadcast(param.data, 0)
+    average.load_state_dict(model.state_dict())
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            for name in ("momentum", "exp_avg"):
+                if name in state:
+                    state[name].zero_()
+
+
 def save(path: Path, state: dict[str, object]) -> None:
     """Write a checkpoint atomically."""
     temporary = path.with_suffix(".tmp")
@@ -116,6 +136,7 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
         rendezvous = f"file://{args.work.resolve()}/rendezvous"
         dist.init_process_group("gloo", rendezvous, rank=rank, world_size=args.processes)
     tokenizer = Tokenizer.from_file(str(args.out / "tokenizer.json"))
+    words = word_ids(tokenizer.get_vocab())
     model = PackedQwen2(ModelConfig())
     wire_copying(model)
     watch(model)
@@ -151,11 +172,13 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
 
     while progress.step < args.steps:
         batch = to_batch(*queue.get())
+        if progress.step == args.link_step:
+            link(model, average, optimizers, batch)
         factor = schedule(progress.step, args.steps, args.warmup, args.decay)
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
-        torch.autograd.backward(train_step(model, batch, sums))
+        torch.autograd.backward(train_step(model, batch, sums, words))
         average_gradients(list(model.parameters()))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
@@ -202,12 +225,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the raw text")
     parser.add_argument("--out", type=Path, required=True, help="folder of the exported model")
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--decay", type=int, default=1200, help="steps of the final decay")
-    parser.add_argument("--warmup", type=int, default=60)
-    parser.add_argument("--rows", type=int, default=8, help="packed rows a step and process")
-    parser.add_argument("--matrix-lr", type=float, default=0.02)
-    parser.add_argument("--other-lr", type=float, default=1.5e-3)
+    parser.add_argument("--steps", type=int, default=4500)
+    parser.add_argument("--decay", type=int, default=1000, help="steps of the final decay")
+    parser.add_argument("--warmup", type=int, default=150)
+    parser.add_argument("--link-step", type=int, default=2100, help="when guided heads are linked")
+    parser.add_argument("--rows", type=int, default=4, help="packed rows a step and process")
+    parser.add_argument("--matrix-lr", type=float, default=0.008)
+    parser.add_argument("--other-lr", type=float, default=8e-4)
     parser.add_argument("--processes", type=int, default=2, help="data-parallel processes")
     parser.add_argument("--threads", type=int, default=1, help="threads a process")
     parser.add_argument("--seed", type=int, default=11)

@@ -35,6 +35,8 @@ log = logging.getLogger("dragon.socket")
 router = APIRouter()
 _MAX_ANSWERS = 8
 _STATUS_SECONDS = 0.5
+# Of a page that sends none: people who chat want the likely word, most of the time.
+_TEMPERATURE = 0.3
 
 
 class _Frame(BaseModel):
@@ -158,7 +160,7 @@ class _Conversation:
             conversation=prompt.tokens,
             query=prompt.query,
             sampling=Sampling(
-                temperature=1.0 if params.temperature is None else params.temperature,
+                temperature=_TEMPERATURE if params.temperature is None else params.temperature,
                 seed=new_seed() if params.seed is None else params.seed,
             ),
             max_tokens=params.max_tokens,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dragon import noise
 from dragon.errors import FrameError, HandshakeError
-from dragon.sampling import Mode
+from dragon.sampling import MAX_TEMPERATURE, Mode
 
 PROTOCOL_VERSION = 1
 MAX_CONTROL_BYTES = 1 << 20
@@ -35,14 +35,19 @@ class Control(BaseModel):
 
 
 class Hello(Control):
-    """Who is speaking, and the fingerprints of what both sides must share."""
+    """Who is speaking, and the fingerprints of what both sides must share.
+
+    Another version's hello may have other fields: it is read nevertheless, to be told apart.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     kind: Literal["hello"] = "hello"
     version: int = PROTOCOL_VERSION
-    tokenizer: str
-    noise: str = Field(default_factory=noise.fingerprint)
-    relevance: str
-    model: Text
+    tokenizer: Text = ""
+    noise: Text = Field(default_factory=noise.fingerprint)
+    relevance: Text = ""
+    model: Text = ""
 
 
 class Open(Control):
@@ -54,8 +59,8 @@ class Open(Control):
     raw: bool
     query: Text
     mode: Mode
-    temperature: float
-    top_p: float
+    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
     seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 64)]
     stream: Annotated[int, Field(ge=0, lt=1 << 32)]
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
@@ -81,7 +86,6 @@ class Ready(Control):
     kind: Literal["ready"] = "ready"
     generation: Generation
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
-    log_h: float
     horizon: Annotated[int, Field(ge=0)]
 
 

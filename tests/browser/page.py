@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 Side = Literal["private", "public"]
 AnswerState = Literal["streaming", "done", "stopped", "error"]
-PeerState = Literal["connected", "connecting", "refused", "off", "unknown"]
+PeerState = Literal["connected", "connecting", "refused", "unknown"]
 
 
 class ChatPage:

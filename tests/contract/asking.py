@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -109,10 +108,3 @@ def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
         )
 
     return asyncio.run(run())
-
-
-def note_path(directory: Path, index: int, text: str) -> Path:
-    """A note as a file."""
-    path = directory / f"note-{index}.txt"
-    path.write_text(text)
-    return path

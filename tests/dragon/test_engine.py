@@ -12,7 +12,7 @@ import torch
 
 from dragon.decoder import Decoder, Row, step
 from dragon.engine import Decoded, Engine, Outcome
-from dragon.errors import ContextLengthError, DragonError
+from dragon.errors import ContextLengthError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.wire import WireDistribution, cut
@@ -35,9 +35,8 @@ def engine(path: Path) -> Iterator[Engine]:
 
 
 def opened(engine: Engine, rows: list[Row], conversation: list[int]) -> Decoder:
-    ready: Future[DragonError | None] = Future()
-    decoder = engine.open(rows, conversation, ready.set_result)
-    assert ready.result(WAIT_S) is None
+    decoder = engine.open(rows, conversation)
+    decoder.prefilled.result(WAIT_S)
     return decoder
 
 
@@ -171,12 +170,13 @@ def test_openings_wait_for_slots(engine: Engine) -> None:
     decoders = []
     while engine.free_slots:
         decoders.append(opened(engine, ROWS[:1], [20]))
-    ready: Future[DragonError | None] = Future()
-    waiting = engine.open(ROWS[:1], [20], ready.set_result)
+    given_up, waiting = (engine.open(ROWS[:1], [20]) for _ in range(2))
     run(engine, decoders[0], Work(0, (30,), 1, 0))
-    assert not ready.done()
+    assert not waiting.prefilled.done()
+    engine.close(given_up)
     engine.close(decoders.pop())
-    assert ready.result(WAIT_S) is None
+    waiting.prefilled.result(WAIT_S)
+    assert given_up.prefilled.cancelled()
     for decoder in [*decoders, waiting]:
         engine.close(decoder)
     engine.errand(lambda: None).result(WAIT_S)
@@ -191,6 +191,6 @@ def test_errands_bring_results_and_errors(engine: Engine) -> None:
 
 def test_a_prompt_over_the_context_is_refused(engine: Engine) -> None:
     with pytest.raises(ContextLengthError, match="shorten"):
-        engine.open(ROWS, list(range(tiny.CONTEXT)), lambda _: None)
+        engine.open(ROWS, list(range(tiny.CONTEXT)))
     with pytest.raises(ContextLengthError, match="empty"):
-        engine.open([Row((), 0.0)], [], lambda _: None)
+        engine.open([Row((), 0.0)], [])

@@ -46,8 +46,8 @@ opens = st.builds(
     raw=st.booleans(),
     query=text,
     mode=st.sampled_from(Mode),
-    temperature=finite,
-    top_p=finite,
+    temperature=st.floats(0.0, 2.0),
+    top_p=st.floats(0.0, 1.0, exclude_min=True),
     seed=st.integers(-(1 << 63), (1 << 64) - 1),
     stream=generation,
     max_tokens=st.integers(1, 1 << 16),
@@ -63,7 +63,6 @@ controls: st.SearchStrategy[AnyControl] = st.one_of(
         Ready,
         generation=generation,
         documents=st.lists(documents, max_size=3).map(tuple),
-        log_h=finite,
         horizon=numbers,
     ),
     st.builds(
