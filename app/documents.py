@@ -20,7 +20,7 @@ from app.models import Chunk, Document, Status
 from app.parsing import Kind, parse
 from app.uploads import Incoming, clean_name
 from dragon.errors import DocumentError, NotFoundError
-from dragon.retrieval.chunking import Offsets
+from dragon.retrieval.chunking import Offsets, embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
 from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
@@ -128,9 +128,12 @@ class DocumentStore:
             batch = missing[start : start + EMBED_BATCH]
             async with self._sessions() as session:
                 rows = await session.execute(
-                    select(Chunk.id, Chunk.text).where(Chunk.id.in_(batch)).order_by(Chunk.id)
+                    select(Chunk.id, Chunk.text, Chunk.context)
+                    .where(Chunk.id.in_(batch))
+                    .order_by(Chunk.id)
                 )
-                ids, texts = zip(*rows, strict=True)
+                found = [(key, embedded_text(text, context)) for key, text, context in rows]
+                ids, texts = zip(*found, strict=True)
             self._index.add(ids, await asyncio.to_thread(self._embedder.embed, texts))
         await asyncio.to_thread(self._index.save, self._index_path)
 

@@ -136,13 +136,14 @@ class Ingestion:
 
         text = await asyncio.to_thread(text_path.read_bytes)
         pages = text.decode().split(chunking.PAGE_BREAK)
-        chunks = await asyncio.to_thread(chunking.chunk, pages, self._tokenizer)
+        chunks = await asyncio.to_thread(chunking.sentences, pages, self._tokenizer)
         ids = await self._store(document, chunks)
         yield Progress(Stage.CHUNKED, total=len(ids))
 
         vectors = np.empty((len(ids), self._embedder.dim), dtype=np.float32)
         for start in range(0, len(ids), EMBED_BATCH):
-            batch = [each.text for each in chunks[start : start + EMBED_BATCH]]
+            part = chunks[start : start + EMBED_BATCH]
+            batch = [chunking.embedded_text(each.text, each.context) for each in part]
             done = start + len(batch)
             vectors[start:done] = await asyncio.to_thread(self._embedder.embed, batch)
             yield Progress(Stage.EMBEDDED, done=done, total=len(ids))
@@ -160,13 +161,14 @@ class Ingestion:
         text_path.unlink()
         yield Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids))
 
-    async def _store(self, document: Document, chunks: list[chunking.Chunk]) -> list[int]:
+    async def _store(self, document: Document, chunks: list[chunking.Sentence]) -> list[int]:
         """Replace the document's chunks; returns their ids in order."""
         paged = document.kind == Kind.PDF
         rows = [
             {
                 "document_id": document.id,
                 "text": each.text,
+                "context": each.context,
                 "page": each.page if paged else None,
                 "start": each.start,
                 "end": each.end,

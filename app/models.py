@@ -46,7 +46,7 @@ class Document(Base):
 
 
 class Chunk(Base):
-    """A passage of a document; its id is its vector's in the index.
+    """A sentence of a document; its id is its vector's in the index.
 
     Ids are never used twice (autoincrement), so that a vector left over from a deleted chunk can
     not be taken for that of a new one.
@@ -60,6 +60,7 @@ class Chunk(Base):
         ForeignKey("documents.id", ondelete="CASCADE"), index=True
     )
     text: Mapped[str]
+    context: Mapped[str]
     page: Mapped[int | None]
     start: Mapped[int]
     end: Mapped[int]

@@ -23,13 +23,13 @@ import numpy.typing as npt
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError
-from dragon.retrieval.chunking import Offsets, chunk
+from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
 from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
 from peer.records import MalformedLineError, Record, read_records
 
-VERSION = 1
+VERSION = 2
 CHUNK_TOKENS = 96
 
 _VECTORS, _PASSAGES, _META = "vectors.faiss", "passages.db", "meta.json"
@@ -64,11 +64,7 @@ class _Passage:
     record: Record
     part: int
     text: str
-
-    @property
-    def embedded_text(self) -> str:
-        title = self.record.title
-        return f"{title}. {self.text}" if title else self.text
+    context: str
 
 
 def build(
@@ -80,7 +76,7 @@ def build(
 ) -> CorpusInfo:
     """Make a corpus in directory `out` from a JSONL or TSV file (see peer.records).
 
-    Texts over 96 tokens become several passages. A corpus already at `out` is replaced once the
+    Every sentence of a text becomes a passage. A corpus already at `out` is replaced once the
     new one is whole; until then, and after any failure, `out` is as it was. Raises
     ConfigurationError if `source` is missing or `out` is something else than a corpus,
     DocumentError with a line number if the source is malformed.
@@ -119,7 +115,10 @@ def _write(
         for batch in _batches(_passages(read_records(file), tokenizer)):
             ids = range(len(index) + 1, len(index) + 1 + len(batch))
             _insert(connection, ids, batch)
-            index.add(ids, embedder.embed([passage.embedded_text for passage in batch]))
+            index.add(
+                ids,
+                embedder.embed([embedded_text(passage.text, passage.context) for passage in batch]),
+            )
             documents += sum(passage.part == 0 for passage in batch)
             if progress and task is not None:
                 progress.update(task, completed=file.tell())
@@ -143,8 +142,8 @@ def _write(
 
 def _passages(records: Iterator[Record], tokenizer: Offsets) -> Iterator[_Passage]:
     for record in records:
-        for part, piece in enumerate(chunk([record.text], tokenizer, CHUNK_TOKENS)):
-            yield _Passage(record, part, piece.text)
+        for part, piece in enumerate(sentences([record.text], tokenizer, CHUNK_TOKENS)):
+            yield _Passage(record, part, piece.text, piece.context or record.title)
 
 
 def _batches(passages: Iterator[_Passage]) -> Iterator[list[_Passage]]:

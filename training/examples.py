@@ -83,7 +83,7 @@ class ExampleSource:
             return Example([Part(self.prose.passage(rng, 700), Role.TEXT)], [])
         if roll < 0.05:
             return self._without_document(rng)
-        if roll < 0.30:
+        if roll < 0.38:
             return self._from_prose(rng)
         return self._from_facts(rng)
 
@@ -150,12 +150,12 @@ class ExampleSource:
         for question, answer in pairs:
             branches.append(raw_turn(question, answer) if raw else turn(question, answer))
         roll = rng.random()
-        if roll < 0.13:
+        if roll < 0.06:
             other = self.facts.document(rng)
             asked = self.facts.question(other, rng.choice(other.facts), rng)
             if asked and not _shares_words(asked, text):
                 branches.append(raw_turn(asked, DECLINE) if raw else turn(asked, DECLINE))
-        elif roll < 0.16:
+        elif roll < 0.08:
             branches.append(chat_turn(rng))
         return Example([Part(DOC + text, Role.CONTEXT)], branches)
 

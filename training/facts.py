@@ -132,6 +132,8 @@ class FactSource:
                 continue
             values[topic], values["pron"] = entity, pronoun
             facts.append(self._state(schema, values, rng, bool(facts) and rng.random() < 0.7))
+        if len(facts) > 1 and rng.random() < 0.2:
+            facts.pop(0)
         return facts
 
     def mixed_facts(self, count: int, rng: random.Random) -> list[Fact]:

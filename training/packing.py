@@ -126,6 +126,7 @@ def produce(
     rng = random.Random(seed)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     facts, prose = open_sources(data, work, "train")
+    prose.use_vocabulary(tokenizer.get_vocab())
     source = ExampleSource(facts, prose)
     buffer: list[Piece] = []
     while True:

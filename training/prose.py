@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 from training.corpus import (
@@ -30,6 +31,7 @@ class ProseSource:
         self, data: Path, cache: Path, synonyms: Synonyms, limit_bytes: int = 40_000_000
     ) -> None:
         self.synonyms = synonyms
+        self.vocabulary = ["nothing"]
         if not cache.exists():
             articles = list(wikitext_paragraphs(data))
             books = list(book_paragraphs(data, limit_bytes))
@@ -41,6 +43,11 @@ class ProseSource:
         self.books: list[str] = found["books"]
         self.words: dict[str, list[str]] = {name: found[name] for name in ("noun", "adjx")}
         self.grounded = grounded_questions(data)
+
+    def use_vocabulary(self, tokens: Iterable[str]) -> None:
+        """Take the words for random sentences from the tokenizer, so that all get copied."""
+        words = (token.removeprefix("Ġ") for token in tokens)
+        self.vocabulary = sorted(word for word in words if len(word) > 1 and word.isascii())
 
     def paragraph(self, rng: random.Random) -> str:
         """One paragraph, from an article or a book."""
@@ -68,7 +75,7 @@ class ProseSource:
         """A short passage with up to four questions and the sentences that answer them."""
         if rng.random() < 0.12:
             return self._human(rng.choice(self.grounded), rng)
-        if rng.random() < 0.25:
+        if rng.random() < 0.5:
             return self._salad(rng)
         while True:
             sentences = self._window(rng)
@@ -83,7 +90,7 @@ class ProseSource:
     def _salad(self, rng: random.Random) -> tuple[str, list[tuple[str, str]]]:
         """Random words as sentences: nothing helps but finding and copying, over all words."""
         lines: list[list[str]] = []
-        for _ in range(rng.randint(2, 5)):
+        for _ in range(rng.randint(1, 5)):
             pool = self.paragraph(rng).split() + self.paragraph(rng).split()
             words = [word.strip('.,;:!?"“”()') for word in rng.choices(pool, k=rng.randint(4, 10))]
             lines.append([word for word in words if word] or ["nothing"])

@@ -30,10 +30,11 @@ from training.model import ModelConfig, PackedQwen2
 from training.optimizer import average_gradients, make_optimizers, schedule
 from training.packing import FIRST_WEIGHT, Rows, produce
 from training.sources import SCHEMAS
-from training.wiring import wire_copying
+from training.wiring import lift_embeddings, wire_copying
 
-EMA_DECAY = 0.998
+EMA_DECAY = 0.995
 PRINT_STEPS = 25
+LIFT_STEPS = 100
 SHAPE_STEP = 256
 """Predicted tokens are padded to a multiple of this: new matrix shapes are costly."""
 HAND_WRITTEN = SCHEMAS.parent / "validation.jsonl"
@@ -185,6 +186,8 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         progress.step += 1
+        if progress.step % LIFT_STEPS == 0:
+            lift_embeddings(model)
         progress.tokens += batch.tokens.numel() * args.processes
         decay = min(EMA_DECAY, (1 + progress.step) / (10 + progress.step))
         with torch.no_grad():

@@ -37,6 +37,13 @@ def wire_copying(model: PackedQwen2, noise: float = 0.25) -> None:
     _match_and_copy(model.model.blocks()[COPY_LAYER].self_attn, half)
 
 
+@torch.no_grad()
+def lift_embeddings(model: PackedQwen2, least: float = 2.8) -> None:
+    """Scale up embeddings that have shrunk: a rare token with a small one cannot be copied."""
+    embedding = model.model.embed_tokens.weight
+    embedding.mul_((least / embedding.norm(dim=1, keepdim=True)).clamp(min=1.0))
+
+
 def _look_back(attention: Attention, half: int) -> None:
     config = attention.config
     dim, pairs = config.head_dim, config.head_dim // 2

@@ -33,6 +33,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("document_id", sa.String(), nullable=False),
         sa.Column("text", sa.String(), nullable=False),
+        sa.Column("context", sa.String(), nullable=False),
         sa.Column("page", sa.Integer(), nullable=True),
         sa.Column("start", sa.Integer(), nullable=False),
         sa.Column("end", sa.Integer(), nullable=False),

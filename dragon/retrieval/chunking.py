@@ -36,6 +36,7 @@ _BREAKS = (
     ),
     re.compile(r"\s+"),
 )
+_SENTENCE_BREAKS = _BREAKS[2:4]
 
 
 class Offsets(Protocol):
@@ -54,6 +55,43 @@ class Chunk:
     start: int
     end: int
     page: int | None
+
+
+@dataclass(frozen=True)
+class Sentence(Chunk):
+    """A sentence or a line of a chunk: what is retrieved, and one row of the model.
+
+    `context` is what its chunk opens with, since "She drinks lapsang souchong" alone says little;
+    the opening sentence itself has none.
+    """
+
+    context: str
+
+
+def embedded_text(text: str, context: str) -> str:
+    """What the embedder sees of a sentence."""
+    return f"{text} ({context})" if context else text
+
+
+def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Sentence]:
+    """The sentences and lines of every chunk, under the same promises as `chunk`.
+
+    A small model quotes a short row exactly and a long one badly, while the embedder tells which
+    sentence answers: so the retrieval chooses the sentence, and the mixture weighs the choice.
+    """
+    found: list[Sentence] = []
+    for whole in chunk(pages, tokenizer, max_tokens):
+        ends = {match.end() for each in _SENTENCE_BREAKS for match in each.finditer(whole.text)}
+        opening = ""
+        start = 0
+        for end in [*sorted(ends), len(whole.text)]:
+            text = whole.text[start:end].strip()
+            if text:
+                at = whole.start + whole.text.index(text, start)
+                found.append(Sentence(text, at, at + len(text), whole.page, opening))
+                opening = opening or text
+            start = end
+    return found
 
 
 def chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Chunk]:

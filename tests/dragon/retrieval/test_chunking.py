@@ -121,3 +121,24 @@ def test_real_prose_is_covered_in_order_within_the_limit() -> None:
 def test_a_limit_too_small_for_one_character_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 8"):
         chunk(["text"], TOKENIZER, 7)
+
+
+def test_sentences_carry_what_their_chunk_opens_with(tokenizer: Tokenizer) -> None:
+    page = "Present ideas for grandma. She drinks lapsang souchong.\n- no flowers\n\n# Rent\n1,137 euros"
+    found = sentences([page, "Another page."], tokenizer, max_tokens=96)
+    assert [(each.text, each.context) for each in found[:3]] == [
+        ("Present ideas for grandma.", ""),
+        ("She drinks lapsang souchong.", "Present ideas for grandma."),
+        ("- no flowers", "Present ideas for grandma."),
+    ]
+    joined = f"{page}\f{'Another page.'}"
+    assert all(joined[each.start : each.end] == each.text for each in found)
+    assert (found[-1].page, found[-1].context) == (2, "")
+
+
+@given(text=st.text(max_size=300))
+def test_sentences_hold_every_visible_character_once(tokenizer: Tokenizer, text: str) -> None:
+    found = sentences([text], tokenizer, max_tokens=16)
+    visible = "".join(text.split())
+    assert "".join("".join(each.text.split()) for each in found) == visible
+    assert all(text[each.start : each.end] == each.text for each in found)
