@@ -29,7 +29,7 @@ from dragon.retrieval.index import IndexFileError, VectorIndex
 from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
 from peer.records import MalformedLineError, Record, read_records
 
-VERSION = 2
+VERSION = 1
 CHUNK_TOKENS = 96
 
 _VECTORS, _PASSAGES, _META = "vectors.faiss", "passages.db", "meta.json"

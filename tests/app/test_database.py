@@ -24,7 +24,7 @@ def document(identity: str = "file-1") -> Document:
 
 
 def chunk(identity: str = "file-1", body: str = "text") -> Chunk:
-    return Chunk(document_id=identity, text=body, page=None, start=0, end=1)
+    return Chunk(document_id=identity, text=body, context="", page=None, start=0, end=1)
 
 
 def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:

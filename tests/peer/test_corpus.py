@@ -11,6 +11,7 @@ import pytest
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError
+from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import MINIMUM_COSINE, relevance
 from dragon.tokenizer import Tokenizer
@@ -72,11 +73,18 @@ def test_every_format_gives_the_same_corpus(tmp_path: Path, tokenizer: Tokenizer
     info = build(write(tmp_path / "source"), out, embedder(), tokenizer)
     corpus = Corpus.open(out, embedder())
     assert corpus.info() == info
-    assert (info.documents, info.passages, info.dimension) == (3, 3, 384)
+    count = sum(len(sentences([text], tokenizer)) for _, _, text in PASSAGES)
+    assert (info.documents, info.passages, info.dimension) == (3, count, 384)
     assert (info.embedder, info.source) == (embedder().fingerprint, "source")
-    assert searched(corpus, "How deep does Lake Baikal go?", 1) == [PASSAGES[0]]
-    assert searched(corpus, "What's the capital city of Bhutan?", 1) == [PASSAGES[1]]
-    assert searched(corpus, "Who came up with Velcro?", 1) == [PASSAGES[2]]
+    questions = (
+        "How deep does Lake Baikal go?",
+        "What's the capital city of Bhutan?",
+        "Who came up with Velcro?",
+    )
+    for question, (identity, title, text) in zip(questions, PASSAGES, strict=True):
+        ((found_id, found_title, sentence),) = searched(corpus, question, 1)
+        assert (found_id, found_title) == (identity, title)
+        assert sentence in text
     assert beside(out) == ["corpus"]
     corpus.close()
 
@@ -87,8 +95,10 @@ def test_hits_carry_cosine_and_relevance_and_leave_out_the_irrelevant(
     build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
     corpus = Corpus.open(tmp_path / "corpus")
     question = embedder().embed(["Who came up with Velcro?"])[0]
-    (hit,) = corpus.search(question, 3)
-    (passage,) = embedder().embed([f"{PASSAGES[2][1]}. {PASSAGES[2][2]}"])
+    hit = corpus.search(question, 3)[0]
+    found = sentences([PASSAGES[2][2]], tokenizer)
+    (context,) = [each.context or PASSAGES[2][1] for each in found if each.text == hit.text]
+    (passage,) = embedder().embed([embedded_text(hit.text, context)])
     assert hit.score == pytest.approx(float(question @ passage), abs=1e-5)
     assert hit.score > MINIMUM_COSINE
     assert hit.relevance == relevance(hit.score)
@@ -231,13 +241,18 @@ def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer
     out = tmp_path / "corpus"
     with pytest.raises(ConfigurationError, match=r"There is no corpus .* `dragon corpus build`"):
         Corpus.open(out)
-    build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
+    info = build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
     with pytest.raises(ConfigurationError, match="another embedder's vectors"):
         Corpus.open(out, Embedder(embedder()._model, "another"))
     for name, damage in (
         ("meta.json", b"{"),
         ("meta.json", (out / "meta.json").read_bytes().replace(b'"version": 1', b'"version": 2')),
-        ("meta.json", (out / "meta.json").read_bytes().replace(b'"passages": 3', b'"passages": 4')),
+        (
+            "meta.json",
+            (out / "meta.json")
+            .read_bytes()
+            .replace(b'"passages": %d' % info.passages, b'"passages": 9'),
+        ),
         ("vectors.faiss", (out / "vectors.faiss").read_bytes()[:-100]),
         ("passages.db", b"not a database" * 300),
         ("passages.db", b""),

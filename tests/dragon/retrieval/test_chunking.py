@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.retrieval.chunking import PAGE_BREAK, Chunk, chunk
+from dragon.retrieval.chunking import PAGE_BREAK, Chunk, chunk, sentences
 from dragon.tokenizer import Tokenizer
 from tests.samples import prose
 
@@ -123,9 +123,9 @@ def test_a_limit_too_small_for_one_character_is_refused() -> None:
         chunk(["text"], TOKENIZER, 7)
 
 
-def test_sentences_carry_what_their_chunk_opens_with(tokenizer: Tokenizer) -> None:
+def test_sentences_carry_what_their_chunk_opens_with() -> None:
     page = "Present ideas for grandma. She drinks lapsang souchong.\n- no flowers\n\n# Rent\n1,137 euros"
-    found = sentences([page, "Another page."], tokenizer, max_tokens=96)
+    found = sentences([page, "Another page."], TOKENIZER, max_tokens=96)
     assert [(each.text, each.context) for each in found[:3]] == [
         ("Present ideas for grandma.", ""),
         ("She drinks lapsang souchong.", "Present ideas for grandma."),
@@ -137,8 +137,8 @@ def test_sentences_carry_what_their_chunk_opens_with(tokenizer: Tokenizer) -> No
 
 
 @given(text=st.text(max_size=300))
-def test_sentences_hold_every_visible_character_once(tokenizer: Tokenizer, text: str) -> None:
-    found = sentences([text], tokenizer, max_tokens=16)
+def test_sentences_hold_every_visible_character_once(text: str) -> None:
+    found = sentences([text], TOKENIZER, max_tokens=16)
     visible = "".join(text.split())
     assert "".join("".join(each.text.split()) for each in found) == visible
     assert all(text[each.start : each.end] == each.text for each in found)
