@@ -10,6 +10,9 @@ from training.facts import Document, Fact, FactSource
 from training.prose import ProseSource
 from training.special import ASSISTANT, DOC, END, USER
 
+SINGLE_SENTENCES = 0.6
+"""The share of fact documents that are one sentence, which is what the engine's rows hold."""
+
 DECLINE = "I could not find that in the documents."
 
 
@@ -104,6 +107,8 @@ class ExampleSource:
 
     def _from_facts(self, rng: random.Random) -> Example:
         doc = self.facts.document(rng)
+        if rng.random() < SINGLE_SENTENCES:
+            return self._from_one_sentence(doc, rng)
         pairs: list[tuple[str, str]] = []
         wanted = rng.choice((3, 4, 5, 6))
         for _ in range(wanted):
@@ -117,6 +122,13 @@ class ExampleSource:
             if follow:
                 example.branches.append(follow)
         return example
+
+    def _from_one_sentence(self, doc: Document, rng: random.Random) -> Example:
+        """A document of one sentence, as the retrieval finds them: it is quoted, never declined."""
+        fact = rng.choice(doc.facts)
+        asked = (self.facts.question(doc, fact, rng) for _ in range(3))
+        branches = [turn(question, fact.sentence) for question in asked if question]
+        return Example([Part(DOC + fact.sentence, Role.CONTEXT)], branches)
 
     def _follow_up(self, doc: Document, rng: random.Random) -> list[Part] | None:
         """Two turns; the second may be elliptical when two facts share their relation."""

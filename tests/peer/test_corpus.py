@@ -202,11 +202,14 @@ def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path, tokenizer: Tok
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from pathlib import Path
 from dragon.tokenizer import Tokenizer
 from peer import corpus
 from tests.samples import embedder
+
+# A background job of a shell without job control inherits that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Index(corpus.VectorIndex):
     def add(self, ids, vectors):
