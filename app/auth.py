@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import os
 import secrets
+import tempfile
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 
@@ -34,15 +36,11 @@ def api_key(settings: Settings) -> str:
 def _create(path: Path, key: str) -> None:
     """Write a file that nobody else can read and nobody ever sees half-written."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(f"{key}\n")
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # another process was faster; its key is the key
-    finally:
-        draft.unlink()
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.") as draft:
+        draft.write(f"{key}\n")
+        draft.flush()
+        with suppress(FileExistsError):  # somebody was faster; their key is the key
+            os.link(draft.name, path)
 
 
 class Authenticator:
