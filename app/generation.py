@@ -18,7 +18,7 @@ from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
 from dragon.link.messages import MAX_QUERY
 from dragon.pacing import Estimate
-from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.retrieval.rows import document_rows
 from dragon.sampling import Mode
 from dragon.tokenizer import Tokenizer
 
@@ -118,13 +118,8 @@ class GenerationService:
         )
         if request.mode is Mode.CONTEXT:
             return self._concatenated(request, hits, room)
-        found = []
-        for hit in hits:
-            tokens = self.tokenizer.document_row(hit.text, raw=request.raw)
-            if len(tokens) <= room:
-                found.append((hit, Row(tuple(tokens), hit.relevance)))
-        rows = [row for _, row in found] or [self._bare(request)]
-        return Retrieved(rows, [_source(hit) for hit, _ in found])
+        rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
+        return Retrieved(rows, [_source(hit) for hit in kept])
 
     def _concatenated(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], room: int
@@ -137,10 +132,8 @@ class GenerationService:
                 row = Row(tuple(tokens), hits[0].relevance)
                 return Retrieved([row], [_source(hit) for hit in hits])
             hits = hits[:-1]
-        return Retrieved([self._bare(request)], [])
-
-    def _bare(self, request: GenerationRequest) -> Row:
-        return Row(tuple(self.tokenizer.bare_row(raw=request.raw)), BARE_RELEVANCE)
+        rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
+        return Retrieved(rows, [])
 
 
 def _source(hit: DocumentHit) -> Source:

@@ -8,7 +8,6 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -57,13 +56,11 @@ class Link:
         key: str | None,
         hello: messages.Hello,
         vocab_size: int,
-        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._hello = hello
         self._vocab_size = vocab_size
-        self._changed = changed
         self._numbers = itertools.count(1)
         self._answers: dict[int, Answerer] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
@@ -137,15 +134,15 @@ class Link:
                         if time.monotonic() - greeted > _STEADY_S:
                             delay = _BACKOFF_S[0]
             except HandshakeError as error:
-                self._set(PeerStatus("refused", detail=error.message))
+                self.status = PeerStatus("refused", detail=error.message)
                 delay = _BACKOFF_S[1]
             except InvalidStatus as error:
                 body = (error.response.body or b"")[:500].decode(errors="replace")
                 detail = body or f"HTTP {error.response.status_code}"
-                self._set(PeerStatus("refused", detail=f"the peer refuses the link: {detail}"))
+                self.status = PeerStatus("refused", detail=f"the peer refuses the link: {detail}")
                 delay = _BACKOFF_S[1]
             except (OSError, TimeoutError, WebSocketException, LinkError) as error:
-                self._set(PeerStatus("connecting", detail=str(error) or "no answer"))
+                self.status = PeerStatus("connecting", detail=str(error) or "no answer")
             finally:
                 if self._connection is not None:
                     self._connection = None
@@ -170,7 +167,7 @@ class Link:
         self._pings.clear()
         self.round_trip.value = None  # answers hold the object
         self.last_heard = time.monotonic()
-        self._set(PeerStatus("connected"))
+        self.status = PeerStatus("connected")
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
         for answer in tuple(self.attached):
             answer.link_up()
@@ -236,15 +233,10 @@ class Link:
         if sent is not None:
             self.round_trip.add(time.monotonic() - sent)
             assert self.round_trip.value is not None
-            self._set(PeerStatus("connected", rtt_ms=round(1000 * self.round_trip.value, 1)))
+            self.status = PeerStatus("connected", rtt_ms=round(1000 * self.round_trip.value, 1))
 
     def _lost(self) -> None:
         self._answers.clear()
-        self._set(PeerStatus("connecting", detail="the connection was lost"))
+        self.status = PeerStatus("connecting", detail="the connection was lost")
         for answer in tuple(self.attached):
             answer.link_down()
-
-    def _set(self, status: PeerStatus) -> None:
-        if status != self.status:
-            self.status = status
-            self._changed()

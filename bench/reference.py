@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragon import aggregation
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
-from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
+from dragon.retrieval.relevance import relevance
+from dragon.retrieval.rows import document_rows
 from dragon.sampling import Sampling
 from dragon.tokenizer import Message, Tokenizer
 
@@ -21,11 +22,10 @@ class Passage:
     text: str
     score: float
 
-
-def rows(tokenizer: Tokenizer, passages: Sequence[Passage]) -> list[Row]:
-    """A side's rows, or its bare one."""
-    found = [Row(tuple(tokenizer.document_row(p.text)), relevance(p.score)) for p in passages]
-    return found or [Row(tuple(tokenizer.bare_row()), BARE_RELEVANCE)]
+    @property
+    def relevance(self) -> float:
+        """The score in nats."""
+        return relevance(self.score)
 
 
 def write(
@@ -39,7 +39,10 @@ def write(
 ) -> list[int]:
     """The tokens of a joint answer to one question."""
     conversation = tokenizer.conversation([Message("user", question)])
-    sides = [Decoder(model, rows(tokenizer, p), conversation) for p in (private, public)]
+    sides = []
+    for passages in (private, public):
+        rows, _ = document_rows(tokenizer, passages, model.context, raw=False)
+        sides.append(Decoder(model, rows, conversation))
     for side in sides:
         side.acquire()
         side.prefill()

@@ -33,7 +33,8 @@ class Agreement:
     """How well the sides agree: sums over the `judged` positions where both had a distribution.
 
     `own` and `remote` count whether the side's own draft is the target, whatever token its frame
-    carried: in catch-up that is the target itself. `tv` is the distance between the two.
+    carried: in catch-up that is the target itself. `tv` is the distance between the two. The
+    device keeps it.
     """
 
     judged: int = 0
@@ -290,7 +291,8 @@ class Session:
     def _judge(self, own: Draft, remote: Draft) -> None:
         token = self._target(own.side, remote.side, own.position)
         self._commit(token)
-        self._note(own, remote, token)
+        if self.role is Role.DEVICE:
+            self._note(own, remote, token)
         if remote.token != token:
             self._remote.clear()
             self._remote_epoch += 1

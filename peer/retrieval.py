@@ -10,7 +10,8 @@ from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
+from dragon.retrieval.relevance import Hit
+from dragon.retrieval.rows import document_rows
 from dragon.tokenizer import Tokenizer
 from peer.corpus import Corpus
 
@@ -49,15 +50,7 @@ class Retriever:
         room = room_for_document(
             self.engine.model.context, len(opening.conversation), opening.max_tokens
         )
-        rows, kept = [], []
-        for hit in hits:
-            tokens = self.tokenizer.document_row(hit.text, raw=opening.raw)
-            if len(tokens) <= room:
-                rows.append(Row(tuple(tokens), hit.relevance))
-                kept.append(hit)
-        if not rows:
-            rows = [Row(tuple(self.tokenizer.bare_row(raw=opening.raw)), BARE_RELEVANCE)]
-        return Found(rows, kept)
+        return Found(*document_rows(self.tokenizer, hits, room, raw=opening.raw))
 
     def _search(self, opening: messages.Open) -> list[Hit]:
         vector = self.embedder.embed([opening.query])[0]

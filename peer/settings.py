@@ -56,7 +56,9 @@ class PeerSettings(BaseSettings):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = f"DRAGON_{str(first['loc'][0]).upper()}: " if first["loc"] else ""
-            raise ConfigurationError(f"{name}{first['msg']}") from error
+            raise ConfigurationError(
+                f"{name}{first['msg'].removeprefix('Value error, ')}"
+            ) from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -15,12 +15,14 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth import Authenticator
+from app.documents import DocumentStore
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
 from cli import server
 from dragon.tokenizer import Tokenizer
+from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
 
 KEY = "test-key"
@@ -29,6 +31,12 @@ KEY = "test-key"
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
     return Tokenizer.load(EMBEDDED_MODEL)
+
+
+@pytest.fixture
+async def store(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[DocumentStore]:
+    async with opened(tmp_path, tokenizer) as store:
+        yield store
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,12 +30,6 @@ from tests.app.stores import (
     traces,
 )
 from tests.samples import embedder, prose
-
-
-@pytest.fixture
-async def store(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[DocumentStore]:
-    async with opened(tmp_path, tokenizer) as store:
-        yield store
 
 
 async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,12 +23,6 @@ from tests.app.stores import (
     opened,
 )
 from tests.samples import pdf, prose
-
-
-@pytest.fixture
-async def store(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[DocumentStore]:
-    async with opened(tmp_path, tokenizer) as store:
-        yield store
 
 
 async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
