@@ -35,11 +35,17 @@ class Draft:
 
 @dataclass(frozen=True)
 class Target:
-    """Tokenwise only: the token the device took."""
+    """Tokenwise and speculative: the token that the aggregating side took.
+
+    The verdicts say whether it is each side's draft; `next` is who aggregates after it.
+    """
 
     incarnation: int
     position: int
     token: int
+    device_kept: bool
+    cloud_kept: bool
+    next: Role
 
 
 @dataclass(frozen=True)

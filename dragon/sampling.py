@@ -10,6 +10,7 @@ from dragon.errors import InvalidRequestError
 
 MAX_TEMPERATURE = 2.0
 SEED_BITS = 64
+STREAM_BITS = 32
 
 
 class Mode(StrEnum):
@@ -54,5 +55,5 @@ class Sampling:
             )
         if not -(1 << (SEED_BITS - 1)) <= self.seed < 1 << SEED_BITS:
             raise InvalidRequestError("seed must fit into 64 bits", param="seed")
-        if not 0 <= self.stream < 1 << 32:
+        if not 0 <= self.stream < 1 << STREAM_BITS:
             raise InvalidRequestError("too many choices in one request", param="n")

@@ -15,32 +15,21 @@ import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from dragon import aggregation
 from dragon.aggregation import Side
+from dragon.agreement import Agreement
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
 from dragon.sampling import Sampling
+
+T = TypeVar("T")
 
 MAX_WINDOW = 64
 # Resyncs without a token in between after which the peer is not worth waiting for.
 MAX_RESYNCS = 3
 # What the wire can count, less the one that losing the peer adds.
 MAX_INCARNATION = (1 << 16) - 2
-
-
-@dataclass
-class Agreement:
-    """How well the sides agree: sums over the `judged` positions where both had a distribution.
-
-    `own` and `remote` count whether the side's own draft is the target, whatever token its frame
-    carried: in catch-up that is the target itself. `tv` is the distance between the two. The
-    device keeps it.
-    """
-
-    judged: int = 0
-    own: int = 0
-    remote: int = 0
-    tv: float = 0.0
 
 
 @dataclass
@@ -268,8 +257,12 @@ class Session:
         return aggregation.draft(side, self.sampling, position)
 
     def _target(self, own: Side, remote: Side, position: int) -> int:
-        device, cloud = (own, remote) if self.role is Role.DEVICE else (remote, own)
+        device, cloud = self._by_role(own, remote)
         return aggregation.target(device, cloud, self.sampling, position)
+
+    def _by_role(self, own: T, remote: T) -> tuple[T, T]:
+        """The device's first."""
+        return (own, remote) if self.role is Role.DEVICE else (remote, own)
 
     def _advance(self) -> None:
         """Commit all that can be committed."""
@@ -282,14 +275,21 @@ class Session:
                 if self.role is Role.CLOUD:
                     return
                 self.lose()
-            elif self._own and self._remote:
+            elif self._own and self._remote and self._decides():
                 self._judge(self._own.popleft(), self._remote.popleft())
             else:
                 return
         self._clear()
 
+    def _decides(self) -> bool:
+        """Whether this side computes tokens now: in coupled aggregation both always do."""
+        return True
+
     def _judge(self, own: Draft, remote: Draft) -> None:
-        token = self._target(own.side, remote.side, own.position)
+        self._take(own, remote, self._target(own.side, remote.side, own.position))
+
+    def _take(self, own: Draft, remote: Draft, token: int) -> None:
+        """The heads of both queues are judged: keep what agrees, throw away what does not."""
         self._commit(token)
         if self.role is Role.DEVICE:
             self._note(own, remote, token)
@@ -302,12 +302,10 @@ class Session:
             self._version += 1
 
     def _note(self, own: Draft, remote: Draft, token: int) -> None:
-        drafts = (aggregation.draft(f.side, self.sampling, f.position) for f in (own, remote))
-        own_draft, remote_draft = drafts
-        self.agreement.judged += 1
-        self.agreement.own += own_draft == token
-        self.agreement.remote += remote_draft == token
-        self.agreement.tv += aggregation.total_variation(own.side, remote.side)
+        own_draft, remote_draft = (
+            aggregation.draft(f.side, self.sampling, f.position) for f in (own, remote)
+        )
+        self.agreement.add(own_draft == token, remote_draft == token, own.side, remote.side)
 
     def _commit(self, token: int) -> None:
         self._settle(len(self.committed), token)

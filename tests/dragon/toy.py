@@ -9,17 +9,18 @@ from __future__ import annotations
 import random
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import numpy as np
 
-from dragon import aggregation
+from dragon import aggregation, verification
 from dragon.aggregation import Side
 from dragon.protocol import Join, Limits, Role, SessionMessage, Work
 from dragon.sampling import Sampling
 from dragon.session import Session
+from dragon.verification import Drafted
 from dragon.wire import WireDistribution
 
 VOCABULARY = 24
@@ -55,11 +56,26 @@ class ToyDecoder:
         return [toy_side(self.role, tuple(self.fed[:end]), likeness) for end in ends]
 
 
+def joint_token(
+    device: Side, cloud: Side, sampling: Sampling, position: int, speculative: bool
+) -> int:
+    """The token both sides take, of `coupled` and its like or of Algorithm 1."""
+    if not speculative:
+        return aggregation.target(device, cloud, sampling, position)
+    drafted = [
+        Drafted(verification.draft(role, side, sampling, position), side)
+        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
+    ]
+    return verification.target(*drafted, sampling, position)
+
+
 def reference(
     sampling: Sampling,
     limits: Limits,
     intervals: Sequence[tuple[int, int]],
     likeness: float = 0.6,
+    *,
+    speculative: bool = False,
 ) -> list[int]:
     """The answer written by one slow loop, given where the cloud took part."""
     text: list[int] = []
@@ -68,7 +84,9 @@ def reference(
         device = toy_side(Role.DEVICE, tuple(text), likeness)
         if any(start <= position < end for start, end in intervals):
             cloud = toy_side(Role.CLOUD, tuple(text), likeness)
-            text.append(aggregation.target(device, cloud, sampling, position))
+            text.append(joint_token(device, cloud, sampling, position, speculative))
+        elif speculative:
+            text.append(verification.draft(Role.DEVICE, device, sampling, position))
         else:
             text.append(aggregation.draft(device, sampling, position))
     return text
@@ -83,7 +101,7 @@ class World:
         sampling: Sampling,
         limits: Limits,
         *,
-        kind: type[Session] = Session,
+        kind: Callable[..., Session] = Session,
         catch_up: bool = False,
         window: int = 8,
         likeness: float = 0.6,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragon.aggregation import LOG_H_LIMIT, Side
 from dragon.errors import FrameError
 from dragon.link.codec import MAX_FRAME_BYTES, decode, encode
-from dragon.protocol import Draft, Target
+from dragon.protocol import Draft, Role, Target
 from dragon.wire import NUCLEUS_CAP, SCALE, WireDistribution
 
 VOCABULARY = 151_936
@@ -114,7 +114,8 @@ def test_a_right_head_and_a_random_nucleus(draft: Draft, nucleus: bytes, size: i
 
 
 @pytest.mark.parametrize(
-    "message", [a_draft(1), a_draft(2), a_draft(25), a_draft(60), Target(1, 9, 77)]
+    "message",
+    [a_draft(1), a_draft(2), a_draft(25), a_draft(60), Target(1, 9, 77, True, False, Role.DEVICE)],
 )
 def test_every_truncation_and_every_bit_flip(message: Draft | Target) -> None:
     frame = encode(9, message)
@@ -149,7 +150,7 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
     with pytest.raises(FrameError, match="vocabulary"):
         decode(encode(1, draft), top)
     with pytest.raises(FrameError, match="vocabulary"):
-        decode(encode(1, Target(0, 0, 100)), 100)
+        decode(encode(1, Target(0, 0, 100, True, False, Role.DEVICE)), 100)
 
 
 def test_log_h_out_of_range_and_a_draft_before_its_own_text_are_refused() -> None:
