@@ -23,12 +23,10 @@ from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.link import messages
+from dragon.modes import Start, session_of
 from dragon.pacing import Estimate, Pace
 from dragon.protocol import Limits, Role, SessionMessage
-from dragon.sampling import Mode
-from dragon.session import Session
 from dragon.tokenizer import TextStream, Tokenizer
-from dragon.tokenwise import TokenwiseSession
 
 
 @dataclass(frozen=True)
@@ -85,15 +83,16 @@ class Answer:
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        kind = TokenwiseSession if request.mode is Mode.TOKENWISE else Session
-        self._session = kind(
-            Role.DEVICE,
-            request.sampling,
-            Limits(tokenizer.end_ids, plan.limit),
-            joint=link is not None and link.connected,
-            catch_up=plan.catch_up,
-        )
         self._pace = Pace(link.round_trip if link is not None else Estimate(), decode_time)
+        self._remote_decode = Estimate()
+        limits = Limits(tokenizer.end_ids, plan.limit)
+        self._session = session_of(
+            Start(request.mode, request.sampling, limits, plan.catch_up, request.schedule),
+            Role.DEVICE,
+            self._pace,
+            self._remote_decode,
+            joint=link is not None and link.connected,
+        )
         self._driver = Driver(
             self._session,
             engine,
@@ -111,6 +110,7 @@ class Answer:
                 self._session,
                 self._driver,
                 self._pace,
+                self._remote_decode,
                 plan.deadline,
                 found=self._found_public,
                 tell=self._events.put_nowait,
@@ -238,9 +238,11 @@ class Answer:
             stats["accept_device"] = agreement.own / agreement.judged
             stats["accept_cloud"] = agreement.remote / agreement.judged
             stats["tv"] = agreement.tv / agreement.judged
-        seconds = {"rtt_ms": self._pace.round_trip, "decode_device_ms": self._pace.decode}
-        if self._partner is not None:
-            seconds["decode_cloud_ms"] = self._partner.remote_decode
+        seconds = {
+            "rtt_ms": self._pace.round_trip,
+            "decode_device_ms": self._pace.decode,
+            "decode_cloud_ms": self._remote_decode,
+        }
         for name, estimate in seconds.items():
             if estimate.value is not None:
                 stats[name] = 1000 * estimate.value
@@ -265,4 +267,5 @@ def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
         max_tokens=plan.limit,
         top_k=plan.top_k,
         catch_up=plan.catch_up,
+        schedule=request.schedule,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dragon.sampling import Mode, Sampling
+from dragon.scheduling import Schedule
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class GenerationRequest:
     """One answer to write.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
-    prompt without the chat template. `query` is the text that documents are looked up for.
+    prompt without the chat template. `query` is the text that documents are looked up
+    for. `schedule` says who aggregates in speculative aggregation.
     """
 
     conversation: tuple[int, ...]
@@ -23,6 +25,7 @@ class GenerationRequest:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.COUPLED
+    schedule: Schedule = Schedule.GREEDY
     top_k: int | None = None
     private: bool = False
     raw: bool = False

@@ -34,6 +34,7 @@ class Partner:
         session: Session,
         driver: Driver,
         pace: Pace,
+        remote_decode: Estimate,
         deadline: float | None,
         *,
         found: Callable[[list[Source]], None],
@@ -44,6 +45,7 @@ class Partner:
         self._session = session
         self._driver = driver
         self._pace = pace
+        self._remote_decode = remote_decode
         self._deadline = deadline
         self._found = found
         self._tell = tell
@@ -51,7 +53,6 @@ class Partner:
         self._ready = False
         self._base = 0  # tokens the peer was opened with
         self._told: bool | None = None
-        self.remote_decode = Estimate()
         link.attached.add(self)
 
     def ask(self) -> None:
@@ -102,7 +103,7 @@ class Partner:
                 activity, quiet_since = self._driver.activity, now
             if not self._session.joint:
                 continue
-            stall = self._pace.stall_limit(self.remote_decode.value or 0.0)
+            stall = self._pace.stall_limit(self._remote_decode.value or 0.0)
             if min(now - quiet_since, now - self._link.last_heard) > stall:
                 self._link.drop("the peer does not answer")
             elif not self._ready:
@@ -139,7 +140,7 @@ class Partner:
     def peer_said(self, message: SessionMessage) -> None:
         """A draft, or a request to resync."""
         if isinstance(message, Draft):
-            self.remote_decode.add(message.decode_us / 1e6)
+            self._remote_decode.add(message.decode_us / 1e6)
         self._driver.receive(message)
         self.note()
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragon import aggregation
+from dragon import aggregation, verification
+from dragon.aggregation import Side
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol import Role, Work
 from dragon.retrieval.relevance import relevance
 from dragon.retrieval.rows import document_rows
-from dragon.sampling import Sampling
+from dragon.sampling import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
+from dragon.verification import Drafted
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,14 @@ class Passage:
         return relevance(self.score)
 
 
+def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
+    drafted = [
+        Drafted(verification.draft(role, side, sampling, position), side)
+        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
+    ]
+    return verification.target(*drafted, sampling, position)
+
+
 def write(
     model: LanguageModel,
     tokenizer: Tokenizer,
@@ -36,8 +46,10 @@ def write(
     public: Sequence[Passage],
     sampling: Sampling,
     tokens: int,
+    mode: Mode = Mode.COUPLED,
 ) -> list[int]:
-    """The tokens of a joint answer to one question."""
+    """The tokens of a joint answer to one question, in `coupled` and its like or `speculative`."""
+    take = _algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
     conversation = tokenizer.conversation([Message("user", question)])
     sides = []
     for passages in (private, public):
@@ -50,7 +62,7 @@ def write(
     while len(text) < tokens and not (text and text[-1] in tokenizer.end_ids):
         work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
         device, cloud = (step(model, [side], [work])[0][0] for side in sides)
-        text.append(aggregation.target(device, cloud, sampling, len(text)))
+        text.append(take(device, cloud, sampling, len(text)))
     for side in sides:
         side.release()
     return text

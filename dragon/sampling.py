@@ -17,14 +17,16 @@ class Mode(StrEnum):
     """How the two sides agree on a token (design, section 4)."""
 
     COUPLED = "coupled"
+    SPECULATIVE = "speculative"
     TOKENWISE = "tokenwise"
+    EXCHANGE = "exchange"
     LOCAL = "local"
     CONTEXT = "context"
 
     @property
     def joint(self) -> bool:
         """Whether the cloud peer takes part."""
-        return self in (Mode.COUPLED, Mode.TOKENWISE)
+        return self not in (Mode.LOCAL, Mode.CONTEXT)
 
 
 @dataclass(frozen=True)

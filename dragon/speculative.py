@@ -15,11 +15,22 @@ from dragon import verification
 from dragon.aggregation import Side
 from dragon.errors import InvalidRequestError
 from dragon.protocol import Draft, Role, SessionMessage, Target
+from dragon.scheduling import Aggregated
 from dragon.session import Session
 from dragon.verification import Drafted
 
-NextAggregator = Callable[[Role, Side, Side], Role]
-"""Who aggregates after the side that just did, given p^device and p^cloud of that position."""
+
+@dataclass(frozen=True)
+class Judged:
+    """A position just aggregated: both distributions, and what became of the drafts."""
+
+    device: Side
+    cloud: Side
+    last: Aggregated
+
+
+NextAggregator = Callable[[Role, Judged], Role]
+"""Who aggregates after the side that just did."""
 
 
 @dataclass
@@ -30,7 +41,7 @@ class SpeculativeSession(Session):
     """
 
     first: Role = Role.DEVICE
-    next_aggregator: NextAggregator = lambda aggregator, *_: aggregator
+    next_aggregator: NextAggregator = lambda aggregator, _: aggregator
 
     def __post_init__(self) -> None:
         if self.sampling.temperature not in (0.0, 1.0) or self.sampling.top_p != 1.0:
@@ -64,8 +75,11 @@ class SpeculativeSession(Session):
             self.sampling,
             own.position,
         )
-        self.aggregator = self.next_aggregator(self.aggregator, device.side, cloud.side)
         kept = (device.token == token, cloud.token == token)
+        queues = self._by_role(self._own, self._remote)
+        queued = [len(queue) if good else 0 for queue, good in zip(queues, kept, strict=True)]
+        judged = Judged(device.side, cloud.side, Aggregated(*kept, *queued))
+        self.aggregator = self.next_aggregator(self.aggregator, judged)
         self._outbox.append(Target(self.incarnation, own.position, token, *kept, self.aggregator))
         self._take(own, remote, token)
 

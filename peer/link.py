@@ -19,15 +19,15 @@ from dragon.errors import (
     DragonError,
     FrameError,
     HandshakeError,
+    InvalidRequestError,
     OverloadedError,
 )
 from dragon.link import codec, frames, messages
+from dragon.modes import Start, session_of
 from dragon.pacing import Estimate, Pace
-from dragon.protocol import Limits, Role, SessionMessage
-from dragon.sampling import Mode, Sampling
-from dragon.session import Session
+from dragon.protocol import Draft, Limits, Role, SessionMessage
+from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
-from dragon.tokenwise import TokenwiseSession
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
@@ -193,7 +193,11 @@ class Connection:
         if server.sessions >= server.max_sessions:
             self.fail(opening.generation, OverloadedError("the cloud peer is busy"))
             return
-        answer = CloudAnswer(server, self, opening)
+        try:
+            answer = CloudAnswer(server, self, opening)
+        except InvalidRequestError as error:
+            self.fail(opening.generation, error)
+            return
         self._answers[opening.generation] = answer
         server.sessions += 1
         server.metrics.sessions.set(server.sessions)
@@ -234,20 +238,22 @@ class CloudAnswer:
         self._decoder: Decoder | None = None
         self._opened: asyncio.Task[None] | None = None
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
-        kind = TokenwiseSession if opening.mode is Mode.TOKENWISE else Session
-        self._session = kind(
+        limits = Limits(server.tokenizer.end_ids, opening.max_tokens)
+        pace = Pace(connection.round_trip, server.decode_time)
+        self._remote_decode = Estimate()
+        self._session = session_of(
+            Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
             Role.CLOUD,
-            sampling,
-            Limits(server.tokenizer.end_ids, opening.max_tokens),
-            committed=list(opening.committed),
+            pace,
+            self._remote_decode,
             joint=opening.joint,
-            catch_up=opening.catch_up,
+            committed=opening.committed,
         )
         self._loop = asyncio.get_running_loop()
         self._driver = Driver(
             self._session,
             server.engine,
-            Pace(connection.round_trip, server.decode_time),
+            pace,
             post=self._post,
             send=self._send,
             committed=lambda _: None,
@@ -282,6 +288,8 @@ class CloudAnswer:
 
     def receive(self, message: SessionMessage) -> None:
         """A message of the device's session."""
+        if isinstance(message, Draft):
+            self._remote_decode.add(message.decode_us / 1e6)
         self._driver.receive(message)
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ from app.replies import (
 from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
 from app.state import AppState
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.sampling import Mode, Sampling
+from dragon.sampling import Sampling
 
 log = logging.getLogger("dragon.answers")
 T = TypeVar("T")
@@ -118,7 +118,8 @@ def plan(
             ),
             max_tokens=limit,
             stop=tuple(body.stop),
-            mode=Mode(options.aggregation or state.settings.aggregation),
+            mode=options.aggregation or state.settings.aggregation,
+            schedule=options.schedule,
             top_k=options.top_k,
             private=options.private,
             raw=raw,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from dragon import noise
 from dragon.errors import FrameError, HandshakeError
 from dragon.sampling import MAX_TEMPERATURE, Mode
+from dragon.scheduling import Schedule
 
 PROTOCOL_VERSION = 1
 MAX_CONTROL_BYTES = 1 << 20
@@ -66,6 +67,7 @@ class Open(Control):
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
     top_k: Annotated[int, Field(ge=0, le=32)]
     catch_up: bool
+    schedule: Schedule = Schedule.GREEDY
     committed: Tokens = ()
     joint: bool = True
 
