@@ -209,6 +209,7 @@ class Answer:
                 completion_tokens=count,
                 participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
                 stats=self._statistics(),
+                verdicts=_verdicts(self._session.agreement.verdicts[:count]),
             )
         )
         # Whether or not anybody reads on, both sides are free for others.
@@ -234,10 +235,10 @@ class Answer:
             "sent_frames": record.sent_frames,
             "sent_bytes": record.sent_bytes,
         }
-        if agreement.judged:
-            stats["accept_device"] = agreement.own / agreement.judged
-            stats["accept_cloud"] = agreement.remote / agreement.judged
-            stats["tv"] = agreement.tv / agreement.judged
+        if agreement.verdicts:
+            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
+            stats["tv"] = agreement.tv / len(agreement.verdicts)
+            stats["window"] = self._session.window
         seconds = {
             "rtt_ms": self._pace.round_trip,
             "decode_device_ms": self._pace.decode,
@@ -250,6 +251,12 @@ class Answer:
             stats["wire_mass"] = cuts.mass / cuts.count
             stats["wire_tv"] = cuts.tv / cuts.count
         return {name: round(value, 4) for name, value in stats.items()}
+
+
+def _verdicts(verdicts: Sequence[tuple[bool, bool]]) -> str:
+    """A character a position: both drafts were taken, the device's, the cloud's, or neither."""
+    characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
+    return "".join(characters[verdict] for verdict in verdicts)
 
 
 def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:

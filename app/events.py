@@ -72,13 +72,18 @@ class PeerChanged:
 
 @dataclass(frozen=True)
 class Finished:
-    """The last event. `participation` lists the half-open token ranges written jointly."""
+    """The last event. `participation` lists the half-open token ranges written jointly.
+
+    `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
+    device's, `c` the cloud's, `.` neither's.
+    """
 
     reason: Literal["stop", "length"]
     prompt_tokens: int
     completion_tokens: int
     participation: tuple[tuple[int, int], ...] = ()
     stats: Mapping[str, float] = field(default_factory=dict)
+    verdicts: str = ""
 
 
 Event = SourcesFound | TextDelta | PeerChanged | Finished

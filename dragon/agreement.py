@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragon import aggregation
 from dragon.aggregation import Side
@@ -10,21 +10,22 @@ from dragon.aggregation import Side
 
 @dataclass
 class Agreement:
-    """How well the sides agree: sums over the `judged` positions where both had a distribution.
+    """What the device notes of each position where both sides had a distribution.
 
-    `own` and `remote` count whether the side's own draft is the target, whatever token its frame
-    carried: in catch-up that is the target itself. `tv` is the distance between the two. The
-    device keeps it.
+    `verdicts` say whether the device's own draft is the target, and the cloud's, whatever token a
+    frame carried: in catch-up that is the target itself. `tv` sums the distances between the two.
     """
 
-    judged: int = 0
-    own: int = 0
-    remote: int = 0
+    verdicts: list[tuple[bool, bool]] = field(default_factory=list)
     tv: float = 0.0
 
-    def add(self, own_kept: bool, remote_kept: bool, own: Side, remote: Side) -> None:
+    def add(self, verdict: tuple[bool, bool], device: Side, cloud: Side) -> None:
         """Take in one position."""
-        self.judged += 1
-        self.own += own_kept
-        self.remote += remote_kept
-        self.tv += aggregation.total_variation(own, remote)
+        self.verdicts.append(verdict)
+        self.tv += aggregation.total_variation(device, cloud)
+
+    def acceptance(self) -> tuple[float, float]:
+        """The share of drafts that were the target, the device's and the cloud's, 0 to 1."""
+        count = max(1, len(self.verdicts))
+        device, cloud = (sum(verdict[side] for verdict in self.verdicts) for side in (0, 1))
+        return device / count, cloud / count

@@ -20,6 +20,7 @@ from typing import TypeVar
 from dragon import aggregation
 from dragon.aggregation import Side
 from dragon.agreement import Agreement
+from dragon.fed import Fed
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
 from dragon.sampling import Sampling
 
@@ -68,8 +69,7 @@ class Session:
         self._remote: deque[Draft] = deque()
         self._own_epoch = 0
         self._remote_epoch = 0
-        self._fed: list[int] = []
-        self._valid = 0  # how many of the fed tokens agree with the text as known now
+        self._fed = Fed()
         self._version = 0
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
@@ -128,12 +128,7 @@ class Session:
             return None
         known = [*self.committed, *(frame.token for frame in self._own)]
         ahead = self._lookahead(position)
-        # The last token is fed again where the distribution after it is needed once more.
-        keep = max(0, min(self._valid, position - 1))
-        tokens = (*known[keep:], *ahead)
-        self._work = Work(keep, tokens, 1 + len(ahead), self._version)
-        self._fed[keep:] = tokens
-        self._valid = len(self._fed)
+        self._work = self._fed.feed(known, ahead, self._version)
         return self._work
 
     def complete(self, sides: Sequence[Side] | None, decode_us: int = 0) -> None:
@@ -141,7 +136,7 @@ class Session:
         work, self._work = self._work, None
         assert work is not None, "no work is in flight"
         if sides is None:
-            self._valid = min(self._valid, work.keep)
+            self._fed.abandon(work)
             return
         if work.version != self._version:
             return
@@ -152,7 +147,7 @@ class Session:
             self._push(position, side, decode_us)
             self._advance()
             # What follows was conditioned on a token that the text does not have here.
-            if work.version != self._version or self._valid <= position:
+            if work.version != self._version or self._fed.valid <= position:
                 break
 
     # The link's side.
@@ -243,7 +238,7 @@ class Session:
             side,
         )
         self._own.append(frame)
-        self._settle(position, token)
+        self._fed.settle(position, token)
         if self.joint:
             self._send(frame)
 
@@ -302,21 +297,16 @@ class Session:
             self._version += 1
 
     def _note(self, own: Draft, remote: Draft, token: int) -> None:
-        own_draft, remote_draft = (
-            aggregation.draft(f.side, self.sampling, f.position) for f in (own, remote)
-        )
-        self.agreement.add(own_draft == token, remote_draft == token, own.side, remote.side)
+        device, cloud = self._by_role(own.side, remote.side)
+        drafts = (aggregation.draft(s, self.sampling, own.position) for s in (device, cloud))
+        device_kept, cloud_kept = (draft == token for draft in drafts)
+        self.agreement.add((device_kept, cloud_kept), device, cloud)
 
     def _commit(self, token: int) -> None:
-        self._settle(len(self.committed), token)
+        self._fed.settle(len(self.committed), token)
         self.committed.append(token)
         self._checks.append(_extend(self._checks[-1], token))
         self._commits.append(token)
-
-    def _settle(self, position: int, token: int) -> None:
-        """The text has `token` at `position`: what was fed there instead is no longer valid."""
-        if position < self._valid and self._fed[position] != token:
-            self._valid = position
 
     def _receive_draft(self, frame: Draft) -> None:
         if not self.joint or self.finished or frame.incarnation != self.incarnation:

@@ -84,7 +84,9 @@ class SpeculativeSession(Session):
         self._take(own, remote, token)
 
     def _note(self, own: Draft, remote: Draft, token: int) -> None:
-        self.agreement.add(own.token == token, remote.token == token, own.side, remote.side)
+        device, cloud = self._by_role(own, remote)
+        verdict = (device.token == token, cloud.token == token)
+        self.agreement.add(verdict, device.side, cloud.side)
 
     def _receive_target(self, target: Target) -> None:
         if not self.joint or self.finished or target.incarnation != self.incarnation:

@@ -282,6 +282,7 @@ def _dragon(answers: Sequence[Choice]) -> DragonReply:
                 index=answer.index,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
                 participation=list(answer.end.participation),
+                verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),
             )
             for answer in answers

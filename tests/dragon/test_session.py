@@ -118,7 +118,7 @@ def test_two_equal_drafts_are_committed_on_both_sides() -> None:
     assert device.committed == cloud.committed == [5]
     assert device.take_commits() == [5]
     assert device.take_commits() == []
-    assert (device.agreement.own, device.agreement.remote, device.agreement.judged) == (1, 1, 1)
+    assert device.agreement.verdicts == [(True, True)]
 
 
 def test_the_heavier_side_wins_and_the_other_rolls_back() -> None:
