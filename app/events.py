@@ -16,7 +16,8 @@ class GenerationRequest:
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up
-    for. `schedule` says who aggregates in speculative aggregation.
+    for. `schedule` says who aggregates in speculative aggregation, `catch_up`
+    whether a side that is behind may run the other's tokens in one forward.
     """
 
     conversation: tuple[int, ...]
@@ -26,6 +27,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.COUPLED
     schedule: Schedule = Schedule.GREEDY
+    catch_up: bool = True
     top_k: int | None = None
     private: bool = False
     raw: bool = False

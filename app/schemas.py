@@ -116,6 +116,7 @@ class DragonOptions(_Strict):
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
     schedule: Annotated[Schedule, Field(strict=False)] = Schedule.GREEDY
+    catch_up: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     provenance: Annotated[Any, _neutral(False)] = None

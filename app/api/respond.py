@@ -120,6 +120,7 @@ def plan(
             stop=tuple(body.stop),
             mode=options.aggregation or state.settings.aggregation,
             schedule=options.schedule,
+            catch_up=options.catch_up,
             top_k=options.top_k,
             private=options.private,
             raw=raw,
