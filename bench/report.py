@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "bench" / "RESULTS.md"
 FIGURES = "figures"
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.hashsalt": "dragon",
     "svg.fonttype": "none",  # text as text: smaller, and readable in a diff
     "axes.grid": True,
