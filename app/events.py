@@ -15,9 +15,9 @@ class GenerationRequest:
     """One answer to write.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
-    prompt without the chat template. `query` is the text that documents are looked up
-    for. `schedule` says who aggregates in speculative aggregation, `catch_up`
-    whether a side that is behind may run the other's tokens in one forward.
+    prompt without the chat template. `query` is the text that documents are looked up for.
+    `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
+    the other's drafts.
     """
 
     conversation: tuple[int, ...]

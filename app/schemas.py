@@ -112,7 +112,10 @@ class _Strict(BaseModel):
 
 
 class DragonOptions(_Strict):
-    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response."""
+    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
+
+    `catch_up` false keeps each side from running the other's drafts: for comparisons.
+    """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
     schedule: Annotated[Schedule, Field(strict=False)] = Schedule.GREEDY

@@ -23,11 +23,14 @@ _TARGET = 2
 _KIND = struct.Struct("<B")
 # kind, generation, incarnation, epoch, position, committed, checksum, token, log h, us, size
 _DRAFT_HEAD = struct.Struct("<BIHIIIIIiIH")
+DRAFT_HEAD_BYTES = _DRAFT_HEAD.size
 # kind, generation, incarnation, position, token, flags
 _TARGET_HEAD = struct.Struct("<BIHIIB")
 _DEVICE_KEPT, _CLOUD_KEPT, _CLOUD_NEXT = 1, 2, 4
 _MAX_DECODE_US = (1 << 32) - 1
 _VARINT_BYTES = 5
+# From each of these on a varint has a byte more.
+_VARINT_LIMITS = 1 << 7 * np.arange(1, _VARINT_BYTES)
 
 
 def encode(generation: int, message: Draft | Target) -> bytes:
@@ -94,7 +97,7 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
         raise FrameError("log h is out of range")
     if committed > position:
         raise FrameError("a draft cannot lie before its sender's committed text")
-    values = _unpack(frame, _DRAFT_HEAD.size, 2 * size)
+    values = _unpack(frame, DRAFT_HEAD_BYTES, 2 * size)
     ids = np.cumsum(values[:size])
     if ids[-1] >= vocab_size or token >= vocab_size:
         raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
@@ -104,13 +107,13 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
 
 def _pack(values: Ids) -> bytes:
     """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
-    out = bytearray()
-    for value in values.tolist():
-        while value > 0x7F:
-            out.append(value & 0x7F | 0x80)
-            value >>= 7
-        out.append(value)
-    return bytes(out)
+    sizes = np.searchsorted(_VARINT_LIMITS, values, side="right") + 1
+    ends = np.cumsum(sizes)
+    shifts = 7 * (np.arange(ends[-1]) - np.repeat(ends - sizes, sizes))
+    out = (np.repeat(values, sizes) >> shifts) & 0x7F | 0x80
+    out[ends - 1] &= 0x7F
+    packed: bytes = out.astype(np.uint8).tobytes()
+    return packed
 
 
 def _unpack(frame: bytes, start: int, count: int) -> Ids:
