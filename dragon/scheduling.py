@@ -1,0 +1,220 @@
+"""Which side aggregates the next token of Algorithm 1 (paper, section 5; formulas as corrected).
+
+Pure: no clock, no I/O. `l` is the side that aggregates, `r` the other one.
+
+The closed form Z^l takes every token on its own. It is exact where c_l <= c_r or a_l = 0 and
+pessimistic elsewhere, since buffered local drafts catch up after a stall; and it chooses one side
+for good. What has just been rejected says more: a remote side that must start again needs the
+target half a round trip from now, and aggregating there saves its draft the way back. `GREEDY`
+therefore plays both choices forward from the queues as they are and takes the faster one.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+
+from dragon.aggregation import ETA_ONE, Side, device_weight, mixture
+from dragon.protocol import Role
+
+# Tokens played forward, and how often, by `GREEDY`: more of either changes no figure.
+_DEPTH = 8
+_PLAYS = 6
+# Steps in which conditions are told apart, so that plays are found again in the cache.
+_TIME_STEPS = 20
+_ACCEPT_STEPS = 20
+# Drafts a queue is told to hold at most: by then that side does not hold the other up.
+_QUEUE_CAP = 8
+
+
+class Schedule(StrEnum):
+    """How the aggregating side is chosen: plays, the paper's formula, or one of its baselines."""
+
+    GREEDY = "greedy"
+    PAPER = "paper"
+    DEVICE = "device"
+    CLOUD = "cloud"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Decode delay of a token a side and round trip, in seconds; expected acceptances, 0 to 1."""
+
+    device_s: float
+    cloud_s: float
+    rtt_s: float
+    accept_device: float
+    accept_cloud: float
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """The aggregation just made: who was accepted, and the drafts left in each side's queue.
+
+    The queues are the aggregator's: behind the drafts just judged, empty where one was rejected.
+    """
+
+    device_accepted: bool
+    cloud_accepted: bool
+    device_queued: int
+    cloud_queued: int
+
+
+def latency(aggregator: Role, c: Conditions) -> float:
+    """Z^l, seconds a token with `aggregator` as l for good (Eq. 7 corrected).
+
+    a_r max(c_l, c_r) + (1 - a_r) max(c_l, c_r + rtt).
+    """
+    local, remote, _, accept = _seen_from(aggregator, c)
+    return accept * max(local, remote) + (1 - accept) * max(local, remote + c.rtt_s)
+
+
+def delta_z(aggregator: Role, c: Conditions) -> float:
+    """Z^l - Z^r in seconds, above 0 where the other side should aggregate (Eq. 8 corrected)."""
+    local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
+    j = remote - local
+    if j >= c.rtt_s:
+        return (1 - accept_remote) * c.rtt_s
+    if j >= 0:
+        return (1 - accept_local) * j + (accept_local - accept_remote) * c.rtt_s
+    if j >= -c.rtt_s:
+        return (1 - accept_remote) * j + (accept_local - accept_remote) * c.rtt_s
+    return (accept_local - 1) * c.rtt_s
+
+
+def expected_acceptance(device: Side, cloud: Side) -> tuple[float, float]:
+    """How likely Algorithm 1 takes the device's draft, and the cloud's (Eq. 5, gamma = 1/2).
+
+    alpha^s = (1 - eta^other delta) / 2 + sum p^s p_t / 2, delta = 1 - sum min(p^d, p^c).
+    """
+    ids, weights = mixture(device, cloud)
+    target = weights / weights.sum()
+    own = np.zeros(len(ids))
+    other = np.zeros(len(ids))
+    own[np.searchsorted(ids, device.wire.ids)] = device.wire.weights / device.wire.total
+    other[np.searchsorted(ids, cloud.wire.ids)] = cloud.wire.weights / cloud.wire.total
+    eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
+    delta = 1.0 - float(np.minimum(own, other).sum())
+    return (
+        0.5 * (1.0 - (1.0 - eta) * delta) + 0.5 * float(own @ target),
+        0.5 * (1.0 - eta * delta) + 0.5 * float(other @ target),
+    )
+
+
+class Scheduler:
+    """Chooses the aggregating side, token by token."""
+
+    def __init__(self, schedule: Schedule, seed: int) -> None:
+        self._schedule = schedule
+        self._chance = random.Random(seed)
+
+    @property
+    def first(self) -> Role:
+        """Who aggregates the first token."""
+        return Role.CLOUD if self._schedule is Schedule.CLOUD else Role.DEVICE
+
+    def next(
+        self, aggregator: Role, conditions: Conditions | None, last: Aggregated | None = None
+    ) -> Role:
+        """Who aggregates next; the same side where the conditions are not known yet.
+
+        `last` is what `aggregator` has just done. Without it `GREEDY` has only the paper's formula.
+        """
+        if self._schedule is Schedule.RANDOM:
+            return self._chance.choice(list(Role))
+        if self._schedule in (Schedule.DEVICE, Schedule.CLOUD) or conditions is None:
+            return aggregator
+        if self._schedule is Schedule.GREEDY and last is not None:
+            gain = _gain(aggregator, conditions, last)
+        else:
+            gain = delta_z(aggregator, conditions)
+        return _other(aggregator) if gain > 0 else aggregator
+
+
+def _other(role: Role) -> Role:
+    return Role.CLOUD if role is Role.DEVICE else Role.DEVICE
+
+
+def _seen_from(aggregator: Role, c: Conditions) -> tuple[float, float, float, float]:
+    """c_l, c_r, a_l, a_r."""
+    if aggregator is Role.DEVICE:
+        return c.device_s, c.cloud_s, c.accept_device, c.accept_cloud
+    return c.cloud_s, c.device_s, c.accept_cloud, c.accept_device
+
+
+def _gain(aggregator: Role, c: Conditions, last: Aggregated) -> float:
+    """What switching saves within `_DEPTH` tokens, in units of the slower decode."""
+    local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
+    unit = max(local, remote)
+    if unit <= 0:
+        return 0.0
+    rejected = (not last.device_accepted, not last.cloud_accepted)
+    queued = (min(last.device_queued, _QUEUE_CAP), min(last.cloud_queued, _QUEUE_CAP))
+    if aggregator is Role.CLOUD:
+        rejected, queued = rejected[::-1], queued[::-1]
+    return _played_gain(
+        (round(_TIME_STEPS * local / unit), round(_TIME_STEPS * remote / unit)),
+        round(_TIME_STEPS * c.rtt_s / unit),
+        (round(_ACCEPT_STEPS * accept_local), round(_ACCEPT_STEPS * accept_remote)),
+        rejected,
+        queued,
+    )
+
+
+_DRAWS = np.random.default_rng(0).random((_PLAYS, _DEPTH, 2)).tolist()
+
+
+@lru_cache(maxsize=1 << 14)
+def _played_gain(
+    decode: tuple[int, int],
+    rtt: int,
+    accept: tuple[int, int],
+    rejected: tuple[bool, bool],
+    queued: tuple[int, int],
+) -> float:
+    """`_gain` in steps of time and acceptance; sides are local, remote, and now is 0."""
+    way = rtt / 2
+    c = (decode[0], decode[1])
+    likely = (accept[0] / _ACCEPT_STEPS, accept[1] / _ACCEPT_STEPS)
+    # When each side's next draft is, or was, decoded. An accepted side goes on where it was:
+    # with an empty queue it has just delivered, else it is taken to be half-way through a step.
+    begun = [c[s] * (0.5 - queued[s] if queued[s] else 1.0) for s in (0, 1)]
+    ready = [
+        c[0] if rejected[0] else begun[0],
+        way + c[1] if rejected[1] else begun[1] - way,
+    ]
+    return sum(
+        _play(0, list(ready), c, way, likely, draws) - _play(1, list(ready), c, way, likely, draws)
+        for draws in _DRAWS
+    )
+
+
+def _play(
+    side: int,
+    ready: list[float],
+    c: tuple[int, int],
+    way: float,
+    likely: tuple[float, float],
+    draws: list[list[float]],
+) -> float:
+    """When the last of the drawn tokens is aggregated, the first one on `side`.
+
+    After it each aggregator hands over where that makes the very next token come sooner.
+    """
+    known = [0.0, way]
+    now = 0.0
+    for draw in draws:
+        other = 1 - side
+        now = max(known[side], ready[side], ready[other] + way)
+        known[side], known[other] = now, now + way
+        for s in (0, 1):
+            ready[s] = (ready[s] if draw[s] < likely[s] else known[s]) + c[s]
+        stay = max(known[side], ready[side], ready[other] + way)
+        if max(known[other], ready[other], ready[side] + way) < stay:
+            side = other
+    return now
