@@ -17,13 +17,17 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dragon.aggregation import ETA_ONE, Side, device_weight, mixture
 from dragon.protocol import Role
 
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
 # Tokens played forward, and how often, by `GREEDY`: more of either changes no figure.
-_DEPTH = 8
-_PLAYS = 6
+_DEPTH = 4
+_PLAYS = 32
 # Steps in which conditions are told apart, so that plays are found again in the cache.
 _TIME_STEPS = 20
 _ACCEPT_STEPS = 20
@@ -166,9 +170,6 @@ def _gain(aggregator: Role, c: Conditions, last: Aggregated) -> float:
     )
 
 
-_DRAWS = np.random.default_rng(0).random((_PLAYS, _DEPTH, 2)).tolist()
-
-
 @lru_cache(maxsize=1 << 14)
 def _played_gain(
     decode: tuple[int, int],
@@ -179,42 +180,44 @@ def _played_gain(
 ) -> float:
     """`_gain` in steps of time and acceptance; sides are local, remote, and now is 0."""
     way = rtt / 2
-    c = (decode[0], decode[1])
-    likely = (accept[0] / _ACCEPT_STEPS, accept[1] / _ACCEPT_STEPS)
     # When each side's next draft is, or was, decoded. An accepted side goes on where it was:
     # with an empty queue it has just delivered, else it is taken to be half-way through a step.
-    begun = [c[s] * (0.5 - queued[s] if queued[s] else 1.0) for s in (0, 1)]
-    ready = [
-        c[0] if rejected[0] else begun[0],
-        way + c[1] if rejected[1] else begun[1] - way,
-    ]
-    return sum(
-        _play(0, list(ready), c, way, likely, draws) - _play(1, list(ready), c, way, likely, draws)
-        for draws in _DRAWS
-    )
+    begun = [decode[s] * (0.5 - queued[s] if queued[s] else 1.0) for s in (0, 1)]
+    local = decode[0] if rejected[0] else begun[0]
+    remote = decode[1] + way if rejected[1] else begun[1] - way
+    c = np.array(decode, dtype=np.float64)
+    accepted = np.array(accept) > _DRAWS * _ACCEPT_STEPS
+    stay, switch = (_play(side, np.array([local, remote]), c, way, accepted) for side in (0, 1))
+    return stay - switch
 
 
-def _play(
-    side: int,
-    ready: list[float],
-    c: tuple[int, int],
-    way: float,
-    likely: tuple[float, float],
-    draws: list[list[float]],
-) -> float:
-    """When the last of the drawn tokens is aggregated, the first one on `side`.
+# Evenly spread over [0, 1)^(2 _DEPTH): a lattice of multiples of square roots of primes.
+_PRIMES = np.array([2, 3, 5, 7, 11, 13, 17, 19])
+_DRAWS = (np.outer(np.arange(1, _PLAYS + 1), np.sqrt(_PRIMES)) % 1.0).reshape(_PLAYS, _DEPTH, 2)
 
-    After it each aggregator hands over where that makes the very next token come sooner.
+
+def _play(first: int, ready: FloatArray, c: FloatArray, way: float, accepted: BoolArray) -> float:
+    """When the last token is aggregated, in the mean over plays; the first one is on side `first`.
+
+    `ready` [2] is when the sides' first drafts are decoded, `accepted` [plays, tokens, 2] the fate
+    of all. After each token the aggregator hands over if that makes the very next one come sooner.
     """
-    known = [0.0, way]
-    now = 0.0
-    for draw in draws:
-        other = 1 - side
-        now = max(known[side], ready[side], ready[other] + way)
-        known[side], known[other] = now, now + way
-        for s in (0, 1):
-            ready[s] = (ready[s] if draw[s] < likely[s] else known[s]) + c[s]
-        stay = max(known[side], ready[side], ready[other] + way)
-        if max(known[other], ready[other], ready[side] + way) < stay:
-            side = other
-    return now
+    plays = np.arange(len(accepted))
+    side = np.full(len(accepted), first)
+    known = np.tile([0.0, way], (len(accepted), 1))
+    ready = np.tile(ready, (len(accepted), 1))
+    now = known[:, 0]
+    for accept in accepted.swapaxes(0, 1):
+        at = _earliest(known, ready, way)
+        now = at[plays, side]
+        known = np.repeat(now[:, None] + way, 2, axis=1)
+        known[plays, side] = now
+        ready = np.where(accept, ready, known) + c
+        at = _earliest(known, ready, way)
+        side = np.where(at[plays, 1 - side] < at[plays, side], 1 - side, side)
+    return float(now.mean())
+
+
+def _earliest(known: FloatArray, ready: FloatArray, way: float) -> FloatArray:
+    """When each side could aggregate: it knows the text so far and has both drafts."""
+    return np.maximum(np.maximum(known, ready), ready[:, ::-1] + way)
