@@ -31,11 +31,11 @@ class Passage:
 
 
 def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
-    drafted = [
+    own, other = (
         Drafted(verification.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
-    ]
-    return verification.target(*drafted, sampling, position)
+    )
+    return verification.target(own, other, sampling, position)
 
 
 def write(

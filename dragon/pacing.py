@@ -23,6 +23,11 @@ class Estimate:
         self.value = value if self.value is None else self.value + _WEIGHT * (value - self.value)
 
 
+def draft_window(rtt_s: float, decode_s: float) -> int:
+    """W = ceil((rtt + c) / c), at most `MAX_WINDOW`: enough drafts to cover a round trip."""
+    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s) / decode_s))
+
+
 @dataclass
 class Pace:
     """Round trip of the link and decode time of this side, in seconds."""
@@ -31,11 +36,11 @@ class Pace:
     decode: Estimate
 
     def window(self) -> int:
-        """W = ceil((rtt + c) / c), at most `MAX_WINDOW`: enough drafts to cover a round trip."""
+        """How far to draft ahead, a guess before anything was measured."""
         rtt, decode = self.round_trip.value, self.decode.value
         if rtt is None or not decode:
             return 8
-        return min(MAX_WINDOW, math.ceil((rtt + decode) / decode))
+        return draft_window(rtt, decode)
 
     def stall_limit(self, remote_decode: float) -> float:
         """Seconds without any activity that count as a stall: max(1 s, 4 (rtt + c))."""

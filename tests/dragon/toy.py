@@ -62,11 +62,11 @@ def joint_token(
     """The token both sides take, of `coupled` and its like or of Algorithm 1."""
     if not speculative:
         return aggregation.target(device, cloud, sampling, position)
-    drafted = [
+    own, other = (
         Drafted(verification.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
-    ]
-    return verification.target(*drafted, sampling, position)
+    )
+    return verification.target(own, other, sampling, position)
 
 
 def reference(

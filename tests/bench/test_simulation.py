@@ -1,0 +1,226 @@
+"""The event simulation against the real sessions on a simulated clock, and against the design."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from bench import simulation
+from bench.simulation import World
+from dragon import aggregation
+from dragon.aggregation import Side
+from dragon.protocol import Limits, Role, Work
+from dragon.sampling import Sampling
+from dragon.scheduling import Schedule
+from dragon.session import Session
+from dragon.tokenwise import TokenwiseSession
+from dragon.wire import WireDistribution
+from tests.dragon.toy import ToyDecoder, toy_side
+
+TOKENS = 60
+LIMITS = Limits(frozenset(), TOKENS)
+
+
+class Clock:
+    """Real sessions and toy decoders; events happen at times of their own."""
+
+    def __init__(self, world: World, kind: type[Session], catch_up: bool, sampling: Sampling):
+        assert world.windows is not None
+        self.world = world
+        self.now = 0.0
+        self.order = itertools.count()
+        self.events: list[tuple[float, bool, int, Callable[[], None]]] = []
+        self.decodes = {Role.DEVICE: world.device_s, Role.CLOUD: world.cloud_s}
+        self.decoders = {role: ToyDecoder(role) for role in Role}
+        self.works: dict[Role, tuple[Work, float]] = {}
+        self.sessions = {
+            role: kind(role, sampling, LIMITS, catch_up=catch_up, window=window)
+            for role, window in zip(Role, world.windows, strict=True)
+        }
+
+    def run(self) -> tuple[float, list[int]]:
+        for role in Role:
+            self.advance(role)
+        device = self.sessions[Role.DEVICE]
+        while not device.finished:
+            self.now, _, _, event = heapq.heappop(self.events)
+            event()
+        return self.now, device.committed
+
+    def at(self, time: float, late: bool, event: Callable[[], None]) -> None:
+        """What arrives is taken in before what is decoded at the same time."""
+        heapq.heappush(self.events, (time, late, next(self.order), event))
+
+    def advance(self, role: Role) -> None:
+        session = self.sessions[role]
+        if role in self.works and session.stale:
+            work, _ = self.works.pop(role)
+            del self.decoders[role].fed[work.keep :]
+            session.complete(None)
+        other = Role.CLOUD if role is Role.DEVICE else Role.DEVICE
+        for message in session.take_outbox():
+
+            def deliver(message=message) -> None:
+                self.sessions[other].receive(message)
+                self.advance(other)
+
+            self.at(self.now + self.world.rtt_s / 2, False, deliver)
+        if role not in self.works and (work := session.next_work()):
+            fed = len(work.tokens)
+            lasts = self.decodes[role] + (fed - 1) * self.world.ahead_s if fed else 0.0
+            self.works[role] = work, self.now + lasts
+            self.at(self.now + lasts, True, lambda work=work: self.decoded(role, work))
+
+    def decoded(self, role: Role, work: Work) -> None:
+        if role in self.works and self.works[role][0] is work:
+            del self.works[role]
+            self.sessions[role].complete(self.decoders[role].run(work, 0.6))
+            self.advance(role)
+
+
+def accepted(text: list[int], sampling: Sampling) -> list[tuple[bool, bool]]:
+    """Whose draft each token of a text was."""
+    prefixes = [tuple(text[:position]) for position in range(len(text))]
+    return [
+        (
+            aggregation.draft(toy_side(Role.DEVICE, prefix, 0.6), sampling, len(prefix)) == token,
+            aggregation.draft(toy_side(Role.CLOUD, prefix, 0.6), sampling, len(prefix)) == token,
+        )
+        for prefix, token in zip(prefixes, text, strict=True)
+    ]
+
+
+# Times in units of 2^-12 s, so that what happens at the same time does so exactly.
+WORLDS = [
+    World(device / 4096, cloud / 4096, rtt / 4096, windows=windows, ahead_s=ahead / 4096)
+    for device, cloud, rtt, windows, ahead in (
+        (205, 205, 1232, (7, 7), 0),
+        (413, 126, 0, (2, 4), 0),
+        (413, 126, 1232, (4, 11), 22),
+        (126, 413, 614, (3, 2), 7),
+        (123, 126, 3684, (64, 5), 6),
+    )
+]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("catch_up", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_coupled_takes_as_long_as_the_real_sessions(
+    world: World, catch_up: bool, seed: int
+) -> None:
+    sampling = Sampling(1.0, 1.0, seed)
+    seconds, text = Clock(world, Session, catch_up, sampling).run()
+    simulated = simulation.coupled(world, accepted(text, sampling), catch_up=catch_up)
+    assert simulated.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_tokenwise_takes_as_long_as_the_real_sessions(world: World) -> None:
+    sampling = Sampling(1.0, 1.0, 5)
+    seconds, text = Clock(world, TokenwiseSession, False, sampling).run()
+    one = World(world.device_s, world.cloud_s, world.rtt_s, windows=(1, 1))
+    drafts = accepted(text, sampling)
+    assert simulation.speculative(one, drafts, Schedule.DEVICE).seconds == pytest.approx(seconds)
+
+
+# The design's table (section 4): pairs of distributions at TV 0.3, T = 1.
+
+
+def pair(chance: np.random.Generator, size: int = 20) -> tuple[Side, Side]:
+    one = chance.dirichlet(np.full(size, 0.2))
+    while True:
+        other = chance.dirichlet(np.full(size, 0.2))
+        if (distance := 0.5 * np.abs(one - other).sum()) > 0.3:
+            break
+    weights = [np.rint(p * 60_000) for p in (one, one + (other - one) * 0.3 / distance)]
+    first, second = (
+        Side(WireDistribution.of(np.flatnonzero(w), w[w > 0].astype(int)), 0) for w in weights
+    )
+    return first, second
+
+
+def algorithm_1(device: Side, cloud: Side, chance: np.random.Generator) -> tuple[bool, bool]:
+    """One draw of Algorithm 1 at equal weights."""
+    dense = np.zeros((2, 20))
+    for p, one in zip(dense, (device, cloud), strict=True):
+        p[one.wire.ids] = one.wire.weights / one.wire.total
+    drafts = [int(chance.choice(20, p=p)) for p in dense]
+    a = int(chance.random() > 0.5)
+    p, q, target = dense[a], dense[1 - a], drafts[a]
+    if chance.random() < 0.5 * (1 - q[target] / p[target]):
+        left = np.maximum(0, q - p)
+        target = int(chance.choice(20, p=left / left.sum()))
+    return drafts[0] == target, drafts[1] == target
+
+
+@cache
+def sequences() -> tuple[list[tuple[bool, bool]], list[tuple[bool, bool]]]:
+    """Acceptances under shared noise, and of Algorithm 1."""
+    chance = np.random.default_rng(0)
+    shared, independent = [], []
+    for position in range(3000):
+        device, cloud = pair(chance)
+        sampling = Sampling(1.0, 1.0, 7)
+        target = aggregation.target(device, cloud, sampling, position)
+        drafts = [aggregation.draft(side, sampling, position) for side in (device, cloud)]
+        shared.append((drafts[0] == target, drafts[1] == target))
+        independent.append(algorithm_1(device, cloud, chance))
+    return shared, independent
+
+
+@pytest.mark.parametrize(
+    ("device_ms", "cloud_ms", "rtt_ms", "tokenwise", "static", "coupled", "catch_up"),
+    [
+        (50, 50, 300, 350, 180, 76, 80),
+        (100, 30, 0, 100, 100, 100, 55),
+        (100, 30, 300, 330, 190, 113, 90),
+    ],
+)
+def test_the_designs_table(
+    device_ms: int,
+    cloud_ms: int,
+    rtt_ms: int,
+    tokenwise: float,
+    static: float,
+    coupled: float,
+    catch_up: float,
+) -> None:
+    shared, independent = sequences()
+    world = World(device_ms / 1e3, cloud_ms / 1e3, rtt_ms / 1e3, ahead_s=0.05 * device_ms / 1e3)
+    one = World(device_ms / 1e3, cloud_ms / 1e3, rtt_ms / 1e3, windows=(1, 1))
+    ms = 1e3 / len(shared)
+    speculative = simulation.speculative(world, independent, Schedule.DEVICE).seconds
+    exchanged = simulation.coupled(one, shared).seconds
+    print(
+        speculative * ms,
+        simulation.coupled(world, shared).seconds * ms,
+        simulation.coupled(world, shared, catch_up=True).seconds * ms,
+        np.mean(independent, 0),
+        np.mean(shared, 0),
+        [simulation.speculative(world, independent, s).seconds * ms for s in Schedule],
+    )
+    assert simulation.speculative(one, independent, Schedule.DEVICE).seconds * ms == pytest.approx(
+        tokenwise, rel=0.01
+    )
+    assert speculative * ms == pytest.approx(static, rel=0.1)
+    assert exchanged * ms == pytest.approx(max(device_ms, cloud_ms) + rtt_ms / 2, rel=0.3)
+    assert simulation.coupled(world, shared).seconds * ms == pytest.approx(coupled, rel=0.1)
+    joint = simulation.coupled(world, shared, catch_up=True).seconds * ms
+    assert joint == pytest.approx(catch_up, rel=0.1)
+
+
+@pytest.mark.parametrize(("accept_device", "ms"), [(0.0, 168.7), (0.9, 138.2)])
+def test_buffered_local_drafts_catch_up(accept_device: float, ms: float) -> None:
+    """Corollary 3 of the paper is false where the local side is the slower one."""
+    chance = random.Random(1)
+    drawn = [(chance.random() < accept_device, chance.random() < 0.8) for _ in range(10_000)]
+    world = World(0.13, 0.02, 0.3)
+    run = simulation.speculative(world, drawn, Schedule.DEVICE)
+    assert run.seconds / 10 == pytest.approx(ms, rel=0.02)
