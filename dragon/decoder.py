@@ -10,6 +10,7 @@ import torch
 
 from dragon.aggregation import Side, fixed_log_h
 from dragon.errors import ContextLengthError
+from dragon.likelihood import SequenceLikelihood
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.wire import cut
@@ -70,6 +71,7 @@ class Decoder:
         self.slots: list[int] = []
         self.prefilled: Future[None] = Future()
         self.statistics = CutStatistics()
+        self.likelihood = SequenceLikelihood([row.relevance for row in rows])
         self._first: Side | None = None
 
     def acquire(self) -> bool:
@@ -95,11 +97,18 @@ class Decoder:
             starts = [len(row.tokens) for row in self._rows]
             tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
             logits = self._model.forward(self.slots, starts, tokens, 1)
+            self.likelihood.begin(logits[:, -1])
             self._first = self.mix(logits[:, -1])
 
     def sides(self, work: Work, logits: torch.Tensor | None) -> list[Side]:
-        """The distributions `work` wants, of its logits float32 [rows, outputs, V]."""
-        fed = [] if logits is None else [self.mix(step) for step in logits.unbind(1)]
+        """The distributions `work` wants, of its logits float32 [rows, `work.logits`, V].
+
+        What it wants scored is added to `likelihood`.
+        """
+        steps = () if logits is None else logits.unbind(1)
+        if work.scored:
+            self.likelihood.add(work.keep, work.scored, steps)
+        fed = [self.mix(step) for step in steps[max(0, len(steps) - work.outputs) :]]
         if work.outputs > len(fed):
             assert self._first is not None
             return [self._first, *fed]
@@ -133,10 +142,10 @@ def step(
         slots += decoder.slots
         starts += [base + work.keep for base in decoder.bases]
         tokens += [work.tokens] * len(decoder.slots)
-    outputs = max(min(work.outputs, length) for work in works)
+    outputs = max(work.logits for work in works)
     logits = model.forward(slots, starts, torch.tensor(tokens), outputs)
     parts = torch.split(logits, [len(decoder.slots) for decoder in decoders])
     return [
-        decoder.sides(work, part[:, -min(work.outputs, length) :])
+        decoder.sides(work, part[:, -work.logits :])
         for decoder, work, part in zip(decoders, works, parts, strict=True)
     ]

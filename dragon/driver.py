@@ -91,9 +91,13 @@ class Driver:
         if not isinstance(outcome, Decoded):
             self._failed(outcome)
             return
-        if outcome.sides is not None:
+        if outcome.sides:  # neither abandoned nor only scored
             self._pace.decode.add(outcome.microseconds / 1e6)
-        self._guarded(lambda: self.session.complete(outcome.sides, outcome.microseconds))
+        self._guarded(
+            lambda: self.session.complete(
+                outcome.sides, outcome.microseconds, outcome.log_likelihood
+            )
+        )
 
     def _guarded(self, change: Callable[[], None]) -> None:
         """Change the session and go on; a fault in here ends the answer, never hangs it."""

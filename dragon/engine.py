@@ -32,11 +32,13 @@ MAX_WAITING = 256
 class Decoded:
     """What came of a step: a distribution an output, or None when it was abandoned.
 
-    `microseconds` is what the step took its generation, waiting for others included.
+    `microseconds` is what the step took its generation, waiting for others included;
+    `log_likelihood` is the decoder's, of the text scored so far.
     """
 
     sides: list[Side] | None
     microseconds: int
+    log_likelihood: float = 0.0
 
 
 Outcome = Decoded | DragonError
@@ -187,7 +189,9 @@ class Engine:
             results = step(self.model, [s.decoder for s in group], [s.work for s in group])
             now = time.perf_counter()
             outcomes = [
-                Decoded(sides, round((now - request.queued) * 1e6))
+                Decoded(
+                    sides, round((now - request.queued) * 1e6), request.decoder.likelihood.value
+                )
                 for sides, request in zip(results, group, strict=True)
             ]
         except PreemptedError:

@@ -9,6 +9,7 @@ from dragon.pacing import Estimate, Pace
 from dragon.protocol import Limits, Role
 from dragon.sampling import Mode, Sampling
 from dragon.scheduling import Conditions, Schedule, Scheduler, expected_acceptance
+from dragon.sequencewise import SequencewiseSession
 from dragon.session import Session
 from dragon.speculative import Judged, SpeculativeSession
 from dragon.tokenwise import ExchangeSession, TokenwiseSession
@@ -80,7 +81,11 @@ def session_of(
             first=scheduler.first,
             next_aggregator=Choice(role, scheduler, pace, remote_decode),
         )
-    kinds = {Mode.TOKENWISE: TokenwiseSession, Mode.EXCHANGE: ExchangeSession}
+    kinds = {
+        Mode.TOKENWISE: TokenwiseSession,
+        Mode.EXCHANGE: ExchangeSession,
+        Mode.SEQUENCEWISE: SequencewiseSession,
+    }
     return kinds.get(start.mode, Session)(
         role,
         start.sampling,

@@ -20,6 +20,7 @@ class Mode(StrEnum):
     SPECULATIVE = "speculative"
     TOKENWISE = "tokenwise"
     EXCHANGE = "exchange"
+    SEQUENCEWISE = "sequencewise"
     LOCAL = "local"
     CONTEXT = "context"
 

@@ -131,8 +131,13 @@ class Session:
         self._work = self._fed.feed(known, ahead, self._version)
         return self._work
 
-    def complete(self, sides: Sequence[Side] | None, decode_us: int = 0) -> None:
-        """The result of the work in flight, a distribution an output; None if it was abandoned."""
+    def complete(
+        self, sides: Sequence[Side] | None, decode_us: int = 0, log_likelihood: float = 0.0
+    ) -> None:
+        """The result of the work in flight, a distribution an output; None if it was abandoned.
+
+        `log_likelihood` is of the text scored so far, where works ask for scores.
+        """
         work, self._work = self._work, None
         assert work is not None, "no work is in flight"
         if sides is None:

@@ -173,8 +173,10 @@ class Connection:
                 self._open(control)
             case messages.Joined():
                 self._check_tokens(control.tail)
-                if (answer := self._answers.get(control.generation)) is not None:
-                    answer.receive(frames.session_message(control))
+                self._hand_on(control)
+            case messages.CandidateSent():
+                self._check_tokens(control.tokens)
+                self._hand_on(control)
             case messages.Close():
                 self.forget(control.generation)
             case messages.Ping():
@@ -184,6 +186,10 @@ class Connection:
                     self.round_trip.add(time.monotonic() - sent)
             case _:
                 raise FrameError(f"a device does not send {control.kind}")
+
+    def _hand_on(self, control: messages.SessionControl) -> None:
+        if (answer := self._answers.get(control.generation)) is not None:
+            answer.receive(frames.session_message(control))
 
     def _open(self, opening: messages.Open) -> None:
         if opening.generation in self._answers:

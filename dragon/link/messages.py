@@ -1,7 +1,7 @@
 """Control messages of the link: JSON text frames, validated on arrival.
 
 `hello` is the first frame each way. `open`, `join` and `close` come from the device;
-`ready` and `resync` from the cloud; `error`, `ping` and `pong` from either.
+`ready`, `resync` and `score` from the cloud; `candidate`, `error`, `ping` and `pong` from either.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dragon import noise
+from dragon.aggregation import LOG_H_LIMIT
 from dragon.errors import FrameError, HandshakeError
 from dragon.sampling import MAX_TEMPERATURE, Mode
 from dragon.scheduling import Schedule
@@ -27,6 +28,7 @@ Generation = Annotated[int, Field(ge=0, lt=1 << 32)]
 Incarnation = Annotated[int, Field(ge=0, lt=1 << 16)]
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+LogLikelihood = Annotated[float, Field(le=0)]
 
 
 class Control(BaseModel):
@@ -109,6 +111,26 @@ class ResyncAsked(Control):
     incarnation: Incarnation
 
 
+class CandidateSent(Control):
+    """Sequencewise: the sender's whole answer, and how likely it is under the sender."""
+
+    kind: Literal["candidate"] = "candidate"
+    generation: Generation
+    incarnation: Incarnation
+    tokens: Annotated[tuple[Token, ...], Field(min_length=1, max_length=MAX_TOKENS)]
+    log_likelihood: LogLikelihood
+    log_h: Annotated[int, Field(ge=-LOG_H_LIMIT, le=LOG_H_LIMIT)]
+
+
+class CandidateScored(Control):
+    """Sequencewise: how likely the device's candidate is under the cloud."""
+
+    kind: Literal["score"] = "score"
+    generation: Generation
+    incarnation: Incarnation
+    log_likelihood: LogLikelihood
+
+
 class Close(Control):
     """The answer is over on the device: finished, stopped or failed."""
 
@@ -140,7 +162,8 @@ class Pong(Control):
     number: Number
 
 
-AnyControl = Hello | Open | Ready | Joined | ResyncAsked | Close | Fault | Ping | Pong
+SessionControl = Joined | ResyncAsked | CandidateSent | CandidateScored
+AnyControl = Hello | Open | Ready | SessionControl | Close | Fault | Ping | Pong
 _ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 
 

@@ -6,6 +6,7 @@ channels keep order and lose only a suffix, as TCP does. `tests.dragon.fire` add
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections import deque
@@ -42,16 +43,36 @@ def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     return Side(WireDistribution.of(ids, weights), int(own.integers(-2048, 2048)))
 
 
+def toy_likelihood(role: Role, text: Sequence[int]) -> float:
+    """log P^s(text) of two rows, a function of role and text alone; nothing to do with its side."""
+    total = 0.0
+    for row, weight in enumerate((0.7, 0.3)):
+        chances = [
+            (1 + zlib.crc32(bytes([role is Role.DEVICE, row, *text[:end]])) % 997) / 1000
+            for end in range(1, len(text) + 1)
+        ]
+        total += weight * math.prod(chances)
+    return math.log(total)
+
+
 @dataclass
 class ToyDecoder:
     """Keeps what it was fed; checks that work fits what it holds."""
 
     role: Role
     fed: list[int] = field(default_factory=list)
+    scored: list[int] = field(default_factory=list)
+    log_likelihood: float = 0.0
 
     def run(self, work: Work, likeness: float) -> list[Side]:
         assert work.keep <= len(self.fed)
         self.fed = [*self.fed[: work.keep], *work.tokens]
+        if work.scored:
+            assert work.keep in (0, len(self.scored))
+            self.scored = [*self.scored[: work.keep], *work.scored]
+            assert self.fed == self.scored[: len(self.fed)]
+            assert len(self.scored) - len(self.fed) in (0, 1)
+            self.log_likelihood = toy_likelihood(self.role, self.scored)
         ends = range(len(self.fed) - work.outputs + 1, len(self.fed) + 1)
         return [toy_side(self.role, tuple(self.fed[:end]), likeness) for end in ends]
 
@@ -177,7 +198,9 @@ class World:
             del self.decoders[role].fed[work.keep :]
             session.complete(None)
         else:
-            session.complete(self.decoders[role].run(work, self.likeness))
+            decoder = self.decoders[role]
+            sides = decoder.run(work, self.likeness)
+            session.complete(sides, 0, decoder.log_likelihood)
 
     def run(self, steps: int = 20_000) -> list[int]:
         """Run until the device has its answer."""
