@@ -27,6 +27,10 @@ class Passage:
         """The score in nats."""
         return relevance(self.score)
 
+    @property
+    def vector(self) -> None:
+        """A response does not tell."""
+
 
 def write(
     model: LanguageModel,

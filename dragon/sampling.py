@@ -10,6 +10,7 @@ from dragon.errors import InvalidRequestError
 
 MAX_TEMPERATURE = 2.0
 SEED_BITS = 64
+MAX_RESCORE_EVERY = 1 << 12  # tokens
 
 
 class Mode(StrEnum):

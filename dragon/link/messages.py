@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dragon import noise
 from dragon.errors import FrameError, HandshakeError
-from dragon.sampling import MAX_TEMPERATURE, Mode
+from dragon.sampling import MAX_RESCORE_EVERY, MAX_TEMPERATURE, Mode
 
 PROTOCOL_VERSION = 1
 MAX_CONTROL_BYTES = 1 << 20
@@ -66,6 +66,7 @@ class Open(Control):
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
     top_k: Annotated[int, Field(ge=0, le=32)]
     catch_up: bool
+    rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
     committed: Tokens = ()
     joint: bool = True
 
