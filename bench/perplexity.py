@@ -6,6 +6,7 @@ the others. Everything is teacher-forced on full distributions, never on what th
 
 - `none`: the text alone.
 - `DRAGON`, `DRDG/TW`: a passage a row, mixed token by token: one distribution, so one figure.
+- `DRAGON/rescored`: the same, with relevance re-scored on the text; with `--rescore-every` only.
 - `DRDG/SW`: each side's rows mixed token by token, the two sides by the likelihood of the window.
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
 - `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
@@ -26,18 +27,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bench import wikitext
 from bench.services import EMBEDDED_MODEL
 from bench.teacher_forcing import Case, Outcome, Scorer, Systems
 from bench.wikitext import Corpus
+from dragon.decoder import Row
 from dragon.model import LanguageModel
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.relevance import SLOPE, relevance
+from dragon.retrieval.rescoring import rescoring
 from dragon.tokenizer import Tokenizer
+from dragon.weighting import Rescoring
 
 PASSAGE_TOKENS = 64
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
-Row = dict[str, Any]
+Result = dict[str, Any]
 
 
 def perplexity(outcomes: Sequence[Outcome], tokens: Sequence[int], key: tuple[str, int]) -> float:
@@ -74,12 +80,12 @@ def jackknife(
     return math.sqrt((count - 1) * statistics.pvariance(without))
 
 
-def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Row]:
+def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Result]:
     """A row a system and number of passages a side."""
-    rows: list[Row] = []
+    rows: list[Result] = []
     for name, k in sorted(outcomes[0], key=lambda key: key[1]):
         figure = partial(perplexity, key=(name, k))
-        row: Row = {
+        row: Result = {
             "system": name,
             "documents": k,
             "perplexity": figure(outcomes, tokens),
@@ -101,13 +107,32 @@ def cases(
     corpus = Corpus(wikitext.passages(wikitext.read(options.wikitext / "train.txt.xz")), embedder)
     lines = wikitext.read(options.wikitext / "valid.txt")
     for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
-        found = corpus.search(tokenizer.decode(window.query), count)
-        passages = tuple(tuple(tokenizer.encode(text)[:PASSAGE_TOKENS]) for text, _ in found)
-        weights = tuple(relevance(cosine) * options.slope / SLOPE for _, cosine in found)
-        yield Case(window, passages, weights)
+        query = tokenizer.decode(window.query)
+        rows = [
+            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), relevance(p.cosine), p.vector)
+            for p in corpus.search(query, count)
+        ]
+        static = torch.tensor([[row.relevance] for row in rows], dtype=torch.float64)
+        again = rescoring(embedder, tokenizer, query, rows, options.rescore_every)
+        scale = options.slope / SLOPE
+        yield Case(
+            window,
+            tuple(row.tokens for row in rows),
+            scale * static,
+            scale * followed(static, again, window.target) if again is not None else None,
+        )
 
 
-def run(options: argparse.Namespace) -> list[Row]:
+def followed(static: torch.Tensor, again: Rescoring, text: Sequence[int]) -> torch.Tensor:
+    """Relevance at each position of a text, float64 [rows, tokens], re-scored as it grows."""
+    parts = [static.expand(-1, min(again.every, len(text)))]
+    for since in range(again.every, len(text), again.every):
+        nats = torch.tensor(again.relevance(text[:since]), dtype=torch.float64)
+        parts.append(nats[:, None].expand(-1, min(again.every, len(text) - since)))
+    return torch.cat(parts, 1)
+
+
+def run(options: argparse.Namespace) -> list[Result]:
     """Predict the windows under every system; a row a system and number of passages a side."""
     tokenizer = Tokenizer.load(options.model)
     model = LanguageModel.load(options.model, tokenizer.vocab_size)
@@ -123,7 +148,7 @@ def run(options: argparse.Namespace) -> list[Row]:
     return table(outcomes, tokens)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
+def plot(rows: Sequence[Result], path: Path) -> None:
     """Perplexity over passages a side, as an SVG."""
     from matplotlib.figure import Figure
 
@@ -153,6 +178,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--window", type=int, default=512, help="tokens a window")
     made.add_argument("--model", default=EMBEDDED_MODEL, help="a directory or hub name")
     made.add_argument("--slope", type=float, default=SLOPE, help="nats a unit of cosine")
+    made.add_argument("--rescore-every", type=int, default=0, help="tokens; 0: not measured")
     return made
 
 

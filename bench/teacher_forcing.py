@@ -73,11 +73,16 @@ class Scorer:
 
 @dataclass(frozen=True)
 class Case:
-    """A window, and its passages, nearest first: their tokens and relevance in nats."""
+    """A window, and the tokens of its passages, nearest first.
+
+    `relevance` float64 [passages, 1], nats, is that to the query; `rescored` float64 [passages,
+    tokens] is re-scored on the text as it grows.
+    """
 
     window: Window
     passages: tuple[tuple[int, ...], ...]
-    relevance: tuple[float, ...]
+    relevance: torch.Tensor
+    rescored: torch.Tensor | None = None
 
 
 class Systems:
@@ -106,7 +111,11 @@ class Systems:
         result |= {key: float(scores[p][scored].sum()) for key, p in together.items()}
         for k in filter(None, self._counts):
             log_p = torch.stack([scores[row][scored] for row in rows[: 2 * k]])
-            result |= {(name, k): v for name, v in mixed(log_p, case.relevance[: 2 * k]).items()}
+            static = case.relevance[: 2 * k]
+            result["DRAGON", k] = result["DRDG/TW", k] = tokenwise(log_p, static)
+            result["DRDG/SW", k] = sequencewise(log_p, static)
+            if case.rescored is not None:
+                result["DRAGON/rescored", k] = tokenwise(log_p, case.rescored[: 2 * k, scored])
         return result
 
     def _concatenated(self, passages: Sequence[tuple[int, ...]], k: int) -> dict[str, Prefix]:
@@ -125,15 +134,27 @@ class Systems:
         return Prefix((*self._before, *tokens, *self._between))
 
 
-def mixed(log_p: torch.Tensor, relevance: Sequence[float]) -> dict[str, float]:
-    """Log likelihood of tokens under output aggregation, nats.
+def tokenwise(log_p: torch.Tensor, relevance: torch.Tensor) -> float:
+    """Log likelihood of tokens, nats, each from the mixture of both sides.
 
-    `log_p` float64 [2k, tokens] and `relevance` [2k] are of the cloud's k rows, then the device's.
+    `log_p` float64 [2k, tokens] and `relevance` float64 [2k, tokens or 1] are of the cloud's k
+    rows, then the device's.
     """
-    weights = torch.tensor(relevance, dtype=torch.float64).view(2, -1)
-    log_eta = torch.log_softmax(weights.logsumexp(1), 0)
-    rows = torch.log_softmax(weights, 1)[..., None] + log_p.view(2, weights.shape[1], -1)
-    sides = rows.logsumexp(1)
-    tokenwise = float((log_eta[:, None] + sides).logsumexp(0).sum())
-    sequencewise = float((log_eta + sides.sum(1)).logsumexp(0))
-    return {"DRAGON": tokenwise, "DRDG/TW": tokenwise, "DRDG/SW": sequencewise}
+    sides, log_eta = _sides(log_p, relevance)
+    return float((log_eta + sides).logsumexp(0).sum())
+
+
+def sequencewise(log_p: torch.Tensor, relevance: torch.Tensor) -> float:
+    """Log likelihood of the tokens as one sequence, of one side or the other, nats."""
+    sides, log_eta = _sides(log_p, relevance)
+    return float((log_eta[:, 0] + sides.sum(1)).logsumexp(0))
+
+
+def _sides(log_p: torch.Tensor, relevance: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """log p^s float64 [2, tokens] and log eta^s float64 [2, tokens or 1]."""
+    sides = []
+    log_h = []
+    for rows, nats in zip(log_p.chunk(2), relevance.chunk(2), strict=True):
+        sides.append((torch.log_softmax(nats, 0) + rows).logsumexp(0))
+        log_h.append(nats.logsumexp(0))
+    return torch.stack(sides), torch.log_softmax(torch.stack(log_h), 0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.tokenizer import Tokenizer
@@ -80,6 +81,15 @@ def windows(lines: Sequence[str], tokenizer: Tokenizer, size: int, count: int) -
     return found
 
 
+@dataclass(frozen=True)
+class Passage:
+    """A passage found: its embedding float32 [dim], and the cosine of that with the query's."""
+
+    text: str
+    cosine: float
+    vector: npt.NDArray[np.float32]
+
+
 class Corpus:
     """Passages, found by their words (BM25) and ranked by the cosine of their embeddings.
 
@@ -93,15 +103,17 @@ class Corpus:
         self._words.execute("CREATE VIRTUAL TABLE passage USING fts5(text)")
         self._words.executemany("INSERT INTO passage(rowid, text) VALUES (?, ?)", enumerate(texts))
 
-    def search(self, query: str, count: int) -> list[tuple[str, float]]:
-        """The `count` passages nearest to the query and their cosines, nearest first."""
+    def search(self, query: str, count: int) -> list[Passage]:
+        """The `count` passages nearest to the query, nearest first."""
         words = sorted(set(re.findall(r"\w+", query.lower())))
         found = self._words.execute(
             "SELECT rowid FROM passage WHERE passage MATCH ? ORDER BY rank, rowid LIMIT ?",
             (" OR ".join(f'"{word}"' for word in words), _CANDIDATES_PER_PASSAGE * count),
         )
         texts = [self.texts[row] for (row,) in found]
-        query_vector, *vectors = self._embedder.embed([query, *texts])
-        cosines = [float(vector @ query_vector) for vector in vectors]
-        order = sorted(range(len(texts)), key=lambda i: (-cosines[i], i))[:count]
-        return [(texts[i], cosines[i]) for i in order]
+        asked, *vectors = self._embedder.embed([query, *texts])
+        passages = [
+            Passage(text, float(vector @ asked), vector)
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+        return sorted(passages, key=lambda passage: -passage.cosine)[:count]

@@ -14,11 +14,20 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from bench import wikitext
-from bench.perplexity import gain, jackknife, perplexity, table
-from bench.teacher_forcing import CONTEXT_TOKENS, Case, Prefix, Scorer, Systems, mixed
+from bench.perplexity import followed, gain, jackknife, perplexity, table
+from bench.teacher_forcing import (
+    CONTEXT_TOKENS,
+    Case,
+    Prefix,
+    Scorer,
+    Systems,
+    sequencewise,
+    tokenwise,
+)
 from bench.wikitext import Corpus, Window
 from dragon.model import LanguageModel
 from dragon.tokenizer import Tokenizer
+from dragon.weighting import Rescoring
 from tests import tiny
 
 WINDOW = Window(tuple(range(40, 48)), tuple(range(60, 80)), (True,) * 15 + (False,) * 5)
@@ -78,24 +87,31 @@ def test_rounded_keys_and_values_change_little(model: LanguageModel) -> None:
 
 def test_two_sides_mix_to_one_softmax_over_all_rows() -> None:
     log_p = torch.log(torch.rand(6, 9, dtype=torch.float64))
-    relevance = [5.0, 3.5, 3.0, 2.0, 1.0, 0.0]
-    weights = torch.softmax(torch.tensor(relevance, dtype=torch.float64), 0)
-    expected = float((weights @ log_p.exp()).log().sum())
-    got = mixed(log_p, relevance)
-    assert got["DRAGON"] == got["DRDG/TW"] == pytest.approx(expected)
+    static = torch.tensor([[5.0], [3.5], [3.0], [2.0], [1.0], [0.0]]).double()
+    changing = torch.rand(6, 9, dtype=torch.float64)
+    for relevance in (static, changing):
+        expected = float((torch.softmax(relevance, 0) * log_p.exp()).sum(0).log().sum())
+        assert tokenwise(log_p, relevance) == pytest.approx(expected)
+
+
+def test_relevance_follows_the_text() -> None:
+    again = Rescoring(4, lambda text: [float(len(text)), float(sum(text))])
+    got = followed(torch.tensor([[0.5], [1.5]]).double(), again, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    assert got[0].tolist() == [0.5] * 4 + [4.0] * 4 + [8.0] * 2
+    assert got[1].tolist() == [1.5] * 4 + [10.0] * 4 + [36.0] * 2
 
 
 def test_sequencewise_follows_the_side_that_knows_the_window() -> None:
     certain, lost = torch.zeros(1, 50).double(), torch.full((1, 50), -5.0).double()
-    got = mixed(torch.cat([lost, certain]), [0.0, 0.0])
-    assert got["DRDG/SW"] == pytest.approx(math.log(0.5))
-    assert got["DRAGON"] == pytest.approx(50 * math.log(0.5 * (1 + math.exp(-5))))
+    rows, even = torch.cat([lost, certain]), torch.zeros(2, 1).double()
+    assert sequencewise(rows, even) == pytest.approx(math.log(0.5))
+    assert tokenwise(rows, even) == pytest.approx(50 * math.log(0.5 * (1 + math.exp(-5))))
 
 
 def test_systems_see_their_own_passages(model: LanguageModel, tokenizer: Tokenizer) -> None:
     passages = tuple(tuple(range(100 * i, 100 * i + 40)) for i in range(1, 17))
     systems = Systems(Scorer(model), tokenizer, [0, 1, 8])
-    outcome = systems.predict(Case(WINDOW, passages, (1.0,) * 16))
+    outcome = systems.predict(Case(WINDOW, passages, torch.ones(16, 1).double()))
     before = tuple(tokenizer.document_row("", raw=False))
     after = tuple(tokenizer.encode("\n\n"))
 
@@ -131,8 +147,8 @@ def test_the_corpus_finds_by_words_and_ranks_by_cosine() -> None:
     assert [len(text.split()) for text in texts] == [64, 36, 12]
     corpus = Corpus([*texts, "zzz otter"], WordEmbedder())
     found = corpus.search('an "otter", said she', 2)
-    assert [text for text, _ in found] == [texts[2].strip(), "zzz otter"]
-    assert 1 >= found[0][1] > found[1][1]
+    assert [passage.text for passage in found] == [texts[2].strip(), "zzz otter"]
+    assert 1 >= found[0].cosine > found[1].cosine
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
