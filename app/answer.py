@@ -27,6 +27,7 @@ from dragon.modes import Start, session_of
 from dragon.pacing import Estimate, Pace
 from dragon.protocol import Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
+from dragon.weighting import Rescoring
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,21 @@ class Retrieved:
 
     rows: Sequence[Row]
     sources: Sequence[Source]
+    rescoring: Rescoring | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to write: documents a side, token limit, seconds to wait for the cloud's first token."""
+    """How to write: documents a side, token limit, seconds to wait for the cloud's first token.
+
+    `rescore_every` so many tokens both sides weigh their documents anew, unless it is 0.
+    """
 
     top_k: int
     limit: int
     deadline: float | None
     catch_up: bool
+    rescore_every: int
 
 
 @dataclass
@@ -137,10 +143,12 @@ class Answer:
 
     async def begin(self, retrieved: Retrieved) -> None:
         """Prefill, and start writing. Raises `ContextLengthError` when no token fits."""
-        self._decoder = decoder = self._engine.open(retrieved.rows, self._request.conversation)
+        self._decoder = decoder = self._engine.open(
+            retrieved.rows, self._request.conversation, retrieved.rescoring
+        )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        weights = decoder.weights.tolist()
+        weights = decoder.weighting.first.rows.tolist()
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)
@@ -275,4 +283,5 @@ def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
         top_k=plan.top_k,
         catch_up=plan.catch_up,
         schedule=request.schedule,
+        rescore_every=plan.rescore_every,
     )

@@ -102,7 +102,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
         link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size)
         generation = await stack.enter_async_context(
-            open_generation(settings, tokenizer, engine, documents, link)
+            open_generation(settings, tokenizer, embedder, engine, documents, link)
         )
         yield AppState(
             settings=settings,

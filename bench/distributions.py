@@ -34,10 +34,10 @@ class _Keeping(Decoder):
 
     full: torch.Tensor
 
-    def mix(self, logits: torch.Tensor) -> Side:
-        weights = self.weights.to(logits.dtype)[:, None]
+    def mix(self, logits: torch.Tensor, position: int) -> Side:
+        weights = self.weighting.at(position).rows.to(logits.dtype)[:, None]
         self.full = (weights * torch.softmax(logits, -1)).sum(0)
-        return super().mix(logits)
+        return super().mix(logits, position)
 
 
 def collect(queries: Sequence[Query], model_path: str | Path, tokens: int) -> list[Pair]:

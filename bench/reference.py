@@ -29,6 +29,10 @@ class Passage:
         """The score in nats."""
         return relevance(self.score)
 
+    @property
+    def vector(self) -> None:
+        """A response does not tell."""
+
 
 def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     own, other = (

@@ -42,7 +42,7 @@ class FixedSearcher:
     async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
         """The first k; `KeyError` for a query without documents."""
         return [
-            DocumentHit(n, f"own-{n}", f"own {n}", p.text, p.score, p.relevance, None, 0, 0)
+            DocumentHit(n, f"own-{n}", f"own {n}", p.text, p.score, p.relevance, None, None, 0, 0)
             for n, p in enumerate(self.passages[query][:k], start=1)
         ]
 
@@ -55,7 +55,7 @@ class FixedRetriever(Retriever):
 
     def _search(self, opening: Open) -> list[Hit]:
         return [
-            Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance)
+            Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance, None)
             for n, p in enumerate(self.passages[opening.query][: opening.top_k], start=1)
         ]
 

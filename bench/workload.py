@@ -41,6 +41,10 @@ class Passage:
         """The score in nats."""
         return relevance(self.score)
 
+    @property
+    def vector(self) -> None:
+        """Not kept: its relevance is not re-scored."""
+
 
 @dataclass(frozen=True)
 class Query:

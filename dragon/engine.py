@@ -21,6 +21,7 @@ from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
 
@@ -92,14 +93,19 @@ class Engine:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def open(self, rows: Sequence[Row], conversation: Sequence[int]) -> Decoder:
+    def open(
+        self,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        rescoring: Rescoring | None = None,
+    ) -> Decoder:
         """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 
         Raises `ContextLengthError` at once, and `OverloadedError` when too many wait already.
         """
         if len(rows) > self.model.cache.slots:
             raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
-        decoder = Decoder(self.model, rows, conversation)
+        decoder = Decoder(self.model, rows, conversation, rescoring)
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")

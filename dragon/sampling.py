@@ -11,6 +11,7 @@ from dragon.errors import InvalidRequestError
 MAX_TEMPERATURE = 2.0
 SEED_BITS = 64
 STREAM_BITS = 32
+MAX_RESCORE_EVERY = 1 << 12  # tokens
 
 
 class Mode(StrEnum):

@@ -274,7 +274,9 @@ class CloudAnswer:
         opening, server = self._opening, self._server
         try:
             found = await server.retriever.find(opening)
-            self._decoder = decoder = server.engine.open(found.rows, opening.conversation)
+            self._decoder = decoder = server.engine.open(
+                found.rows, opening.conversation, found.rescoring
+            )
             await asyncio.wrap_future(decoder.prefilled)
         except DragonError as error:
             self._fail(error)
@@ -285,7 +287,7 @@ class CloudAnswer:
             return
         ready = messages.Ready(
             generation=opening.generation,
-            documents=found.documents(decoder.weights.tolist()),
+            documents=found.documents(decoder.weighting.first.rows.tolist()),
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from dragon import noise
 from dragon.aggregation import LOG_H_LIMIT
 from dragon.errors import FrameError, HandshakeError
-from dragon.sampling import MAX_TEMPERATURE, Mode
+from dragon.sampling import MAX_RESCORE_EVERY, MAX_TEMPERATURE, Mode
 from dragon.scheduling import Schedule
 
 PROTOCOL_VERSION = 1
@@ -70,6 +70,7 @@ class Open(Control):
     top_k: Annotated[int, Field(ge=0, le=32)]
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY
+    rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
     committed: Tokens = ()
     joint: bool = True
 
