@@ -69,14 +69,17 @@ def expected(exact: Pair) -> Callable[[Mode], list[str]]:
     [
         *((mode, rtt_ms) for mode in (Mode.COUPLED, Mode.TOKENWISE) for rtt_ms in (0, 100, 300)),
         *((mode, rtt_ms) for mode in (Mode.SPECULATIVE, Mode.EXCHANGE) for rtt_ms in (0, 100)),
+        *((Mode.SEQUENCEWISE, rtt_ms) for rtt_ms in (0, 100)),
     ],
 )
 def test_same_text_on_any_network(
     exact: Pair, expected: Callable[[Mode], list[str]], mode: Mode, rtt_ms: int
 ) -> None:
     exact.network.network = Network(rtt_ms / 1000)
-    # Drawn with independent noise, the text of `speculative` is another one, but no less fixed.
-    texts = expected(Mode.SPECULATIVE if mode is Mode.SPECULATIVE else Mode.COUPLED)
+    # The texts of these two are other ones, but no less fixed: `speculative` has independent noise,
+    # `sequencewise` mixes whole answers.
+    own = mode in (Mode.SPECULATIVE, Mode.SEQUENCEWISE)
+    texts = expected(mode if own else Mode.COUPLED)
     replies = ask_all(exact.device, asks(mode))
     for ask, reply, text in zip(asks(mode), replies, texts, strict=True):
         assert reply.text == text, ask
