@@ -23,7 +23,7 @@ from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.link import messages
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import Pace
 from dragon.protocol import Limits, Role, SessionMessage
 from dragon.sampling import Mode
 from dragon.session import Session
@@ -72,7 +72,7 @@ class Answer:
         engine: Engine,
         tokenizer: Tokenizer,
         link: Link | None,
-        decode_time: Estimate,
+        pace: Pace,
     ) -> None:
         self._request = request
         self._engine = engine
@@ -93,7 +93,7 @@ class Answer:
             joint=link is not None and link.connected,
             catch_up=plan.catch_up,
         )
-        self._pace = Pace(link.round_trip if link is not None else Estimate(), decode_time)
+        self._pace = pace
         self._driver = Driver(
             self._session,
             engine,
@@ -237,13 +237,16 @@ class Answer:
         if agreement.judged:
             stats["accept_device"] = agreement.own / agreement.judged
             stats["accept_cloud"] = agreement.remote / agreement.judged
+            self._pace.accept_device.add(stats["accept_device"])
+            self._pace.accept_cloud.add(stats["accept_cloud"])
             stats["tv"] = agreement.tv / agreement.judged
-        seconds = {"rtt_ms": self._pace.round_trip, "decode_device_ms": self._pace.decode}
+        seconds = {"decode_device_ms": self._pace.decode.value}
         if self._partner is not None:
-            seconds["decode_cloud_ms"] = self._partner.remote_decode
-        for name, estimate in seconds.items():
-            if estimate.value is not None:
-                stats[name] = 1000 * estimate.value
+            seconds["rtt_ms"] = self._pace.link.round_trip.value
+            seconds["decode_cloud_ms"] = self._pace.remote_decode.value
+        for name, value in seconds.items():
+            if value is not None:
+                stats[name] = 1000 * value
         if self._decoder is not None and (cuts := self._decoder.statistics).count:
             stats["wire_mass"] = cuts.mass / cuts.count
             stats["wire_tv"] = cuts.tv / cuts.count

@@ -14,7 +14,7 @@ from app.events import PeerChanged, Source
 from app.link import Link
 from dragon.driver import Driver
 from dragon.link import messages
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import Pace
 from dragon.protocol import Draft, SessionMessage
 from dragon.session import Session
 
@@ -51,7 +51,6 @@ class Partner:
         self._ready = False
         self._base = 0  # tokens the peer was opened with
         self._told: bool | None = None
-        self.remote_decode = Estimate()
         link.attached.add(self)
 
     def ask(self) -> None:
@@ -102,7 +101,7 @@ class Partner:
                 activity, quiet_since = self._driver.activity, now
             if not self._session.joint:
                 continue
-            stall = self._pace.stall_limit(self.remote_decode.value or 0.0)
+            stall = self._pace.stall_limit()
             if min(now - quiet_since, now - self._link.last_heard) > stall:
                 self._link.drop("the peer does not answer")
             elif not self._ready:
@@ -139,7 +138,7 @@ class Partner:
     def peer_said(self, message: SessionMessage) -> None:
         """A draft, or a request to resync."""
         if isinstance(message, Draft):
-            self.remote_decode.add(message.decode_us / 1e6)
+            self._pace.hear(message)
         self._driver.receive(message)
         self.note()
 

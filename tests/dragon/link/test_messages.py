@@ -13,6 +13,7 @@ from dragon import noise
 from dragon.errors import FrameError, HandshakeError
 from dragon.link.messages import (
     MAX_CONTROL_BYTES,
+    MAX_PROBE,
     PROTOCOL_VERSION,
     AnyControl,
     Close,
@@ -22,6 +23,7 @@ from dragon.link.messages import (
     Open,
     Ping,
     Pong,
+    Probe,
     PublicDocument,
     Ready,
     ResyncAsked,
@@ -75,6 +77,7 @@ controls: st.SearchStrategy[AnyControl] = st.one_of(
     st.builds(ResyncAsked, generation=generation, incarnation=incarnation),
     st.builds(Close, generation=generation, reason=text),
     st.builds(Fault, generation=st.none() | generation, code=text, message=text),
+    st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
     st.builds(Ping, number=numbers),
     st.builds(Pong, number=numbers),
 )
