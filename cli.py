@@ -56,7 +56,7 @@ def main() -> None:
 @program.command()
 def up() -> None:
     """Start the peer and the device on this machine, with a demo corpus if there is none."""
-    _default("DRAGON_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
+    _share_cores()
     data_dir = Settings.read().data_dir
     _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
     given = Settings.read().peer_key
@@ -116,6 +116,48 @@ def key() -> None:
     settings = Settings.read()
     print(api_key(settings))
     print(f"Sign in: {_sign_in_link(settings, api_key(settings))}", file=sys.stderr)
+
+
+@program.command()
+def profile() -> None:
+    """Measure decode delay and link; the services start with what was found."""
+    _share_cores()
+    settings = Settings.read()
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    from app.probe import measure
+    from dragon.errors import LinkError
+    from dragon.link.messages import Hello
+    from dragon.model import LanguageModel
+    from dragon.profile import DecodeFit, Profile
+    from dragon.profiler import decode_delays
+    from dragon.retrieval import relevance
+    from dragon.retrieval.embedder import Embedder
+    from dragon.tokenizer import Tokenizer
+
+    torch.set_num_threads(settings.threads)
+    tokenizer = Tokenizer.load(settings.model)
+    model = LanguageModel.load(
+        settings.model, tokenizer.vocab_size, dtype=settings.dtype, device=settings.torch_device
+    )
+    contexts, seconds = decode_delays(model, settings.top_k)
+    found = Profile(model=model.name, rows=settings.top_k, decode=DecodeFit.of(contexts, seconds))
+    scale = relevance.scale_of(Embedder.load(settings.embedder).fingerprint)
+    hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
+    peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
+    try:
+        link = measure(settings.peer_url, peer_key, hello)
+        found = found.model_copy(update=asdict(link))
+    except LinkError as error:
+        print(f"The link is left out: {error.message}", file=sys.stderr)
+    table = Table("what", "measured")
+    for name, value in found.table(max(contexts)).items():
+        table.add_row(name, value)
+    Console().print(table)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    print(f"Written to {found.write(settings.data_dir)}; restart the services to use it.")
 
 
 @corpus_program.command("build")
@@ -217,6 +259,11 @@ def _log_to_stderr(style: Literal["text", "json"]) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("dragon", "app", "peer"):
         logging.getLogger(name).setLevel(logging.INFO)
+
+
+def _share_cores() -> None:
+    """Two services that each take every core run a hundred times slower."""
+    _default("DRAGON_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
 
 
 def _default(name: str, value: str) -> None:

@@ -24,7 +24,7 @@ from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.link import messages
 from dragon.modes import Start, session_of
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import Pace
 from dragon.protocol import Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
 from dragon.weighting import Rescoring
@@ -76,7 +76,7 @@ class Answer:
         engine: Engine,
         tokenizer: Tokenizer,
         link: Link | None,
-        decode_time: Estimate,
+        pace: Pace,
     ) -> None:
         self._request = request
         self._engine = engine
@@ -89,14 +89,12 @@ class Answer:
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._pace = Pace(link.round_trip if link is not None else Estimate(), decode_time)
-        self._remote_decode = Estimate()
+        self._pace = pace
         limits = Limits(tokenizer.end_ids, plan.limit)
         self._session = session_of(
             Start(request.mode, request.sampling, limits, plan.catch_up, request.schedule),
             Role.DEVICE,
-            self._pace,
-            self._remote_decode,
+            pace,
             joint=link is not None and link.connected,
         )
         self._driver = Driver(
@@ -116,7 +114,6 @@ class Answer:
                 self._session,
                 self._driver,
                 self._pace,
-                self._remote_decode,
                 plan.deadline,
                 found=self._found_public,
                 tell=self._events.put_nowait,
@@ -245,16 +242,17 @@ class Answer:
         }
         if agreement.verdicts:
             stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
+            self._pace.accept_device.add(stats["accept_device"])
+            self._pace.accept_cloud.add(stats["accept_cloud"])
             stats["tv"] = agreement.tv / len(agreement.verdicts)
             stats["window"] = self._session.window
-        seconds = {
-            "rtt_ms": self._pace.round_trip,
-            "decode_device_ms": self._pace.decode,
-            "decode_cloud_ms": self._remote_decode,
-        }
-        for name, estimate in seconds.items():
-            if estimate.value is not None:
-                stats[name] = 1000 * estimate.value
+        seconds = {"decode_device_ms": self._pace.decode.value}
+        if self._partner is not None:
+            seconds["rtt_ms"] = self._pace.link.round_trip.value
+            seconds["decode_cloud_ms"] = self._pace.remote_decode.value
+        for name, value in seconds.items():
+            if value is not None:
+                stats[name] = 1000 * value
         if self._decoder is not None and (cuts := self._decoder.statistics).count:
             stats["wire_mass"] = cuts.mass / cuts.count
             stats["wire_tv"] = cuts.tv / cuts.count

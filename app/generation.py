@@ -17,7 +17,7 @@ from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
 from dragon.link.messages import MAX_QUERY
-from dragon.pacing import Estimate
+from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
@@ -44,9 +44,7 @@ class GenerationService:
     engine: Engine
     documents: Searcher
     link: Link
-
-    def __post_init__(self) -> None:
-        self.decode_time = Estimate()
+    pace: Pace
 
     @property
     def model_name(self) -> str:
@@ -89,7 +87,7 @@ class GenerationService:
             engine=self.engine,
             tokenizer=self.tokenizer,
             link=self.link if request.mode.joint and not request.private else None,
-            decode_time=self.decode_time,
+            pace=self.pace,
         )
         async with answer:
             answer.ask_peer()
@@ -164,11 +162,12 @@ async def open_generation(
     engine: Engine,
     documents: Searcher,
     link: Link,
+    pace: Pace,
 ) -> AsyncIterator[GenerationService]:
     """The service with its link running; the engine is the caller's, which runs the embedder."""
     task = asyncio.create_task(link.run(), name="link")
     try:
-        yield GenerationService(settings, tokenizer, embedder, engine, documents, link)
+        yield GenerationService(settings, tokenizer, embedder, engine, documents, link, pace)
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from app.events import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import codec, frames, messages
-from dragon.pacing import Estimate
+from dragon.pacing import LinkMeter
 from dragon.protocol import SessionMessage
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ class Link:
         key: str | None,
         hello: messages.Hello,
         vocab_size: int,
+        meter: LinkMeter,
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -65,8 +66,7 @@ class Link:
         self._answers: dict[int, Answerer] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
         self._connection: ClientConnection | None = None
-        self._pings: dict[int, float] = {}
-        self.round_trip = Estimate()
+        self._meter = meter
         self.last_heard = 0.0
         self.status = PeerStatus("connecting")
         self.attached: set[Answerer] = set()
@@ -95,6 +95,8 @@ class Link:
             self.drop("the peer does not read")
             return
         self._outbound.put_nowait(frame)
+        if self._meter.wants_ping(len(frame)):
+            self._send_ping(len(frame))
 
     def say(self, generation: int, message: SessionMessage) -> int:
         """Send a session's message; the bytes of its frame."""
@@ -164,8 +166,7 @@ class Link:
     async def _serve(self, connection: ClientConnection) -> None:
         self._connection = connection
         self._outbound = asyncio.Queue()
-        self._pings.clear()
-        self.round_trip.value = None  # answers hold the object
+        self._meter.reset()
         self.last_heard = time.monotonic()
         self.status = PeerStatus("connected")
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
@@ -194,13 +195,16 @@ class Link:
 
     async def _ping(self) -> None:
         for number in itertools.count():
-            self._pings[number] = time.monotonic()
-            self.send(messages.encode(messages.Ping(number=number)))
+            self._send_ping()
             # The first ones come quickly, so that the draft window is right from the start.
             await asyncio.sleep(PING_S if number > 2 else PING_S / 10)
-            oldest = min(self._pings.values(), default=time.monotonic())
-            if time.monotonic() - max(oldest, self.last_heard) > 20 * PING_S:
+            now = time.monotonic()
+            if now - max(self._meter.oldest(now), self.last_heard) > 20 * PING_S:
                 self.drop("the peer does not answer")
+
+    def _send_ping(self, behind: int = 0) -> None:
+        number = self._meter.ping(time.monotonic(), behind)
+        self.send(messages.encode(messages.Ping(number=number)))
 
     def _route(self, frame: str | bytes) -> None:
         if isinstance(frame, bytes):
@@ -231,11 +235,9 @@ class Link:
                 raise FrameError(f"a peer does not send {control.kind}")
 
     def _heard_pong(self, number: int) -> None:
-        sent = self._pings.pop(number, None)
-        if sent is not None:
-            self.round_trip.add(time.monotonic() - sent)
-            assert self.round_trip.value is not None
-            self.status = PeerStatus("connected", rtt_ms=round(1000 * self.round_trip.value, 1))
+        self._meter.pong(number, time.monotonic())
+        if (rtt := self._meter.round_trip.seen) is not None:
+            self.status = PeerStatus("connected", rtt_ms=round(1000 * rtt, 1))
 
     def _lost(self) -> None:
         self._answers.clear()

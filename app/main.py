@@ -67,6 +67,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.engine import Engine
     from dragon.link.messages import Hello
     from dragon.model import LanguageModel
+    from dragon.pacing import DecodeDelay, LinkMeter, Pace
+    from dragon.profile import Profile
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder, QueuedEmbedder
     from dragon.tokenizer import Tokenizer
@@ -100,14 +102,16 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             model=model.name,
         )
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
-        link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size)
+        profile = Profile.read(settings.data_dir, model.name)
+        pace = Pace(LinkMeter(profile), DecodeDelay(profile))
+        link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size, pace.link)
         generation = await stack.enter_async_context(
-            open_generation(settings, tokenizer, embedder, engine, documents, link)
+            open_generation(settings, tokenizer, embedder, engine, documents, link, pace)
         )
         yield AppState(
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
             documents=documents,
-            metrics=Metrics(lambda: link.connected, lambda: engine.free_slots),
+            metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),
         )

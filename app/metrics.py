@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.gc_collector import GCCollector
@@ -13,6 +14,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from app.events import Event, Finished, GenerationRequest, TextDelta
+from dragon.pacing import READINGS, Pace
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -20,7 +22,9 @@ _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 class Metrics:
     """One registry an app, so that two apps in a process do not share counters."""
 
-    def __init__(self, peer_connected: Callable[[], bool], free_slots: Callable[[], float]) -> None:
+    def __init__(
+        self, peer_connected: Callable[[], bool], free_slots: Callable[[], float], pace: Pace
+    ) -> None:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -32,6 +36,9 @@ class Metrics:
         Gauge(
             "dragon_free_slots", "Rows that could begin now.", registry=self.registry
         ).set_function(free_slots)
+        for name, text in READINGS.items():
+            gauge = Gauge(f"dragon_{name}", text, registry=self.registry)
+            gauge.set_function(partial(pace.reading, name))
         self._requests = Counter(
             "dragon_http_requests",
             "HTTP requests answered.",

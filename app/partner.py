@@ -14,7 +14,7 @@ from app.events import PeerChanged, Source
 from app.link import Link
 from dragon.driver import Driver
 from dragon.link import messages
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import Pace
 from dragon.protocol import Draft, SessionMessage
 from dragon.session import Session
 
@@ -34,7 +34,6 @@ class Partner:
         session: Session,
         driver: Driver,
         pace: Pace,
-        remote_decode: Estimate,
         deadline: float | None,
         *,
         found: Callable[[list[Source]], None],
@@ -45,7 +44,6 @@ class Partner:
         self._session = session
         self._driver = driver
         self._pace = pace
-        self._remote_decode = remote_decode
         self._deadline = deadline
         self._found = found
         self._tell = tell
@@ -103,7 +101,7 @@ class Partner:
                 activity, quiet_since = self._driver.activity, now
             if not self._session.joint:
                 continue
-            stall = self._pace.stall_limit(self._remote_decode.value or 0.0)
+            stall = self._pace.stall_limit()
             if min(now - quiet_since, now - self._link.last_heard) > stall:
                 self._link.drop("the peer does not answer")
             elif not self._ready:
@@ -142,7 +140,7 @@ class Partner:
     def peer_said(self, message: SessionMessage) -> None:
         """A draft, or a request to resync."""
         if isinstance(message, Draft):
-            self._remote_decode.add(message.decode_us / 1e6)
+            self._pace.hear(message)
         self._driver.receive(message)
         self.note()
 

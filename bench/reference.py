@@ -110,7 +110,9 @@ def write(
         return aggregation.draft(side.after(text), sampling, len(text))
 
     def log_likelihood(text: list[int]) -> float:
-        eta = aggregation.device_weight(device.decoder.log_h, cloud.decoder.log_h)
+        eta = aggregation.device_weight(
+            device.decoder.weighting.first.log_h, cloud.decoder.weighting.first.log_h
+        )
         shares = torch.tensor([eta, ETA_ONE - eta]).double() / ETA_ONE
         sides = torch.stack([side.log_likelihood(text) for side in (device, cloud)])
         return float(torch.logsumexp(shares.log() + sides, 0))

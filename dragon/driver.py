@@ -84,15 +84,17 @@ class Driver:
         self._post(lambda: self._done(outcome))
 
     def _done(self, outcome: Outcome) -> None:
-        self._step = None
+        step, self._step = self._step, None
         self.activity += 1
         if self._closed:
             return
         if not isinstance(outcome, Decoded):
             self._failed(outcome)
             return
-        if outcome.sides:  # neither abandoned nor only scored
-            self._pace.decode.add(outcome.microseconds / 1e6)
+        if outcome.sides and step is not None and step.work.tokens:
+            work = step.work
+            context = max(step.decoder.bases) + work.keep + len(work.tokens)
+            self._pace.decode.add(outcome.microseconds / 1e6, context)
         self._guarded(
             lambda: self.session.complete(
                 outcome.sides, outcome.microseconds, outcome.log_likelihood

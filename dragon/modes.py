@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import Pace
 from dragon.protocol import Limits, Role
 from dragon.sampling import Mode, Sampling
-from dragon.scheduling import Conditions, Schedule, Scheduler, expected_acceptance
+from dragon.scheduling import Schedule, Scheduler, expected_acceptance
 from dragon.sequencewise import SequencewiseSession
 from dragon.session import Session
 from dragon.speculative import Judged, SpeculativeSession
@@ -22,28 +22,13 @@ class Choice:
     role: Role
     scheduler: Scheduler
     pace: Pace
-    remote_decode: Estimate
-    accept_device: Estimate = field(default_factory=Estimate)
-    accept_cloud: Estimate = field(default_factory=Estimate)
 
     def __call__(self, aggregator: Role, judged: Judged) -> Role:
         """Who aggregates next."""
-        for estimate, value in zip(
-            (self.accept_device, self.accept_cloud),
-            expected_acceptance(judged.device, judged.cloud),
-            strict=True,
-        ):
-            estimate.add(value)
-        return self.scheduler.next(aggregator, self._conditions(), judged.last)
-
-    def _conditions(self) -> Conditions | None:
-        own, remote = self.pace.decode.value, self.remote_decode.value
-        rtt = self.pace.round_trip.value
-        device, cloud = self.accept_device.value, self.accept_cloud.value
-        if own is None or remote is None or rtt is None or device is None or cloud is None:
-            return None
-        decode = (own, remote) if self.role is Role.DEVICE else (remote, own)
-        return Conditions(*decode, rtt, device, cloud)
+        device, cloud = expected_acceptance(judged.device, judged.cloud)
+        self.pace.accept_device.add(device)
+        self.pace.accept_cloud.add(cloud)
+        return self.scheduler.next(aggregator, self.pace.conditions(self.role), judged.last)
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,6 @@ def session_of(
     start: Start,
     role: Role,
     pace: Pace,
-    remote_decode: Estimate,
     *,
     joint: bool,
     committed: Sequence[int] = (),
@@ -79,7 +63,7 @@ def session_of(
             committed=list(committed),
             joint=joint,
             first=scheduler.first,
-            next_aggregator=Choice(role, scheduler, pace, remote_decode),
+            next_aggregator=Choice(role, scheduler, pace),
         )
     kinds = {
         Mode.TOKENWISE: TokenwiseSession,

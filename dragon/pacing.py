@@ -1,48 +1,204 @@
-"""Estimates a side keeps of itself and of the link, and the draft window that follows from them."""
+"""What a service estimates while it runs: its decode delay, the link, the other side, acceptance.
+
+The draft window, the stall limit and the conditions of the scheduler follow from it. No clock in
+here: whoever measures passes times in, in seconds.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dragon.profile import Profile
+from dragon.protocol import Draft, Role
+from dragon.scheduling import Conditions
 from dragon.session import MAX_WINDOW
 
+# The weight of a new observation.
 _WEIGHT = 0.2
+# The draft window before anything was measured.
+_FIRST_WINDOW = 8
 # No progress for this long counts as a desync, at least (design, section 4).
 _MIN_STALL_S = 1.0
+# Frames from this size on are timed, and only if that takes longer than pings are apart anyway.
+_BURST_BYTES = 2048
+_BURST_S = 0.002
+_BURST_SHARE = 0.25
+_PINGS_KEPT = 64
 
 
 @dataclass
 class Estimate:
-    """An exponential moving average that starts at the first value it sees."""
+    """An exponential moving average that starts at the first value it sees, not at a `guess`."""
 
-    value: float | None = None
+    guess: float | None = None
+    seen: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The average, or the guess before anything was seen."""
+        return self.guess if self.seen is None else self.seen
 
     def add(self, value: float) -> None:
         """Take in a new observation."""
-        self.value = value if self.value is None else self.value + _WEIGHT * (value - self.value)
+        self.seen = value if self.seen is None else self.seen + _WEIGHT * (value - self.seen)
+
+    def reset(self) -> None:
+        """Forget what was seen."""
+        self.seen = None
 
 
-def draft_window(rtt_s: float, decode_s: float) -> int:
-    """W = ceil((rtt + c) / c), at most `MAX_WINDOW`: enough drafts to cover a round trip."""
-    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s) / decode_s))
+class DecodeDelay:
+    """Seconds a decode step takes at a context of t tokens, c(t) = k_a t / k_b + k_c.
+
+    The intercept k_c is the offline profile's and stays; a step of c seconds at t moves k_a towards
+    (c - k_c) t and k_b towards t^2, means both (paper, section 5.2, corrected). Without a profile
+    it is a plain moving average.
+    """
+
+    def __init__(self, profile: Profile | None = None) -> None:
+        self._fit = profile.decode if profile is not None else None
+        self._a, self._b = (self._fit.k_a, self._fit.k_b) if self._fit is not None else (0.0, 1.0)
+        self._recent = Estimate()
+        self._context = 0
+
+    def add(self, seconds: float, context: int) -> None:
+        """Take in a step that ended with `context` tokens in its longest row."""
+        self._recent.add(seconds)
+        if self._fit is not None and context > 0:
+            self._context = context
+            self._a += _WEIGHT * ((seconds - self._fit.k_c) * context - self._a)
+            self._b += _WEIGHT * (context**2 - self._b)
+
+    @property
+    def value(self) -> float | None:
+        """Seconds of a step at the context last seen; None before there is anything to go by."""
+        if self._fit is None:
+            return self._recent.value
+        context = self._context or self._fit.shortest
+        return max(self._a * context / self._b + self._fit.k_c, 1e-6)
 
 
-@dataclass
+class LinkMeter:
+    """Round trip and sending bandwidth of a link, from pings on it.
+
+    The bandwidth is that of a large frame with a ping right behind it: the pong is later than
+    others by the frame's bytes over the bandwidth, and by what the other side took to read it. It
+    is thus a lower bound, and unknown until a frame was large enough to stand out of the pings.
+    """
+
+    def __init__(self, profile: Profile | None = None) -> None:
+        self.round_trip = Estimate(profile.rtt_s if profile is not None else None)
+        self.bandwidth = Estimate(profile.sending if profile is not None else None)
+        self._numbers = itertools.count()
+        self._sent: dict[int, tuple[float, int]] = {}
+
+    def reset(self) -> None:
+        """A new connection: nothing was seen of it."""
+        self.round_trip.reset()
+        self.bandwidth.reset()
+        self._sent.clear()
+
+    def ping(self, now: float, behind: int = 0) -> int:
+        """The number of a ping sent now, right behind a frame of so many bytes."""
+        number = next(self._numbers)
+        self._sent[number] = now, behind
+        if len(self._sent) > _PINGS_KEPT:
+            del self._sent[min(self._sent)]
+        return number
+
+    def pong(self, number: int, now: float) -> None:
+        """A pong came; one that was not asked for says nothing."""
+        if number not in self._sent:
+            return
+        sent, behind = self._sent.pop(number)
+        if not behind:
+            self.round_trip.add(now - sent)
+        elif self.round_trip.value is not None:
+            extra = now - sent - self.round_trip.value
+            if extra > max(_BURST_S, _BURST_SHARE * self.round_trip.value):
+                self.bandwidth.add(behind / extra)
+
+    def wants_ping(self, size: int) -> bool:
+        """Whether a frame of so many bytes is worth a ping behind it."""
+        return size >= _BURST_BYTES
+
+    def oldest(self, now: float) -> float:
+        """When the oldest ping without a pong was sent; `now` when there is none."""
+        return min((sent for sent, _ in self._sent.values()), default=now)
+
+
+def draft_window(rtt_s: float, decode_s: float, remote_s: float = 0.0) -> int:
+    """W = ceil((rtt + c + c_remote) / c), at most `MAX_WINDOW`.
+
+    That covers a round trip and, for a slower remote side to catch up with, one of its steps.
+    """
+    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s + remote_s) / decode_s))
+
+
+@dataclass(eq=False)
 class Pace:
-    """Round trip of the link and decode time of this side, in seconds."""
+    """Everything a service estimates. `decode` is its own side's, `link` the one to the other.
 
-    round_trip: Estimate
-    decode: Estimate
+    Acceptances, 0 to 1, are whichever the mode has: shares of drafts taken in `coupled`, expected
+    ones in `speculative`.
+    """
+
+    link: LinkMeter
+    decode: DecodeDelay
+    remote_decode: Estimate = field(default_factory=Estimate)
+    accept_device: Estimate = field(default_factory=Estimate)
+    accept_cloud: Estimate = field(default_factory=Estimate)
+
+    def hear(self, frame: Draft) -> None:
+        """Take in how long the other side decoded; its first distribution was there already."""
+        if frame.position > 0 and frame.decode_us > 0:
+            self.remote_decode.add(frame.decode_us / 1e6)
 
     def window(self) -> int:
-        """How far to draft ahead, a guess before anything was measured."""
-        rtt, decode = self.round_trip.value, self.decode.value
+        """How far to draft ahead; a guess before anything was measured."""
+        rtt, decode = self.link.round_trip.value, self.decode.value
         if rtt is None or not decode:
-            return 8
-        return draft_window(rtt, decode)
+            return _FIRST_WINDOW
+        return draft_window(rtt, decode, self.remote_decode.value or 0.0)
 
-    def stall_limit(self, remote_decode: float) -> float:
+    def stall_limit(self) -> float:
         """Seconds without any activity that count as a stall: max(1 s, 4 (rtt + c))."""
-        slower = max(self.decode.value or 0.0, remote_decode)
-        return max(_MIN_STALL_S, 4.0 * ((self.round_trip.value or 0.0) + slower))
+        slower = max(self.decode.value or 0.0, self.remote_decode.value or 0.0)
+        return max(_MIN_STALL_S, 4.0 * ((self.link.round_trip.value or 0.0) + slower))
+
+    def conditions(self, role: Role) -> Conditions | None:
+        """What the scheduler of a side has to know; None until all of it was measured."""
+        own, remote, rtt = self.decode.value, self.remote_decode.value, self.link.round_trip.value
+        accept = self.accept_device.value, self.accept_cloud.value
+        if own is None or remote is None or rtt is None or accept[0] is None or accept[1] is None:
+            return None
+        device, cloud = (own, remote) if role is Role.DEVICE else (remote, own)
+        return Conditions(device, cloud, rtt, accept[0], accept[1])
+
+    def reading(self, name: str) -> float:
+        """One of `READINGS`; NaN while it is not known."""
+        values = {
+            "decode_seconds": self.decode.value,
+            "remote_decode_seconds": self.remote_decode.value,
+            "round_trip_seconds": self.link.round_trip.value,
+            "bandwidth_bytes": self.link.bandwidth.value,
+            "accept_device": self.accept_device.value,
+            "accept_cloud": self.accept_cloud.value,
+            "draft_window": self.window(),
+        }
+        value = values[name]
+        return math.nan if value is None else value
+
+
+# What a service exports of its pace, and what each of them is.
+READINGS = {
+    "decode_seconds": "What a decode step of this side takes, estimated.",
+    "remote_decode_seconds": "What a decode step of the other side takes, by its frames.",
+    "round_trip_seconds": "Round trip of the link, by pings.",
+    "bandwidth_bytes": "Bytes a second this side can send, at least, by large frames.",
+    "accept_device": "Share of the device's drafts that are taken.",
+    "accept_cloud": "Share of the cloud's drafts that are taken.",
+    "draft_window": "How many tokens this side drafts ahead.",
+}

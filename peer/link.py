@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -24,7 +24,7 @@ from dragon.errors import (
 )
 from dragon.link import codec, frames, messages
 from dragon.modes import Start, session_of
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.protocol import Draft, Limits, Role, SessionMessage
 from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
@@ -50,7 +50,7 @@ class LinkServer:
     hello: messages.Hello
     max_sessions: int
     metrics: PeerMetrics
-    decode_time: Estimate = field(default_factory=Estimate)
+    decode: DecodeDelay
     sessions: int = 0
 
     async def serve(self, socket: WebSocket) -> None:
@@ -58,6 +58,7 @@ class LinkServer:
         connection = Connection(self, socket)
         try:
             await connection.greet()
+            self.metrics.paces.add(connection.pace)
             await connection.run()
         except (FrameError, HandshakeError) as error:
             log.warning("link refused: %s", error.message)
@@ -65,6 +66,7 @@ class LinkServer:
         except WebSocketDisconnect:
             pass
         finally:
+            self.metrics.paces.discard(connection.pace)
             connection.close()
 
 
@@ -77,10 +79,9 @@ class Connection:
         self._answers: dict[int, CloudAnswer] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pings: dict[int, float] = {}
         self._last_heard = time.monotonic()
         self._hung_up = False
-        self.round_trip = Estimate()
+        self.pace = Pace(LinkMeter(), server.decode)
 
     async def greet(self) -> None:
         """Exchange hellos; raises `HandshakeError` when the sides cannot work together."""
@@ -123,6 +124,8 @@ class Connection:
             self._outbound.put_nowait(frame)
         except asyncio.QueueFull:
             self._hang_up("does not read")
+        if self.pace.link.wants_ping(len(frame)):
+            self._send_ping(len(frame))
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""
@@ -181,9 +184,10 @@ class Connection:
                 self.forget(control.generation)
             case messages.Ping():
                 self.send(messages.encode(messages.Pong(number=control.number)))
+            case messages.Probe():
+                self.send(messages.encode(messages.Probe(payload="." * control.reply)))
             case messages.Pong():
-                if (sent := self._pings.pop(control.number, None)) is not None:
-                    self.round_trip.add(time.monotonic() - sent)
+                self.pace.link.pong(control.number, time.monotonic())
             case _:
                 raise FrameError(f"a device does not send {control.kind}")
 
@@ -227,11 +231,14 @@ class Connection:
 
     async def _ping(self) -> None:
         for number in itertools.count():
-            self._pings = {number: time.monotonic()}
-            self.send(messages.encode(messages.Ping(number=number)))
+            self._send_ping()
             await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
             if time.monotonic() - self._last_heard > _SILENCE_S:
                 self._hang_up("is silent")
+
+    def _send_ping(self, behind: int = 0) -> None:
+        number = self.pace.link.ping(time.monotonic(), behind)
+        self.send(messages.encode(messages.Ping(number=number)))
 
 
 class CloudAnswer:
@@ -245,13 +252,10 @@ class CloudAnswer:
         self._opened: asyncio.Task[None] | None = None
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
         limits = Limits(server.tokenizer.end_ids, opening.max_tokens)
-        pace = Pace(connection.round_trip, server.decode_time)
-        self._remote_decode = Estimate()
         self._session = session_of(
             Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
             Role.CLOUD,
-            pace,
-            self._remote_decode,
+            connection.pace,
             joint=opening.joint,
             committed=opening.committed,
         )
@@ -259,7 +263,7 @@ class CloudAnswer:
         self._driver = Driver(
             self._session,
             server.engine,
-            pace,
+            connection.pace,
             post=self._post,
             send=self._send,
             committed=lambda _: None,
@@ -297,7 +301,7 @@ class CloudAnswer:
     def receive(self, message: SessionMessage) -> None:
         """A message of the device's session."""
         if isinstance(message, Draft):
-            self._remote_decode.add(message.decode_us / 1e6)
+            self._connection.pace.hear(message)
         self._driver.receive(message)
 
     def close(self) -> None:

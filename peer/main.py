@@ -17,6 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.model import LanguageModel
+from dragon.pacing import DecodeDelay
+from dragon.profile import Profile
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
 from dragon.tokenizer import Tokenizer
@@ -63,6 +65,7 @@ def open_state(settings: PeerSettings) -> PeerState:
         ),
         max_sessions=settings.peer_max_sessions,
         metrics=metrics,
+        decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
     )
     return PeerState(settings, engine, corpus, server, metrics)
 

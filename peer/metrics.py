@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from dragon.pacing import READINGS, Pace
 
 
 class PeerMetrics:
@@ -21,8 +25,17 @@ class PeerMetrics:
         self.sent_bytes = Counter(
             "dragon_peer_sent_bytes", "Bytes of frames sent to devices", registry=self.registry
         )
+        self.paces: set[Pace] = set()
+        for name, text in READINGS.items():
+            gauge = Gauge(f"dragon_peer_{name}", text, registry=self.registry)
+            gauge.set_function(partial(self._reading, name))
         slots = Gauge("dragon_peer_free_slots", "Rows that could begin now", registry=self.registry)
         slots.set_function(free_slots)
+
+    def _reading(self, name: str) -> float:
+        """The mean over connections that know; NaN where none does."""
+        values = [value for pace in self.paces if not math.isnan(value := pace.reading(name))]
+        return sum(values) / len(values) if values else math.nan
 
     def render(self) -> bytes:
         """The exposition text."""

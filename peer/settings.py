@@ -20,6 +20,7 @@ class PeerSettings(BaseSettings):
         env_prefix="DRAGON_", env_file=".env", env_ignore_empty=True, extra="ignore"
     )
 
+    data_dir: Path = Path("data")
     peer_host: str = "127.0.0.1"
     peer_port: int = Field(8100, ge=0, le=65535)
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()

@@ -2,6 +2,7 @@
 
 `hello` is the first frame each way. `open`, `join` and `close` come from the device;
 `ready`, `resync` and `score` from the cloud; `candidate`, `error`, `ping` and `pong` from either.
+`probe` is a device's that measures the link, and the cloud's answer to it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ PROTOCOL_VERSION = 1
 MAX_CONTROL_BYTES = 1 << 20
 MAX_TOKENS = 1 << 16
 MAX_QUERY = 4096
+MAX_PROBE = 1 << 18
 
 Token = Annotated[int, Field(ge=0, lt=1 << 31)]
 Tokens = Annotated[tuple[Token, ...], Field(max_length=MAX_TOKENS)]
@@ -163,8 +165,16 @@ class Pong(Control):
     number: Number
 
 
+class Probe(Control):
+    """Bytes that say nothing; a device's asks for as many back as `reply` says."""
+
+    kind: Literal["probe"] = "probe"
+    payload: Annotated[str, Field(max_length=MAX_PROBE)] = ""
+    reply: Annotated[int, Field(ge=0, le=MAX_PROBE)] = 0
+
+
 SessionControl = Joined | ResyncAsked | CandidateSent | CandidateScored
-AnyControl = Hello | Open | Ready | SessionControl | Close | Fault | Ping | Pong
+AnyControl = Hello | Open | Ready | SessionControl | Close | Fault | Ping | Pong | Probe
 _ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 
 

@@ -21,6 +21,7 @@ from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
 from cli import server
+from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
@@ -56,7 +57,11 @@ def state(settings: Settings, generation: FakeGeneration) -> AppState:
         auth=Authenticator(KEY),
         generation=generation,
         documents=FakeDocuments(),
-        metrics=Metrics(lambda: generation.peer_state.state == "connected", lambda: 1),
+        metrics=Metrics(
+            lambda: generation.peer_state.state == "connected",
+            lambda: 1,
+            Pace(LinkMeter(), DecodeDelay()),
+        ),
     )
 
 

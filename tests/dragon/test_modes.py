@@ -6,10 +6,11 @@ import pytest
 
 from dragon.aggregation import Side
 from dragon.modes import Start, session_of
-from dragon.pacing import Estimate, Pace
+from dragon.pacing import DecodeDelay, Estimate, LinkMeter, Pace
 from dragon.protocol import Limits, Role
 from dragon.sampling import Mode, Sampling
 from dragon.scheduling import Aggregated, Schedule
+from dragon.sequencewise import SequencewiseSession
 from dragon.session import Session
 from dragon.speculative import Judged, SpeculativeSession
 from dragon.tokenwise import ExchangeSession, TokenwiseSession
@@ -23,9 +24,13 @@ def make(
     mode: Mode, role: Role = Role.DEVICE, schedule: Schedule = Schedule.PAPER, **known: float
 ) -> Session:
     """A session on a side that has measured `own`, `remote` and `rtt` seconds."""
-    pace = Pace(Estimate(known.get("rtt")), Estimate(known.get("own")))
+    pace = Pace(LinkMeter(), DecodeDelay(), Estimate(known.get("remote")))
+    if "rtt" in known:
+        pace.link.round_trip.add(known["rtt"])
+    if "own" in known:
+        pace.decode.add(known["own"], 100)
     start = Start(mode, Sampling(), Limits(frozenset(), 10), True, schedule)
-    return session_of(start, role, pace, Estimate(known.get("remote")), joint=True)
+    return session_of(start, role, pace, joint=True)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +42,7 @@ def make(
         (Mode.EXCHANGE, ExchangeSession),
         (Mode.TOKENWISE, TokenwiseSession),
         (Mode.SPECULATIVE, SpeculativeSession),
+        (Mode.SEQUENCEWISE, SequencewiseSession),
     ],
 )
 def test_each_mode_has_its_session(mode: Mode, kind: type[Session]) -> None:

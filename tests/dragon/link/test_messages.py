@@ -15,6 +15,7 @@ from dragon.aggregation import LOG_H_LIMIT
 from dragon.errors import FrameError, HandshakeError
 from dragon.link.messages import (
     MAX_CONTROL_BYTES,
+    MAX_PROBE,
     PROTOCOL_VERSION,
     AnyControl,
     CandidateScored,
@@ -26,6 +27,7 @@ from dragon.link.messages import (
     Open,
     Ping,
     Pong,
+    Probe,
     PublicDocument,
     Ready,
     ResyncAsked,
@@ -94,6 +96,7 @@ controls: st.SearchStrategy[AnyControl] = st.one_of(
     ),
     st.builds(Close, generation=generation, reason=text),
     st.builds(Fault, generation=st.none() | generation, code=text, message=text),
+    st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
     st.builds(Ping, number=numbers),
     st.builds(Pong, number=numbers),
 )

@@ -1,0 +1,94 @@
+"""Measures the link to the configured peer: round trip and bandwidth each way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from dragon.errors import FrameError, HandshakeError, LinkError
+from dragon.link import messages
+from dragon.link.messages import MAX_PROBE, AnyControl, Hello, Ping, Pong, Probe
+
+_TIMEOUT_S = 30.0
+_PINGS = 20
+_PROBES = 3
+# Less than this beyond a round trip is noise: the link is too fast to be measured so.
+_MIN_TRANSFER_S = 0.001
+
+M = TypeVar("M", bound=AnyControl)
+
+
+@dataclass(frozen=True)
+class LinkFigures:
+    """Round trip in seconds; bandwidths in bytes a second, None where too high to tell."""
+
+    rtt_s: float
+    sending: float | None
+    receiving: float | None
+
+
+def measure(url: str, key: str | None, hello: Hello) -> LinkFigures:
+    """Greet the peer, ping it, and move dummy bytes both ways.
+
+    Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
+    """
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        with connect(
+            url,
+            additional_headers=headers,
+            compression=None,
+            max_size=messages.MAX_CONTROL_BYTES,
+            proxy=None,
+        ) as connection:
+            _greet(connection, hello)
+            rtt_s = min(_pinged(connection, number) for number in range(_PINGS))
+            sending = min(_probed(connection, MAX_PROBE, 0) for _ in range(_PROBES))
+            receiving = min(_probed(connection, 0, MAX_PROBE) for _ in range(_PROBES))
+    except InvalidStatus as error:
+        reason = (error.response.body or b"")[:500].decode(errors="replace")
+        raise HandshakeError(f"the peer refuses the link: {reason}") from error
+    except (OSError, TimeoutError, WebSocketException) as error:
+        raise LinkError(f"no peer at {url}: {error or 'no answer'}") from error
+    return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
+
+
+def _bandwidth(transfer_s: float) -> float | None:
+    return MAX_PROBE / transfer_s if transfer_s > _MIN_TRANSFER_S else None
+
+
+def _greet(connection: ClientConnection, hello: Hello) -> None:
+    connection.send(messages.encode(hello))
+    messages.check_hello(hello, _next(connection, Hello, lambda _: True))
+
+
+def _pinged(connection: ClientConnection, number: int) -> float:
+    began = time.perf_counter()
+    connection.send(messages.encode(Ping(number=number)))
+    _next(connection, Pong, lambda pong: pong.number == number)
+    return time.perf_counter() - began
+
+
+def _probed(connection: ClientConnection, sent: int, received: int) -> float:
+    probe = messages.encode(Probe(payload="." * sent, reply=received))
+    began = time.perf_counter()
+    connection.send(probe)
+    _next(connection, Probe, lambda reply: len(reply.payload) == received)
+    return time.perf_counter() - began
+
+
+def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
+    """The next wanted message of a kind; the peer's own pings go unanswered."""
+    while True:
+        message = messages.decode(str(connection.recv(_TIMEOUT_S, decode=True)))
+        if isinstance(message, messages.Fault):
+            raise HandshakeError(message.message)
+        if isinstance(message, kind) and wanted(message):
+            return message
+        if not isinstance(message, Ping):
+            raise FrameError(f"the peer answered with {message.kind}")

@@ -1,0 +1,88 @@
+"""What `dragon profile` has measured on this machine: the services' first estimates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+log = logging.getLogger(__name__)
+
+FILE = "profile.json"
+
+
+class DecodeFit(BaseModel):
+    """c(t) = k_a t / k_b + k_c seconds at a context of t tokens, from `shortest` tokens on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    k_a: float
+    k_b: float = Field(gt=0)
+    k_c: float
+    shortest: int = Field(ge=1)
+
+    @classmethod
+    def of(cls, contexts: Sequence[int], seconds: Sequence[float]) -> DecodeFit:
+        """The line with the least squared error; k_a = mean((c - k_c) t), k_b = mean(t^2)."""
+        t, c = np.asarray(contexts, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
+        spread = t - t.mean()
+        slope = float(spread @ c / max(spread @ spread, 1e-12))
+        k_c = float(c.mean() - slope * t.mean())
+        k_a = float(((c - k_c) * t).mean())
+        return cls(k_a=k_a, k_b=float((t * t).mean()), k_c=k_c, shortest=int(t.min()))
+
+    def at(self, context: int) -> float:
+        """Seconds at a context of so many tokens."""
+        return self.k_a * context / self.k_b + self.k_c
+
+
+class Profile(BaseModel):
+    """Decode delays of one model here, and the link to the peer as this machine sees it.
+
+    Bandwidths in bytes a second; what could not be measured is None.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: str
+    rows: int = Field(ge=1)
+    decode: DecodeFit
+    rtt_s: float | None = Field(None, ge=0)
+    sending: float | None = Field(None, gt=0)
+    receiving: float | None = Field(None, gt=0)
+
+    @classmethod
+    def read(cls, data_dir: Path, model: str) -> Profile | None:
+        """The profile in a data directory; None if there is none, or one of another model."""
+        try:
+            profile = cls.model_validate_json((data_dir / FILE).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            log.warning("%s is not used: %s", data_dir / FILE, error)
+            return None
+        return profile if profile.model == model else None
+
+    def table(self, longest: int) -> dict[str, str]:
+        """What people read; decode delays at the shortest and the longest context decoded."""
+        rates = {"bandwidth to the peer": self.sending, "bandwidth from the peer": self.receiving}
+        steps = f"decode step, {self.rows} rows"
+        return {
+            f"{steps}, {context} tokens": f"{1e3 * self.decode.at(context):.2f} ms"
+            for context in (self.decode.shortest, longest)
+        } | {
+            "round trip": "not measured" if self.rtt_s is None else f"{1e3 * self.rtt_s:.2f} ms",
+            **{
+                name: "not measured" if rate is None else f"{rate / 1e6:.2f} MB/s"
+                for name, rate in rates.items()
+            },
+        }
+
+    def write(self, data_dir: Path) -> Path:
+        """Write it where `read` looks."""
+        path = data_dir / FILE
+        path.write_text(self.model_dump_json(indent=2) + "\n")
+        return path

@@ -1,0 +1,47 @@
+"""Measures what a decode step takes as the context grows (paper, section 5.2, offline stage)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+from dragon.decoder import Decoder, Row, step
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+
+CHUNK_TOKENS = 64
+# Contexts beyond are not decoded to but follow from the line.
+_MAX_STEPS = 192
+_RUNS = 3
+_WARM_UP = 3
+
+
+def decode_delays(
+    model: LanguageModel, rows: int, *, steps: int = _MAX_STEPS, seed: int = 0
+) -> tuple[list[int], list[float]]:
+    """Contexts, in tokens, and the seconds of a step that ends there, in the mean over runs.
+
+    Rows of random tokens stand for documents; they are prefilled, then decoded with random tokens
+    until the context or `steps` ends.
+    """
+    runs = [list(_run(model, rows, steps, random.Random(seed + run))) for run in range(_RUNS)]
+    seconds = [sum(delays) / _RUNS for delays in zip(*runs, strict=True)]
+    first = CHUNK_TOKENS + 1 + _WARM_UP
+    return list(range(first + 1, first + 1 + len(seconds) - _WARM_UP)), seconds[_WARM_UP:]
+
+
+def _run(model: LanguageModel, rows: int, steps: int, chance: random.Random) -> Iterator[float]:
+    def tokens(count: int) -> tuple[int, ...]:
+        return tuple(chance.randrange(model.vocab_size) for _ in range(count))
+
+    decoder = Decoder(model, [Row(tokens(CHUNK_TOKENS), 0.0) for _ in range(rows)], tokens(1))
+    assert decoder.acquire(), "nothing else uses the model"
+    try:
+        decoder.prefill()
+        for keep in range(min(decoder.horizon, steps)):
+            began = time.perf_counter()
+            step(model, [decoder], [Work(keep, tokens(1), 1, 0)])
+            yield time.perf_counter() - began
+    finally:
+        decoder.release()

@@ -1,0 +1,31 @@
+"""The profile's file: what is read back, and what is not used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragon.profile import FILE, DecodeFit, Profile
+
+PROFILE = Profile(model="m", rows=2, decode=DecodeFit.of([10, 20], [0.1, 0.2]), rtt_s=0.1)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    PROFILE.write(tmp_path)
+    assert Profile.read(tmp_path, "m") == PROFILE
+
+
+def test_no_profile_and_another_models_are_not_used(tmp_path: Path) -> None:
+    assert Profile.read(tmp_path, "m") is None
+    PROFILE.write(tmp_path)
+    assert Profile.read(tmp_path, "other") is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"model": "m", "rows": 0}'])
+def test_a_broken_profile_is_said_and_not_used(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).write_text(text)
+    assert Profile.read(tmp_path, "m") is None
+    assert FILE in caplog.text
