@@ -167,7 +167,7 @@ def draw_pipeline(run: Run, path: Path) -> None:
             if span.side is role and span.kind in kinds and span.start < run.seconds:
                 width, colour = span.end - span.start, _COLOURS[span.kind]
                 axes.barh(lane, width, left=span.start, height=0.7, color=colour, edgecolor="white")
-                if span.kind is SpanKind.DECODE:
+                if span.kind is SpanKind.DECODE and width > run.seconds / 80:
                     middle = span.start + width / 2
                     axes.text(middle, lane, str(span.position), ha="center", va="center", size=6)
     for one in run.aggregations:
