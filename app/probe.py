@@ -84,8 +84,10 @@ def _probed(connection: ClientConnection, sent: int, received: int) -> float:
 
 def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], bool]) -> M:
     """The next wanted message of a kind; the peer's own pings go unanswered."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while True:
-        message = messages.decode(str(connection.recv(_TIMEOUT_S, decode=True)))
+        left = max(0.0, deadline - time.monotonic())
+        message = messages.decode(str(connection.recv(left, decode=True)))
         if isinstance(message, messages.Fault):
             raise HandshakeError(message.message)
         if isinstance(message, kind) and wanted(message):

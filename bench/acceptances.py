@@ -1,0 +1,118 @@
+"""Acceptances from distributions of the embedded model: of Algorithm 1, and under shared noise.
+
+Two sides in one process write joint answers to questions of the two-sided benchmark, each with two
+of its notes as documents. From the pair of distributions of each position any number of sequences
+can then be drawn: whether Algorithm 1 takes each side's draft, and whether `coupled` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bench.reference import Passage
+from bench.services import EMBEDDED_MODEL
+from bench.two_sided import QUESTIONS, read
+from dragon import aggregation
+from dragon.aggregation import ETA_ONE, Side, device_weight
+from dragon.decoder import Decoder, step
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.retrieval.rows import document_rows
+from dragon.sampling import Sampling
+from dragon.tokenizer import Message, Tokenizer
+from dragon.wire import WireDistribution
+
+Acceptance = list[tuple[bool, bool]]
+
+
+@dataclass(frozen=True)
+class Acceptances:
+    """Sequences of whose draft each token was, (device, cloud), in both ways of drafting."""
+
+    speculative: list[Acceptance]
+    coupled: list[Acceptance]
+
+    @classmethod
+    def load(cls, path: Path) -> Acceptances:
+        """What `save` wrote."""
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return cls(*([[(bool(d), bool(c)) for d, c in one] for one in kind] for kind in found))
+
+    def save(self, path: Path) -> None:
+        """As JSON, 0 or 1 for each side of each token."""
+        kinds = [
+            [[[int(d), int(c)] for d, c in one] for one in kind]
+            for kind in (self.speculative, self.coupled)
+        ]
+        path.write_text(json.dumps(kinds), encoding="utf-8")
+
+
+def record(answers: int, tokens: int, sequences: int) -> Acceptances:
+    """`sequences` of `tokens` tokens each, from as many answers in turn."""
+    pairs = [_answer(number, tokens) for number in range(answers)]
+    drawn = [_draw(pairs[number % answers], number) for number in range(sequences)]
+    return Acceptances([one for one, _ in drawn], [other for _, other in drawn])
+
+
+def algorithm_1(device: Side, cloud: Side, chance: np.random.Generator) -> tuple[bool, bool]:
+    """Whose draft is taken in one draw of Algorithm 1 (paper, section 4.2)."""
+    eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
+    ids = np.union1d(device.wire.ids, cloud.wire.ids)
+    p = [_dense(ids, side.wire) for side in (device, cloud)]
+    drafts = [int(chance.choice(len(ids), p=one)) for one in p]
+    a = int(chance.random() > 0.5)  # whose sample becomes the target
+    own, other, target = p[a], p[1 - a], drafts[a]
+    rejection = (eta if a else 1 - eta) * (1 - other[target] / own[target])
+    if chance.random() < rejection:
+        left = np.maximum(0.0, other - own)
+        target = int(chance.choice(len(ids), p=left / left.sum()))
+    return drafts[0] == target, drafts[1] == target
+
+
+def _dense(ids: NDArray[np.int64], wire: WireDistribution) -> NDArray[np.float64]:
+    result = np.zeros(len(ids))
+    result[np.searchsorted(ids, wire.ids)] = wire.weights / wire.total
+    return result
+
+
+def _draw(pairs: Sequence[tuple[Side, Side]], seed: int) -> tuple[Acceptance, Acceptance]:
+    chance, sampling = np.random.default_rng(seed), Sampling(seed=seed)
+    coupled = []
+    for position, (device, cloud) in enumerate(pairs):
+        target = aggregation.target(device, cloud, sampling, position)
+        first, second = (aggregation.draft(s, sampling, position) for s in (device, cloud))
+        coupled.append((first == target, second == target))
+    return [algorithm_1(device, cloud, chance) for device, cloud in pairs], coupled
+
+
+def _answer(number: int, tokens: int) -> list[tuple[Side, Side]]:
+    """The distributions of both sides along one answer, which goes on past its end."""
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    questions = [question for question in read(QUESTIONS) if question.note]
+    notes = [questions[(number + i) % len(questions)].note or "" for i in range(4)]
+    conversation = tokenizer.conversation([Message("user", questions[number].text)])
+    sides = []
+    for own in (notes[:2], notes[2:]):
+        rows, _ = document_rows(
+            tokenizer, [Passage(note, 0.5) for note in own], model.context, raw=False
+        )
+        sides.append(Decoder(model, rows, conversation))
+        assert sides[-1].acquire()
+        sides[-1].prefill()
+    text: list[int] = []
+    pairs = []
+    for position in range(tokens):
+        work = Work(max(0, position - 1), tuple(text[-1:]), 1, 0)
+        device, cloud = (step(model, [side], [work])[0][0] for side in sides)
+        pairs.append((device, cloud))
+        text.append(aggregation.target(device, cloud, Sampling(seed=number), position))
+    return pairs

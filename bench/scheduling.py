@@ -1,0 +1,223 @@
+"""Who should aggregate? `python -m bench.scheduling [--acceptances FILE] [--grid small|whole]`
+
+The paper's experiment (section 7.4) on the event simulation: acceptances of the embedded model
+replayed under each schedule of Algorithm 1, with extra latency, jitter of a fifth and period 20 pi
+s, and both schedules that estimate compared with the better static side over a grid of acceptances,
+decode delays and round trips. `coupled` is run on the same distributions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from bench import simulation
+from bench.acceptances import Acceptances, record
+from bench.simulation import Accepted, Run, SpanKind, World
+from dragon.protocol import Role
+from dragon.scheduling import Schedule
+
+Row = dict[str, Any]
+
+# Decode delays as the paper's figures imply them: 100 tokens take 27.5 s at little latency where
+# the device decodes alone, and its cloud is an order of magnitude faster.
+DEVICE_S, CLOUD_S = 0.25, 0.025
+BASE_RTT_S = 0.002
+JITTER = 0.2
+EXTRA_MS = (0, 100, 200, 300, 400, 500)
+_STATIC = (Schedule.DEVICE, Schedule.CLOUD)
+
+_DELAYS_MS = ((50, 50), (100, 30), (30, 100), (130, 20), (250, 25))
+_RTTS_MS = (0, 50, 100, 200, 300, 400, 500)
+_SHARES = {"small": (0.5, 0.7, 0.9), "whole": (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)}
+_GRID_SEQUENCES = {"small": 10, "whole": 50}
+_GRID_TOKENS = 100
+
+
+def replay(
+    acceptances: Acceptances, extra_ms: Sequence[float], delays: tuple[float, float]
+) -> list[Row]:
+    """Mean seconds for 100 tokens by schedule and extra latency, beside the better static side."""
+    rows: list[Row] = []
+    for extra in extra_ms:
+        world = World(*delays, BASE_RTT_S + extra / 1000, jitter=JITTER)
+        seconds = {str(s): _mean(world, acceptances.speculative, s) for s in Schedule}
+        for catch_up in (False, True):
+            runs = [
+                simulation.coupled(world, one, catch_up=catch_up) for one in acceptances.coupled
+            ]
+            tokens = sum(map(len, acceptances.coupled))
+            name = "coupled with catch-up" if catch_up else "coupled"
+            seconds[name] = 100 * sum(run.seconds for run in runs) / tokens
+        better = min(seconds[s] for s in _STATIC)
+        rows += [
+            {
+                "schedule": name,
+                "extra_ms": extra,
+                "seconds_per_100_tokens": round(value, 3),
+                "ratio_to_better_static": round(value / better, 4),
+            }
+            for name, value in seconds.items()
+        ]
+    return rows
+
+
+def _mean(world: World, sequences: Sequence[Accepted], schedule: Schedule) -> float:
+    runs = [
+        simulation.speculative(world, one, schedule, seed) for seed, one in enumerate(sequences)
+    ]
+    return 100 * sum(run.seconds for run in runs) / sum(map(len, sequences))
+
+
+def over_grid(size: str) -> list[Row]:
+    """The scheduling ones against the better static side, over acceptances, delays, round trips."""
+    ratios: dict[Schedule, list[tuple[float, Row]]] = {Schedule.GREEDY: [], Schedule.PAPER: []}
+    shares = _SHARES[size]
+    for cell, (delays, rtt, device, cloud) in enumerate(
+        itertools.product(_DELAYS_MS, _RTTS_MS, shares, shares)
+    ):
+        chance = random.Random(cell)
+        drawn = [
+            [(chance.random() < device, chance.random() < cloud) for _ in range(_GRID_TOKENS)]
+            for _ in range(_GRID_SEQUENCES[size])
+        ]
+        world = World(delays[0] / 1000, delays[1] / 1000, rtt / 1000)
+        better = min(_mean(world, drawn, schedule) for schedule in _STATIC)
+        where = {"decode_ms": delays, "rtt_ms": rtt, "accept": (device, cloud)}
+        for schedule, found in ratios.items():
+            found.append((_mean(world, drawn, schedule) / better, where))
+    rows = []
+    for schedule, found in ratios.items():
+        worst, where = max(found, key=lambda one: one[0])
+        rows.append(
+            {
+                "schedule": f"{schedule} over {len(found)} cells",
+                "mean_ratio": round(mean(ratio for ratio, _ in found), 4),
+                "worst_ratio": round(worst, 4),
+                "worst_at": where,
+            }
+        )
+    return rows
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """Rows of the replay, then those of the grid."""
+    if options.acceptances is not None:
+        acceptances = Acceptances.load(options.acceptances)
+    else:
+        acceptances = record(options.answers, options.tokens, options.sequences)
+        if options.save is not None:
+            acceptances.save(options.save)
+    delays = (options.decode_ms[0] / 1000, options.decode_ms[1] / 1000)
+    rows = replay(acceptances, options.extra_ms, delays)
+    if options.pipeline is not None:
+        world = World(*delays, BASE_RTT_S + 0.5, jitter=JITTER)
+        draw_pipeline(
+            simulation.speculative(world, acceptances.speculative[0][:15], Schedule.GREEDY),
+            options.pipeline,
+        )
+    return rows + over_grid(options.grid)
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Seconds for 100 tokens against extra latency, a line a schedule, as SVG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    shown = [row for row in rows if "extra_ms" in row]
+    for name in dict.fromkeys(row["schedule"] for row in shown):
+        line = [row for row in shown if row["schedule"] == name]
+        x = [row["extra_ms"] for row in line]
+        axes.plot(x, [row["seconds_per_100_tokens"] for row in line], marker="o", label=name)
+    axes.set_xlabel("extra latency, ms")
+    axes.set_ylabel("seconds for 100 tokens")
+    axes.legend()
+    figure.savefig(path, metadata={"Date": None})
+
+
+_COLOURS = {
+    SpanKind.DECODE: "tab:blue",
+    SpanKind.WASTED: "lightgrey",
+    SpanKind.DRAFT: "tab:orange",
+    SpanKind.TARGET: "tab:green",
+}
+
+
+def draw_pipeline(run: Run, path: Path) -> None:
+    """Both sides' decoding, drafts and targets on their way, commits and rejections, as SVG."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    axes = figure.subplots()
+    lanes = [
+        (role, kinds)
+        for role in (Role.CLOUD, Role.DEVICE)
+        for kinds in ((SpanKind.DECODE, SpanKind.WASTED), (SpanKind.DRAFT,), (SpanKind.TARGET,))
+    ]
+    for lane, (role, kinds) in enumerate(lanes):
+        for span in run.spans:
+            if span.side is role and span.kind in kinds and span.start < run.seconds:
+                width, colour = span.end - span.start, _COLOURS[span.kind]
+                axes.barh(lane, width, left=span.start, height=0.7, color=colour, edgecolor="white")
+                if span.kind is SpanKind.DECODE and width > run.seconds / 80:
+                    middle = span.start + width / 2
+                    axes.text(middle, lane, str(span.position), ha="center", va="center", size=6)
+    for one in run.aggregations:
+        axes.axvline(one.time, color="black", linewidth=0.6, linestyle=":")
+        for role, accepted in zip((Role.DEVICE, Role.CLOUD), one.accepted, strict=True):
+            mark = "o" if accepted else "x"
+            lane = lanes.index((role, (SpanKind.DECODE, SpanKind.WASTED)))
+            colour = "tab:green" if accepted else "tab:red"
+            axes.plot(one.time, lane - 0.45, mark, color=colour, markersize=4)
+        where = -1.0 if one.side is Role.CLOUD else len(lanes) - 0.0
+        axes.plot(one.time, where, "v" if where > 0 else "^", color="black", markersize=4)
+    names = [f"{role} {'decodes' if len(kinds) > 1 else kinds[0] + 's'}" for role, kinds in lanes]
+    axes.set_yticks(range(len(lanes)), names)
+    axes.set_xlim(0, run.seconds)
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds; dotted: aggregations, at the edge of the side that made them")
+    axes.legend(
+        handles=[Patch(color=colour, label=str(kind)) for kind, colour in _COLOURS.items()],
+        ncols=len(_COLOURS),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+    )
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(part) for part in text.replace("/", ",").split(",")]
+
+
+def main() -> None:
+    """Simulate, and print one JSON object last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
+    parser.add_argument("--save", type=Path, help="where to save what was recorded")
+    parser.add_argument("--answers", type=int, default=5, help="answers recorded")
+    parser.add_argument("--tokens", type=int, default=100)
+    parser.add_argument("--sequences", type=int, default=50)
+    parser.add_argument("--extra-ms", type=_numbers, default=list(map(float, EXTRA_MS)))
+    parser.add_argument("--decode-ms", type=_numbers, default=[1e3 * DEVICE_S, 1e3 * CLOUD_S])
+    parser.add_argument("--grid", choices=list(_SHARES), default="small")
+    parser.add_argument("--plot", type=Path, help="an SVG of the rows")
+    parser.add_argument("--pipeline", type=Path, help="an SVG of 15 tokens at 500 ms")
+    options = parser.parse_args()
+    rows = run(options)
+    for row in rows:
+        print(row)
+    if options.plot is not None:
+        plot(rows, options.plot)
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

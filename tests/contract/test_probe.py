@@ -1,0 +1,78 @@
+"""What `dragon profile` measures of the link, against a real peer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from app.probe import measure
+from app.settings import EMBEDDED_MODEL
+from bench import services
+from bench.link import Network, relay
+from bench.services import KEY, Service, Setup
+from dragon.errors import HandshakeError, LinkError
+from dragon.link import messages
+from dragon.link.messages import MAX_PROBE, Hello
+from dragon.retrieval import relevance
+from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
+from dragon.tokenizer import Tokenizer
+from tests import tiny
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def hello() -> Hello:
+    return Hello(
+        tokenizer=Tokenizer.load(EMBEDDED_MODEL).fingerprint,
+        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256),
+        model="tiny",
+    )
+
+
+@pytest.fixture(scope="module")
+def peer(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("probe")
+    setup = Setup(data, {"DRAGON_MODEL": str(tiny.save(data / "model"))})
+    with services.peer(setup, corpus) as running:
+        yield running
+
+
+def test_round_trip_through_a_slow_network(peer: Service, hello: Hello) -> None:
+    with relay(peer.port, Network(0.06)) as network:
+        found = measure(f"ws://127.0.0.1:{network.port}/v1/link", KEY, hello)
+    assert found.rtt_s >= 0.06
+    for bandwidth in (found.sending, found.receiving):
+        assert bandwidth is None or bandwidth > 0
+
+
+def test_refusals_say_why(peer: Service, hello: Hello) -> None:
+    url = f"ws://127.0.0.1:{peer.port}/v1/link"
+    with pytest.raises(HandshakeError, match="DRAGON_PEER_KEY"):
+        measure(url, "wrong", hello)
+    with pytest.raises(HandshakeError, match="DRAGON_MODEL"):
+        measure(url, KEY, hello.model_copy(update={"tokenizer": "another"}))
+    with pytest.raises(LinkError, match="no peer"):
+        measure("ws://127.0.0.1:9/v1/link", KEY, hello)
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {"kind": "probe", "reply": MAX_PROBE + 1},
+        {"kind": "probe", "payload": "." * (MAX_PROBE + 1), "reply": 0},
+    ],
+)
+def test_a_probe_is_bounded(peer: Service, hello: Hello, probe: dict[str, object]) -> None:
+    url = f"ws://127.0.0.1:{peer.port}/v1/link"
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with connect(url, additional_headers=headers, compression=None) as connection:
+        connection.send(messages.encode(hello))
+        connection.send(json.dumps(probe))
+        with pytest.raises(ConnectionClosed):
+            list(connection)
