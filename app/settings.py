@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    # The most that documents' KV may take on the disk; 0 keeps none.
+    kv_cache_mb: int = Field(default=1024, ge=0)
     log_format: Literal["text", "json"] = "text"
     # How long the first token may wait for the cloud, in seconds.
     first_token_deadline: float = Field(default=2.0, gt=0)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from dragon.aggregation import Side, fixed_log_h
-from dragon.errors import ContextLengthError
+from dragon.cache import KV
+from dragon.errors import ContextLengthError, OverloadedError
+from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.wire import cut
@@ -17,10 +19,17 @@ from dragon.wire import cut
 
 @dataclass(frozen=True)
 class Row:
-    """What stands before the conversation in one row, and how relevant it is, in nats."""
+    """What stands before the conversation in one row, and how relevant it is, in nats.
+
+    `document` is the id of the document it is from: its keys and values may be kept for as long as
+    that document is. `kv` is given when another side with the same model has computed them; as
+    `KV.pack` made it.
+    """
 
     tokens: tuple[int, ...]
     relevance: float
+    document: str = ""
+    kv: bytes | None = None
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:
@@ -49,10 +58,15 @@ class Decoder:
     """
 
     def __init__(
-        self, model: LanguageModel, rows: Sequence[Row], conversation: Sequence[int]
+        self,
+        model: LanguageModel,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        store: KVStore | None = None,
     ) -> None:
         assert rows, "a side takes part with one row at least"
         self._model = model
+        self._store = store
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -84,13 +98,9 @@ class Decoder:
         self.slots = []
 
     def prefill(self) -> None:
-        """Run documents, each alone and unpadded, then the conversation in all rows at once.
-
-        A document's keys and values are thus the same whoever asks what about it.
-        """
+        """Fill in the documents, then run the conversation in all rows at once."""
         for slot, row in zip(self.slots, self._rows, strict=True):
-            if row.tokens:
-                self._model.forward([slot], [0], torch.tensor([row.tokens]), 1)
+            fill(self._model, slot, row, self._store)
         if self._conversation:
             starts = [len(row.tokens) for row in self._rows]
             tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
@@ -114,6 +124,34 @@ class Decoder:
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
         return Side(result.wire, self.log_h)
+
+
+def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:
+    """Let a slot begin with a document: copied if its keys and values are there, else computed.
+
+    It is computed alone and unpadded, hence the same whoever asks what about it, bit for bit.
+    """
+    if not row.tokens:
+        return
+    kept = row.kv or (store.load(row) if store is not None else None)
+    if kept is not None:
+        model.write(slot, kept)
+        return
+    model.forward([slot], [0], torch.tensor([row.tokens]), 1)
+    if store is not None and store.wants(row):
+        store.save(row, model.read(slot, len(row.tokens)))
+
+
+def document_kv(model: LanguageModel, row: Row, store: KVStore | None) -> KV:
+    """A document's keys and values; an errand of the engine. `OverloadedError` without a slot."""
+    slots = model.cache.acquire(1)
+    if slots is None:
+        raise OverloadedError("no slot is free now")
+    try:
+        fill(model, slots[0], row, store)
+        return model.read(slots[0], len(row.tokens))
+    finally:
+        model.cache.release(slots)
 
 
 def step(

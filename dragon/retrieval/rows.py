@@ -11,7 +11,10 @@ from dragon.tokenizer import Tokenizer
 
 
 class Passage(Protocol):
-    """A text, and how relevant it is, in nats."""
+    """A text, the id of the document it is from, and how relevant it is, in nats."""
+
+    @property
+    def document(self) -> str: ...
 
     @property
     def text(self) -> str: ...
@@ -23,6 +26,13 @@ class Passage(Protocol):
 P = TypeVar("P", bound=Passage)
 
 
+def document_row(
+    tokenizer: Tokenizer, text: str, document: str, relevance: float = 0.0, *, raw: bool
+) -> Row:
+    """The row of a text of a document: what is computed ahead and what answers ask for."""
+    return Row(tuple(tokenizer.document_row(text, raw=raw)), relevance, document)
+
+
 def document_rows(
     tokenizer: Tokenizer, passages: Sequence[P], room: int, *, raw: bool
 ) -> tuple[list[Row], list[P]]:
@@ -32,8 +42,8 @@ def document_rows(
     """
     rows, kept = [], []
     for passage in passages:
-        tokens = tokenizer.document_row(passage.text, raw=raw)
-        if len(tokens) <= room:
-            rows.append(Row(tuple(tokens), passage.relevance))
+        row = document_row(tokenizer, passage.text, passage.document, passage.relevance, raw=raw)
+        if len(row.tokens) <= room:
+            rows.append(row)
             kept.append(passage)
     return rows or [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)], kept
