@@ -140,7 +140,8 @@ class Answer:
         self._decoder = decoder = self._engine.open(retrieved.rows, self._request.conversation)
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        weights = decoder.weights.tolist()
+        # Documents concatenated in one row have its weight.
+        weights = decoder.weights.tolist() * max(1, len(retrieved.sources) // len(retrieved.rows))
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)

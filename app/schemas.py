@@ -113,7 +113,9 @@ class _Strict(BaseModel):
 class DragonOptions(_Strict):
     """Our own parameters. Sending the object, even empty, asks for `dragon` in the response."""
 
-    aggregation: Literal["coupled", "tokenwise", "local", "context"] | None = None
+    aggregation: (
+        Literal["coupled", "tokenwise", "local", "context", "context_text", "context_kv"] | None
+    ) = None
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     provenance: Annotated[Any, _neutral(False)] = None

@@ -28,6 +28,7 @@ from dragon.sampling import Mode, Sampling
 from dragon.session import Session
 from dragon.tokenizer import Tokenizer
 from dragon.tokenwise import TokenwiseSession
+from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
@@ -74,7 +75,7 @@ class Connection:
     def __init__(self, server: LinkServer, socket: WebSocket) -> None:
         self._server = server
         self._socket = socket
-        self._answers: dict[int, CloudAnswer] = {}
+        self._answers: dict[int, CloudAnswer | CloudFetch] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._pings: dict[int, float] = {}
@@ -170,7 +171,10 @@ class Connection:
     def _control(self, control: messages.AnyControl) -> None:
         match control:
             case messages.Open():
-                self._open(control)
+                self._check_tokens((*control.conversation, *control.committed))
+                self._open(control.generation, CloudAnswer(self._server, self, control))
+            case messages.Fetch():
+                self._open(control.generation, CloudFetch(self._server, self, control))
             case messages.Joined():
                 self._check_tokens(control.tail)
                 if (answer := self._answers.get(control.generation)) is not None:
@@ -185,16 +189,14 @@ class Connection:
             case _:
                 raise FrameError(f"a device does not send {control.kind}")
 
-    def _open(self, opening: messages.Open) -> None:
-        if opening.generation in self._answers:
-            raise FrameError(f"generation {opening.generation} is open already")
+    def _open(self, generation: int, answer: CloudAnswer | CloudFetch) -> None:
+        if generation in self._answers:
+            raise FrameError(f"generation {generation} is open already")
         server = self._server
-        self._check_tokens((*opening.conversation, *opening.committed))
         if server.sessions >= server.max_sessions:
-            self.fail(opening.generation, OverloadedError("the cloud peer is busy"))
+            self.fail(generation, OverloadedError("the cloud peer is busy"))
             return
-        answer = CloudAnswer(server, self, opening)
-        self._answers[opening.generation] = answer
+        self._answers[generation] = answer
         server.sessions += 1
         server.metrics.sessions.set(server.sessions)
         server.metrics.answers.inc()

@@ -1,7 +1,7 @@
 """Control messages of the link: JSON text frames, validated on arrival.
 
-`hello` is the first frame each way. `open`, `join` and `close` come from the device;
-`ready` and `resync` from the cloud; `error`, `ping` and `pong` from either.
+`hello` is the first frame each way. `open`, `join`, `close` and `fetch` come from the device;
+`ready`, `resync` and `fetched` from the cloud; `error`, `ping` and `pong` from either.
 """
 
 from __future__ import annotations
@@ -89,6 +89,28 @@ class Ready(Control):
     horizon: Annotated[int, Field(ge=0)]
 
 
+class Fetch(Control):
+    """Send documents instead of taking part; with `weights`, also the KV that model makes of them.
+
+    `weights` is `LanguageModel.weights`; `raw` says which kind of row the KV is for.
+    """
+
+    kind: Literal["fetch"] = "fetch"
+    generation: Generation
+    query: Text
+    top_k: Annotated[int, Field(ge=0, le=32)]
+    raw: bool
+    weights: Text | None = None
+
+
+class Fetched(Control):
+    """The documents asked for; their KV follows in binary frames, in this order."""
+
+    kind: Literal["fetched"] = "fetched"
+    generation: Generation
+    documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
+
+
 class Joined(Control):
     """The device's tokens stand: the committed text is `[:base] + tail`."""
 
@@ -138,7 +160,9 @@ class Pong(Control):
     number: Number
 
 
-AnyControl = Hello | Open | Ready | Joined | ResyncAsked | Close | Fault | Ping | Pong
+AnyControl = (
+    Hello | Open | Ready | Fetch | Fetched | Joined | ResyncAsked | Close | Fault | Ping | Pong
+)
 _ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 
 
