@@ -14,7 +14,8 @@ class GenerationRequest:
     """One answer to write.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
-    prompt without the chat template. `query` is the text that documents are looked up for.
+    prompt without the chat template. `query` is the text that documents are looked up for. Without
+    `catch_up` neither side runs the other's drafts.
     """
 
     conversation: tuple[int, ...]
@@ -25,6 +26,7 @@ class GenerationRequest:
     mode: Mode = Mode.COUPLED
     top_k: int | None = None
     private: bool = False
+    catch_up: bool = True
     raw: bool = False
 
 

@@ -82,7 +82,7 @@ class GenerationService:
                 top_k=self._top_k(request),
                 limit=request.max_tokens or DEFAULT_MAX_TOKENS,
                 deadline=None if exact else self.settings.first_token_deadline,
-                catch_up=not exact,
+                catch_up=request.catch_up and not exact,
             ),
             engine=self.engine,
             tokenizer=self.tokenizer,

@@ -111,13 +111,17 @@ class _Strict(BaseModel):
 
 
 class DragonOptions(_Strict):
-    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response."""
+    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
+
+    `catch_up` false keeps each side from running the other's drafts: for comparisons.
+    """
 
     aggregation: (
         Literal["coupled", "tokenwise", "local", "context", "context_text", "context_kv"] | None
     ) = None
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
+    catch_up: bool = True
     provenance: Annotated[Any, _neutral(False)] = None
 
 

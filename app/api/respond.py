@@ -121,6 +121,7 @@ def plan(
             mode=Mode(options.aggregation or state.settings.aggregation),
             top_k=options.top_k,
             private=options.private,
+            catch_up=options.catch_up,
             raw=raw,
         )
         for number, prompt in enumerate(prompts)
