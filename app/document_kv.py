@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from functools import partial
 
-from dragon.decoder import document_kv
+from dragon.decoder import Row, document_kv
 from dragon.engine import Engine
-from dragon.errors import DragonError
+from dragon.errors import DragonError, PreemptedError
 from dragon.kv_store import KVStore
 from dragon.retrieval.rows import document_row
 from dragon.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
+
+_PAUSE_S = 0.05
 
 
 class DocumentKV:
@@ -68,9 +69,21 @@ class DocumentKV:
                     continue
                 if self._store.room < model.kv_bytes(tokens):
                     return  # what is in use is worth more than what may never be
-                errand = self._engine.errand(partial(document_kv, model, row, self._store))
                 try:
-                    await asyncio.wrap_future(errand)
+                    await self._keep(row)
                 except DragonError as error:
                     log.info("document KV is left for later: %s", error.message)
                     return
+
+    async def _keep(self, row: Row) -> None:
+        while True:
+            try:
+                return await asyncio.wrap_future(self._engine.errand(lambda: self._run(row)))
+            except PreemptedError:
+                await asyncio.sleep(_PAUSE_S)
+
+    def _run(self, row: Row) -> None:
+        """On the engine's thread; raises `PreemptedError` as soon as an answer waits for it."""
+        model = self._engine.model
+        model.abandon = lambda: self._engine.wanted
+        document_kv(model, row, self._store)

@@ -97,6 +97,11 @@ class Engine:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether an answer waits for the engine: what has no hurry makes way."""
+        return bool(self._inbox.steps or self._inbox.openings)
+
     def open(self, rows: Sequence[Row], conversation: Sequence[int]) -> Decoder:
         """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 

@@ -37,8 +37,8 @@ class KVStore:
     """Keys and values of documents' rows in a directory; safe to use from several threads.
 
     `fingerprint` is the model's, `limit` the most bytes that all files take; 0 keeps nothing. No
-    method raises for what is on the disk: what cannot be read is a miss and removed, what cannot be
-    written is not kept.
+    method raises for what is on the disk: what cannot be read is a miss and removed; once something
+    cannot be written, nothing more is.
     """
 
     def __init__(self, directory: Path, fingerprint: str, limit: int) -> None:
@@ -109,7 +109,8 @@ class KVStore:
                 temporary.write_bytes(data)
                 temporary.replace(self._directory / name)
             except OSError as error:
-                log.warning("document KV is not kept: %s", error)
+                log.warning("document KV is no longer kept: %s", error)
+                self._limit = 0
                 with contextlib.suppress(OSError):
                     temporary.unlink()
             else:

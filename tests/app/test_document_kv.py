@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from app.document_kv import DocumentKV
 from app.documents import DocumentStore
+from dragon.decoder import Row
 from dragon.engine import Engine
 from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
@@ -99,7 +101,7 @@ async def test_deletion_while_kv_is_computed(
     tmp_path: Path, engine: Engine, tokenizer: Tokenizer
 ) -> None:
     async with running(tmp_path, engine, tokenizer) as device:
-        document = await ingest(device.documents, "stones.txt", prose(300).encode())
+        document = await ingest(device.documents, "stones.txt", prose(60).encode())
         await device.documents.delete(document.id)
         await engine_idle(engine)
         assert device.files() == set()
@@ -153,7 +155,39 @@ async def test_documents_beyond_the_cap_push_nothing_out(
         await ingest(device.documents, "key.txt", NOTE)
         await device.idle()
         first = device.files()
-        await ingest(device.documents, "stones.txt", prose(200).encode())
+        await ingest(device.documents, "stones.txt", prose(80).encode())
         await device.idle()
         assert first < device.files()
         assert sum(path.stat().st_size for path in device.directory.iterdir()) <= 100_000
+
+
+async def test_an_answer_goes_before_document_kv(
+    tmp_path: Path, engine: Engine, tokenizer: Tokenizer
+) -> None:
+    layers = engine.model.layers
+    held, leave = threading.Event(), threading.Event()
+    lengths: list[int] = []
+
+    def hold(*_: object) -> None:
+        held.set()
+        leave.wait(60)
+
+    hooks = [
+        # It comes before the model's own, which looks whether the step is still wanted.
+        layers[1].register_forward_pre_hook(hold, prepend=True),
+        layers[1].register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1])),
+    ]
+    async with running(tmp_path, engine, tokenizer) as device:
+        await ingest(device.documents, "key.txt", NOTE)
+        await asyncio.to_thread(held.wait, 60)
+        decoder = engine.open([Row((5, 6), 0.0)], [7, 8, 9])
+        leave.set()
+        await asyncio.wrap_future(decoder.prefilled)
+        await device.idle()
+        assert len(device.files()) == 1
+    engine.close(decoder)
+    for hook in hooks:
+        hook.remove()
+    # The answer's rows went through the layer before the document did.
+    assert lengths[:2] == [2, 3]
+    assert len(lengths) == 3
