@@ -49,6 +49,7 @@ class DocumentKV:
         """Remove a document's files; none comes after."""
         if task := self._tasks.get(document):
             task.cancel()
+            await asyncio.wait([task])
         # An errand under way may yet end: the store keeps nothing of it.
         await asyncio.to_thread(self._store.forget, document)
 
