@@ -109,7 +109,11 @@ def cases(
     for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
         query = tokenizer.decode(window.query)
         rows = [
-            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), relevance(p.cosine), p.vector)
+            Row(
+                tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]),
+                relevance(p.cosine),
+                vector=p.vector,
+            )
             for p in corpus.search(query, count)
         ]
         static = torch.tensor([[row.relevance] for row in rows], dtype=torch.float64)
