@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 
 def logits(model: LanguageModel, rows: list[Row], store: KVStore | None) -> torch.Tensor:
     """Of one token after the conversation, in every row."""
-    decoder = Decoder(model, rows, CONVERSATION, store)
+    decoder = Decoder(model, rows, CONVERSATION, store=store)
     assert decoder.acquire()
     decoder.prefill()
     result = model.forward(decoder.slots, decoder.bases, torch.tensor([[30]] * len(rows)), 1)
