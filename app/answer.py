@@ -23,12 +23,11 @@ from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.link import messages
+from dragon.modes import Start, session_of
 from dragon.pacing import Pace
 from dragon.protocol import Limits, Role, SessionMessage
-from dragon.sampling import Mode
-from dragon.session import Session
 from dragon.tokenizer import TextStream, Tokenizer
-from dragon.tokenwise import TokenwiseSession
+from dragon.weighting import Rescoring
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,21 @@ class Retrieved:
 
     rows: Sequence[Row]
     sources: Sequence[Source]
+    rescoring: Rescoring | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to write: documents a side, token limit, seconds to wait for the cloud's first token."""
+    """How to write: documents a side, token limit, seconds to wait for the cloud's first token.
+
+    `rescore_every` so many tokens both sides weigh their documents anew, unless it is 0.
+    """
 
     top_k: int
     limit: int
     deadline: float | None
     catch_up: bool
+    rescore_every: int
 
 
 @dataclass
@@ -85,15 +89,14 @@ class Answer:
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        kind = TokenwiseSession if request.mode is Mode.TOKENWISE else Session
-        self._session = kind(
-            Role.DEVICE,
-            request.sampling,
-            Limits(tokenizer.end_ids, plan.limit),
-            joint=link is not None and link.connected,
-            catch_up=plan.catch_up,
-        )
         self._pace = pace
+        limits = Limits(tokenizer.end_ids, plan.limit)
+        self._session = session_of(
+            Start(request.mode, request.sampling, limits, plan.catch_up, request.schedule),
+            Role.DEVICE,
+            pace,
+            joint=link is not None and link.connected,
+        )
         self._driver = Driver(
             self._session,
             engine,
@@ -137,10 +140,12 @@ class Answer:
 
     async def begin(self, retrieved: Retrieved) -> None:
         """Prefill, and start writing. Raises `ContextLengthError` when no token fits."""
-        self._decoder = decoder = self._engine.open(retrieved.rows, self._request.conversation)
+        self._decoder = decoder = self._engine.open(
+            retrieved.rows, self._request.conversation, retrieved.rescoring
+        )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        weights = decoder.weights.tolist()
+        weights = decoder.weighting.first.rows.tolist()
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)
@@ -209,6 +214,7 @@ class Answer:
                 completion_tokens=count,
                 participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
                 stats=self._statistics(),
+                verdicts=_verdicts(self._session.agreement.verdicts[:count]),
             )
         )
         # Whether or not anybody reads on, both sides are free for others.
@@ -234,12 +240,12 @@ class Answer:
             "sent_frames": record.sent_frames,
             "sent_bytes": record.sent_bytes,
         }
-        if agreement.judged:
-            stats["accept_device"] = agreement.own / agreement.judged
-            stats["accept_cloud"] = agreement.remote / agreement.judged
+        if agreement.verdicts:
+            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
             self._pace.accept_device.add(stats["accept_device"])
             self._pace.accept_cloud.add(stats["accept_cloud"])
-            stats["tv"] = agreement.tv / agreement.judged
+            stats["tv"] = agreement.tv / len(agreement.verdicts)
+            stats["window"] = self._session.window
         seconds = {"decode_device_ms": self._pace.decode.value}
         if self._partner is not None:
             seconds["rtt_ms"] = self._pace.link.round_trip.value
@@ -251,6 +257,12 @@ class Answer:
             stats["wire_mass"] = cuts.mass / cuts.count
             stats["wire_tv"] = cuts.tv / cuts.count
         return {name: round(value, 4) for name, value in stats.items()}
+
+
+def _verdicts(verdicts: Sequence[tuple[bool, bool]]) -> str:
+    """A character a position: both drafts were taken, the device's, the cloud's, or neither."""
+    characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
+    return "".join(characters[verdict] for verdict in verdicts)
 
 
 def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
@@ -268,4 +280,6 @@ def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
         max_tokens=plan.limit,
         top_k=plan.top_k,
         catch_up=plan.catch_up,
+        schedule=request.schedule,
+        rescore_every=plan.rescore_every,
     )

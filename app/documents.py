@@ -22,7 +22,7 @@ from app.uploads import Incoming, clean_name
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets, embedded_text
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.index import IndexFileError, VectorIndex
+from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
 from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
 
 logger = logging.getLogger(__name__)
@@ -262,8 +262,8 @@ class DocumentStore:
         self, query: str, k: int, minimum_cosine: float = MINIMUM_COSINE
     ) -> Sequence[DocumentHit]:
         """The chunks nearest to the query, best first: at most k, and only relevant ones."""
-        vectors = await asyncio.to_thread(self._embedder.embed, [query])
-        nearest = await asyncio.to_thread(self._index.search, vectors[0], k)
+        (vector,) = await asyncio.to_thread(self._embedder.embed, [query])
+        nearest = await asyncio.to_thread(self._index.search, vector, k)
         scores = {chunk_id: score for chunk_id, score in nearest if score >= minimum_cosine}
         async with self._sessions() as session:
             rows = await session.execute(
@@ -272,8 +272,11 @@ class DocumentStore:
                 .where(Chunk.id.in_(scores))
             )
             found = {chunk.id: (chunk, filename) for chunk, filename in rows}
+        vectors = self._index.vectors(list(scores))
         return [
-            _hit(*found[chunk_id], score) for chunk_id, score in scores.items() if chunk_id in found
+            _hit(*found[chunk_id], score, vectors[chunk_id])
+            for chunk_id, score in scores.items()
+            if chunk_id in found and chunk_id in vectors
         ]
 
 
@@ -285,7 +288,7 @@ def _document_id(name: str, sha256: str) -> str:
     return "file-" + hashlib.sha256(f"{sha256} {name}".encode()).hexdigest()[:24]
 
 
-def _hit(chunk: Chunk, filename: str, score: float) -> DocumentHit:
+def _hit(chunk: Chunk, filename: str, score: float, vector: Vectors) -> DocumentHit:
     return DocumentHit(
         id=chunk.id,
         document=chunk.document_id,
@@ -293,6 +296,7 @@ def _hit(chunk: Chunk, filename: str, score: float) -> DocumentHit:
         text=chunk.text,
         score=score,
         relevance=relevance(score),
+        vector=vector,
         page=chunk.page,
         start=chunk.start,
         end=chunk.end,

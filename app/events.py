@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dragon.sampling import Mode, Sampling
+from dragon.scheduling import Schedule
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class GenerationRequest:
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for.
+    `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
+    the other's drafts.
     """
 
     conversation: tuple[int, ...]
@@ -23,6 +26,8 @@ class GenerationRequest:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.COUPLED
+    schedule: Schedule = Schedule.GREEDY
+    catch_up: bool = True
     top_k: int | None = None
     private: bool = False
     raw: bool = False
@@ -69,13 +74,18 @@ class PeerChanged:
 
 @dataclass(frozen=True)
 class Finished:
-    """The last event. `participation` lists the half-open token ranges written jointly."""
+    """The last event. `participation` lists the half-open token ranges written jointly.
+
+    `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
+    device's, `c` the cloud's, `.` neither's.
+    """
 
     reason: Literal["stop", "length"]
     prompt_tokens: int
     completion_tokens: int
     participation: tuple[tuple[int, int], ...] = ()
     stats: Mapping[str, float] = field(default_factory=dict)
+    verdicts: str = ""
 
 
 Event = SourcesFound | TextDelta | PeerChanged | Finished

@@ -18,6 +18,8 @@ from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
 from dragon.link.messages import MAX_QUERY
 from dragon.pacing import Pace
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import Mode
 from dragon.tokenizer import Tokenizer
@@ -38,6 +40,7 @@ class GenerationService:
 
     settings: Settings
     tokenizer: Tokenizer
+    embedder: TextEmbedder
     engine: Engine
     documents: Searcher
     link: Link
@@ -78,7 +81,8 @@ class GenerationService:
                 top_k=self._top_k(request),
                 limit=request.max_tokens or DEFAULT_MAX_TOKENS,
                 deadline=None if exact else self.settings.first_token_deadline,
-                catch_up=not exact,
+                catch_up=request.catch_up and not exact,
+                rescore_every=self.settings.rescore_every,
             ),
             engine=self.engine,
             tokenizer=self.tokenizer,
@@ -117,7 +121,9 @@ class GenerationService:
         if request.mode is Mode.CONTEXT:
             return self._concatenated(request, hits, room)
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
-        return Retrieved(rows, [_source(hit) for hit in kept])
+        every = self.settings.rescore_every
+        again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
+        return Retrieved(rows, [_source(hit) for hit in kept], again)
 
     def _concatenated(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], room: int
@@ -152,15 +158,16 @@ def _source(hit: DocumentHit) -> Source:
 async def open_generation(
     settings: Settings,
     tokenizer: Tokenizer,
+    embedder: TextEmbedder,
     engine: Engine,
     documents: Searcher,
     link: Link,
     pace: Pace,
 ) -> AsyncIterator[GenerationService]:
-    """The service with its link running; the engine is the caller's."""
+    """The service with its link running; the engine is the caller's, which runs the embedder."""
     task = asyncio.create_task(link.run(), name="link")
     try:
-        yield GenerationService(settings, tokenizer, engine, documents, link, pace)
+        yield GenerationService(settings, tokenizer, embedder, engine, documents, link, pace)
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

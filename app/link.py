@@ -221,7 +221,9 @@ class Link:
             case messages.Ready():
                 if (answer := self._answers.get(control.generation)) is not None:
                     answer.peer_ready(control)
-            case messages.ResyncAsked():
+            case messages.CandidateSent() if max(control.tokens) >= self._vocab_size:
+                raise FrameError("a token is outside the vocabulary")
+            case messages.ResyncAsked() | messages.CandidateSent() | messages.CandidateScored():
                 if (answer := self._answers.get(control.generation)) is not None:
                     answer.peer_said(frames.session_message(control))
             case messages.Fault(generation=int(generation)):

@@ -106,7 +106,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         pace = Pace(LinkMeter(profile), DecodeDelay(profile))
         link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size, pace.link)
         generation = await stack.enter_async_context(
-            open_generation(settings, tokenizer, engine, documents, link, pace)
+            open_generation(settings, tokenizer, embedder, engine, documents, link, pace)
         )
         yield AppState(
             settings=settings,

@@ -86,7 +86,7 @@ class Partner:
         """Say so if the session has let the peer go: its context is full, or no agreement."""
         if self._session.joint or self._told is False:
             return
-        full = self._session.alone_since >= self._session.limits.horizon
+        full = len(self._session.committed) >= self._session.limits.horizon
         self._gone("the cloud's context is full" if full else "the two sides could not agree")
         self._close("lost")
 
@@ -133,6 +133,8 @@ class Partner:
             position = len(self._session.committed) if rejoined else 0
             again = self._told is False
             self._say(True, position, f"the cloud takes part{' again' if again else ''}")
+        else:
+            self._close("too late")
         self._driver.advance()
 
     def peer_said(self, message: SessionMessage) -> None:

@@ -42,11 +42,15 @@ class SourceReply(BaseModel):
 
 
 class DragonChoice(BaseModel):
-    """How one choice came about. `participation`: token ranges, half open, written jointly."""
+    """How one choice came about. `participation`: token ranges, half open, written jointly.
+
+    `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
+    """
 
     index: int
     sources: list[SourceReply]
     participation: list[tuple[int, int]]
+    verdicts: str
     stats: dict[str, float]
 
 

@@ -17,7 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dragon.sampling import MAX_TEMPERATURE, SEED_BITS
+from dragon.sampling import MAX_TEMPERATURE, SEED_BITS, Mode
+from dragon.scheduling import Schedule
 from dragon.tokenizer import Message
 
 MAX_CHOICES = 32
@@ -111,9 +112,14 @@ class _Strict(BaseModel):
 
 
 class DragonOptions(_Strict):
-    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response."""
+    """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
 
-    aggregation: Literal["coupled", "tokenwise", "local", "context"] | None = None
+    `catch_up` false keeps each side from running the other's drafts: for comparisons.
+    """
+
+    aggregation: Annotated[Mode | None, Field(strict=False)] = None
+    schedule: Annotated[Schedule, Field(strict=False)] = Schedule.GREEDY
+    catch_up: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     provenance: Annotated[Any, _neutral(False)] = None

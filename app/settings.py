@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
-from dragon.sampling import Mode
+from dragon.sampling import MAX_RESCORE_EVERY, Mode
 
 EMBEDDED_MODEL = Path(__file__).resolve().parent.parent / "models" / "dragon-7m"
 
@@ -39,6 +39,8 @@ class Settings(BaseSettings):
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     log_format: Literal["text", "json"] = "text"
+    # Every how many tokens relevance is re-scored on the text so far; 0 for never.
+    rescore_every: int = Field(default=0, ge=0, le=MAX_RESCORE_EVERY)
     # How long the first token may wait for the cloud, in seconds.
     first_token_deadline: float = Field(default=2.0, gt=0)
     # Every answer in forwards of its own, no catch-up, no deadline: the same text on any network.

@@ -1,16 +1,13 @@
-"""Runs a service on slower hardware than there is: `python -m bench.floors 50 peer`.
+"""Slower hardware than there is: every decode step takes at least so many milliseconds.
 
-Every decode step takes at least so many milliseconds, spent layer by layer, so that preemption
-between layers works as it would on a slow machine.
+They are spent layer by layer, so that preemption between layers works as on a slow machine.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
-import cli
 from dragon.model import LanguageModel
 
 # More tokens a row than any catch-up feeds: a prefill, which keeps its own speed.
@@ -43,21 +40,3 @@ def slow_down(model: LanguageModel, milliseconds: float) -> None:
         # Before the hook that looks whether the step is still wanted.
         layer.register_forward_pre_hook(before(index), prepend=True)
     layers[-1].register_forward_hook(after)
-
-
-def main() -> None:
-    """Start a service whose model is slowed down."""
-    milliseconds = float(sys.argv.pop(1))
-    load = LanguageModel.load
-
-    def slow_load(*arguments: Any, **options: Any) -> LanguageModel:
-        model = load(*arguments, **options)
-        slow_down(model, milliseconds)
-        return model
-
-    LanguageModel.load = slow_load  # type: ignore[method-assign]
-    cli.main()
-
-
-if __name__ == "__main__":
-    main()

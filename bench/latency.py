@@ -1,8 +1,9 @@
-"""Milliseconds a token: `python -m bench.latency [--modes ..] [--rtt-ms ..] [--floors-ms 50/50]`
+"""Milliseconds a token, for all modes, networks and floors: `python -m bench.latency [options]`
 
-Real services, a delaying relay between them, questions of the two-sided benchmark asked one after
-another. The clock of a row starts when the device has prefilled and stops at the last token. A
-floor `device/cloud` is the least a decode step takes on a side, in milliseconds.
+Real services with a delaying relay between them answer the workload's prompts one after another,
+each with `--tokens` tokens. The clock of an answer starts when the device has prefilled and stops
+at the last token. A floor `device/cloud` is the least a decode step takes on a side, in
+milliseconds. A mode is a request's `aggregation`, after a colon its schedule or `no-catch-up`.
 """
 
 from __future__ import annotations
@@ -10,153 +11,224 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from bench import services
-from bench.link import Network, relay
-from bench.services import Floor, Service, Setup
-from bench.two_sided import QUESTIONS, Question, read, upload_notes
+from bench import report, services, workload
+from bench.link import Jitter, Network, Relay, read_trace, relay
+from bench.services import EMBEDDED_MODEL, Floor, Service, Setup
+from bench.workload import Query
+
+_TIMEOUT_S = 3600
+_SENT_BYTES = "dragon_peer_sent_bytes_total"
+_NOTES = """Times are means over answers; `accept` is how often a side's own draft was the target,
+`tv` the distance between the two sides, `bytes` those of the hot frames of both sides, `joint` the
+share of tokens that both sides took part in. `rtt_ms` is emulated, `measured_rtt_ms` what the
+device saw."""
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Row:
-    """One cell of the experiment; shares are 0 to 1, `tv` lies between the two sides."""
+class Cell:
+    """What a row is measured under; `network` names the jitter or the replayed link."""
 
     mode: str
+    network: str
     rtt_ms: float
     floors_ms: str
     temperature: float
-    tokens: int
-    ms_per_token: float
-    ttft_ms: float
-    accept_device: float | None
-    accept_cloud: float | None
-    tv: float | None
-    bytes_per_token: float
-    decode_device_ms: float | None
-    decode_cloud_ms: float | None
-    measured_rtt_ms: float | None
 
-    def bound_ms(self) -> float | None:
-        """max(c_device, c_cloud + rtt), what a round trip a token cannot go below."""
-        if None in (self.decode_device_ms, self.decode_cloud_ms, self.measured_rtt_ms):
-            return None
-        assert self.decode_device_ms is not None
-        return max(self.decode_device_ms, (self.decode_cloud_ms or 0) + (self.measured_rtt_ms or 0))
+
+def request_fields(mode: str) -> dict[str, Any]:
+    """What a mode's name means in a request's `dragon` object."""
+    aggregation, _, choice = mode.partition(":")
+    if choice == "no-catch-up":
+        return {"aggregation": aggregation, "catch_up": False}
+    return {"aggregation": aggregation} | ({"schedule": choice} if choice else {})
+
+
+def ask(client: httpx.Client, query: Query, cell: Cell, tokens: int, seed: int) -> Any:
+    """The response to one prompt."""
+    body = {
+        "model": client.get("/v1/models").json()["data"][0]["id"],
+        "messages": [{"role": "user", "content": query.text}],
+        "temperature": cell.temperature,
+        "seed": seed,
+        "max_tokens": tokens,
+        "dragon": request_fields(cell.mode),
+    }
+    return client.post("/v1/chat/completions", json=body).raise_for_status().json()
 
 
 def measure(
-    device: Service,
-    questions: Sequence[Question],
-    mode: str,
-    rtt_ms: float,
-    floors_ms: str,
-    temperature: float,
-    tokens: int,
+    client: httpx.Client, peer: Service, queries: Sequence[Query], cell: Cell, tokens: int
 ) -> Row:
-    """Ask all questions in a mode, one after another."""
-    choices: list[dict[str, Any]] = []
-    lengths = []
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=600) as client:
-        for number, question in enumerate(questions):
-            body = {
-                "model": client.get("/v1/models").json()["data"][0]["id"],
-                "messages": [{"role": "user", "content": question.text}],
-                "temperature": temperature,
-                "seed": number,
-                "max_tokens": tokens,
-                "dragon": {"aggregation": mode},
-            }
-            reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
-            choices.append(reply["dragon"]["choices"][0]["stats"])
-            lengths.append(reply["usage"]["completion_tokens"])
+    """Ask all queries, one after another. `answers` keeps the statistics of each."""
+    before = peer.metric(_SENT_BYTES)
+    replies = [ask(client, query, cell, tokens, seed) for seed, query in enumerate(queries)]
+    choices = [reply["dragon"]["choices"][0] for reply in replies]
+    answers = [choice["stats"] for choice in choices]
+    lengths = [reply["usage"]["completion_tokens"] for reply in replies]
+    total = sum(lengths)
+    up_bytes = sum(answer["sent_bytes"] for answer in answers)
+    down_bytes = peer.metric(_SENT_BYTES) - before
+    joint = sum(end - start for choice in choices for start, end in choice["participation"])
 
     def mean(name: str, weights: Sequence[int] | None = None) -> float | None:
-        values = [choice.get(name) for choice in choices]
+        values = [answer.get(name) for answer in answers]
         if any(value is None for value in values):
             return None
         return round(float(np.average(np.array(values, dtype=float), weights=weights)), 3)
 
-    return Row(
-        mode=mode,
-        rtt_ms=rtt_ms,
-        floors_ms=floors_ms,
-        temperature=temperature,
-        tokens=sum(lengths),
-        ms_per_token=mean("ms_per_token", lengths) or 0.0,
-        ttft_ms=mean("ttft_ms") or 0.0,
-        accept_device=mean("accept_device", lengths),
-        accept_cloud=mean("accept_cloud", lengths),
-        tv=mean("tv", lengths),
-        bytes_per_token=round(sum(c["sent_bytes"] for c in choices) / sum(lengths), 1),
-        decode_device_ms=mean("decode_device_ms"),
-        decode_cloud_ms=mean("decode_cloud_ms"),
-        measured_rtt_ms=mean("rtt_ms"),
-    )
+    return asdict(cell) | {
+        "ms_per_token": mean("ms_per_token", lengths),
+        "ttft_ms": mean("ttft_ms"),
+        "accept_device": mean("accept_device", lengths),
+        "accept_cloud": mean("accept_cloud", lengths),
+        "tv": mean("tv", lengths),
+        "bytes_per_token": round((up_bytes + down_bytes) / total, 1),
+        "decode_device_ms": mean("decode_device_ms"),
+        "decode_cloud_ms": mean("decode_cloud_ms"),
+        "measured_rtt_ms": mean("rtt_ms"),
+        "joint": round(joint / total, 3),
+        "tokens": total,
+        "answers": answers,
+    }
 
 
-def run(options: argparse.Namespace) -> Iterator[Row]:
+def networks(options: argparse.Namespace) -> Iterator[tuple[str, float, Network]]:
+    """Each network to measure under: its name, its mean round trip in milliseconds, itself."""
+    if options.trace:
+        trace = read_trace(options.data / "rtt.json", options.trace)
+        mean_ms = round(1000 * sum(trace) / len(trace), 1)
+        yield options.trace, mean_ms, Network(trace=trace, slice_s=options.slice_s)
+        return
+    for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
+        yield f"{options.jitter} jitter", rtt_ms, Network(rtt_ms / 1000, Jitter(options.jitter))
+
+
+def run(options: argparse.Namespace) -> list[Row]:
     """All rows, in the order of the options."""
-    every = read(QUESTIONS)
-    questions = every[: options.prompts // 2] + every[-(options.prompts - options.prompts // 2) :]
-    for floors in options.floors_ms.split(","):
-        device_ms, cloud_ms = (float(part) for part in floors.split("/"))
-        with ExitStack() as stack:
-            data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            env = {"DRAGON_MODEL": options.model} if options.model else {}
-            setup = Setup(data, env, Floor(device_ms), Floor(cloud_ms))
-            peer = stack.enter_context(services.peer(setup, services.demo_corpus(data)))
-            network = stack.enter_context(relay(peer.port))
-            device = stack.enter_context(services.device(setup, network.port))
-            upload_notes(device, questions)
-            for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
-                network.network = Network(rtt_ms / 1000)
-                network.cut()  # a new connection measures the new round trip
-                services.wait_joint(device, rtt_ms)
-                for mode in options.modes.split(","):
-                    row = measure(
-                        device,
-                        questions,
-                        mode,
-                        rtt_ms,
-                        floors,
-                        options.temperature,
-                        options.tokens,
-                    )
-                    print(row, flush=True)
-                    yield row
+    model = options.model or str(EMBEDDED_MODEL)
+    queries = workload.build(options, model)
+    return [
+        row
+        for floors_ms in options.floors_ms.split(",")
+        for row in under_floors(options, model, queries, floors_ms)
+    ]
+
+
+def under_floors(
+    options: argparse.Namespace, model: str, queries: Sequence[Query], floors_ms: str
+) -> Iterator[Row]:
+    """The rows of services started with one pair of floors."""
+    temperatures = [float(part) for part in options.temperature.split(",")]
+    with ExitStack() as stack:
+        device, peer, network = start(stack, model, queries, floors_ms)
+        client = httpx.Client(base_url=device.url, headers=device.headers, timeout=_TIMEOUT_S)
+        stack.enter_context(client)
+        for name, rtt_ms, emulated in networks(options):
+            network.network = emulated
+            network.cut()  # a new connection measures the new round trip
+            services.wait_joint(device, 0 if options.trace else rtt_ms)
+            for mode, temperature in product(options.modes.split(","), temperatures):
+                cell = Cell(mode, name, rtt_ms, floors_ms, temperature)
+                ask(client, queries[0], cell, tokens=4, seed=0)  # warms up
+                # Every mode meets the same slices of a trace, or the same part of the sine.
+                network.network = replace(emulated, began=time.monotonic())
+                row = measure(client, peer, queries, cell, options.tokens)
+                print({key: value for key, value in row.items() if key != "answers"}, flush=True)
+                yield row
+
+
+def start(
+    stack: ExitStack, model: str, queries: Sequence[Query], floors_ms: str
+) -> tuple[Service, Service, Relay]:
+    """A running device and peer with the queries' documents, and the relay between them."""
+    data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    documents = data / "documents.json"
+    workload.save(queries, documents)
+    # However slow the first token is, all of an answer is to be joint.
+    env = {"DRAGON_MODEL": model, "DRAGON_FIRST_TOKEN_DEADLINE": str(_TIMEOUT_S)}
+    device_floor, peer_floor = (Floor(float(part)) for part in floors_ms.split("/"))
+    setup = Setup(data, env, device_floor, peer_floor, documents, endless=True)
+    peer = stack.enter_context(services.peer(setup, services.demo_corpus(data)))
+    network = stack.enter_context(relay(peer.port))
+    return stack.enter_context(services.device(setup, network.port)), peer, network
+
+
+def bound_ms(row: Row) -> float | None:
+    """max(c_device, c_cloud + rtt), what a round trip a token cannot go below."""
+    device, cloud, rtt = (
+        row[name] for name in ("decode_device_ms", "decode_cloud_ms", "measured_rtt_ms")
+    )
+    return None if None in (device, cloud, rtt) else max(device, cloud + rtt)
+
+
+def ratios(rows: Sequence[Row]) -> dict[str, float]:
+    """Of each condition: every mode to tokenwise, and tokenwise to its bound."""
+    found = {}
+    for row in rows:
+        where = ("network", "rtt_ms", "floors_ms", "temperature")
+        place = "{network}, {rtt_ms:g} ms, {floors_ms}, T = {temperature:g}".format(**row)
+        for slow in rows:
+            if slow["mode"] != "tokenwise" or any(slow[key] != row[key] for key in where):
+                continue
+            if row is not slow:
+                ratio = row["ms_per_token"] / slow["ms_per_token"]
+                found[f"{row['mode']}/tokenwise at {place}"] = round(ratio, 3)
+            elif bound := bound_ms(row):
+                found[f"tokenwise/bound at {place}"] = round(row["ms_per_token"] / bound, 3)
+    return found
+
+
+def draw(rows: Sequence[Row]) -> None:
+    """Milliseconds a token over the round trip, a panel for each pair of floors."""
+    floors = list(dict.fromkeys(row["floors_ms"] for row in rows))
+    with report.plot("latency", len(floors), x="round trip, ms", y="ms a token") as axes:
+        for one, floors_ms in zip(axes, floors, strict=True):
+            one.set_title(f"decode {floors_ms} ms, device/cloud")
+            here = [row for row in rows if row["floors_ms"] == floors_ms]
+            for kind in dict.fromkeys((row["mode"], row["temperature"]) for row in here):
+                line = [row for row in here if (row["mode"], row["temperature"]) == kind]
+                one.plot(
+                    [row["rtt_ms"] for row in line],
+                    [row["ms_per_token"] for row in line],
+                    marker="o",
+                    label="{}, T = {:g}".format(*kind),
+                )
 
 
 def main() -> None:
-    """Measure, and print one JSON object last."""
+    """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--modes", default="local,tokenwise,coupled")
-    parser.add_argument("--rtt-ms", default="0,100,300")
-    parser.add_argument("--floors-ms", default="0/0,50/50")
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--modes", default="local,context,tokenwise,coupled")
+    parser.add_argument("--rtt-ms", default="0,100,200,300")
+    parser.add_argument("--floors-ms", default="100/30,50/50,30/100", help="device/cloud")
+    parser.add_argument("--temperature", default="0,1")
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--jitter", choices=list(Jitter), default=Jitter.RANDOM)
+    parser.add_argument("--trace", help="a link of rtt.json to replay, in place of --rtt-ms")
+    parser.add_argument("--slice-s", type=float, default=1.0, help="seconds a slice of the trace")
     parser.add_argument("--model", help="a directory or hub name; default: the embedded one")
-    rows = list(run(parser.parse_args()))
-    by = {(row.mode, row.rtt_ms, row.floors_ms): row.ms_per_token for row in rows}
-    ratios = {
-        f"coupled/tokenwise at {rtt:g} ms, {floors}": round(value / by["tokenwise", rtt, floors], 3)
-        for (mode, rtt, floors), value in by.items()
-        if mode == "coupled" and ("tokenwise", rtt, floors) in by
-    }
-    ratios |= {
-        f"tokenwise/bound at {row.rtt_ms:g} ms, {row.floors_ms}": round(row.ms_per_token / bound, 3)
-        for row in rows
-        if row.mode == "tokenwise" and (bound := row.bound_ms())
-    }
-    print(json.dumps({"rows": [asdict(row) for row in rows], "ratios": ratios}))
+    workload.add_options(parser, prompts=8)
+    options = parser.parse_args()
+    rows = run(options)
+    if not options.trace:
+        draw(rows)
+    columns = [key for key in rows[0] if key not in ("answers", "tokens")]
+    title = f"latency, {options.trace}" if options.trace else "latency"
+    report.section("latency", rows, title=title, columns=columns, notes=_NOTES)
+    print(json.dumps({"rows": rows, "ratios": ratios(rows)}))
 
 
 if __name__ == "__main__":

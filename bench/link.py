@@ -1,4 +1,4 @@
-"""An emulated network: a TCP relay in user space that delays, jitters, cuts and swallows bytes.
+"""An emulated network: a TCP relay in user space that delays, jitters, caps, cuts and swallows.
 
 Bytes keep their order, as on TCP; what arrives together leaves together after the delay.
 """
@@ -7,29 +7,98 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import math
 import random
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 _READ_BYTES = 64 * 1024
 JITTER = 0.2
+# Paper, section 7.3: a sine of period 20 pi seconds.
+_SINE_RADIANS_PER_S = 0.1
+
+
+class Jitter(StrEnum):
+    """How the latency varies by up to `JITTER` of itself: not, anew for each chunk, as a sine."""
+
+    NONE = "none"
+    RANDOM = "random"
+    SINE = "sine"
 
 
 @dataclass(frozen=True)
 class Network:
-    """Delay both ways together, in seconds, and the share of it that varies at random."""
+    """What a network does from the moment this is made.
+
+    `rtt_s` is the delay both ways together, in seconds. `trace` replaces it by measured round trips
+    in seconds, one for each `slice_s` seconds, from the first one on and around again. The caps are
+    bytes a second, for each connection.
+    """
 
     rtt_s: float = 0.0
-    jitter: float = JITTER
+    jitter: Jitter = Jitter.RANDOM
+    up_bytes_per_s: float = math.inf
+    down_bytes_per_s: float = math.inf
+    trace: tuple[float, ...] = ()
+    slice_s: float = 1.0
+    began: float = field(default_factory=time.monotonic)
+
+    def latency(self, now: float, chance: random.Random) -> float:
+        """Seconds one way for what is sent at `now`, on the monotonic clock."""
+        elapsed = now - self.began
+        if self.trace:
+            return self.trace[int(elapsed / self.slice_s) % len(self.trace)] / 2
+        match self.jitter:
+            case Jitter.NONE:
+                swing = 0.0
+            case Jitter.RANDOM:
+                swing = chance.uniform(-1, 1)
+            case Jitter.SINE:
+                swing = math.sin(_SINE_RADIANS_PER_S * elapsed)
+        return self.rtt_s / 2 * (1 + JITTER * swing)
+
+
+def read_trace(path: Path, link: str) -> tuple[float, ...]:
+    """A link's measured round trips, in seconds, from a file such as the data's rtt.json."""
+    links = {one["name"]: one["rtt_ms"] for one in json.loads(path.read_text())["links"]}
+    if link not in links:
+        raise SystemExit(f"{path} has no link {link}, only {', '.join(links)}")
+    return tuple(value / 1000 for value in links[link])
+
+
+class Lane:
+    """One direction of one connection: when what is sent comes out at the other end."""
+
+    def __init__(self, chance: random.Random, *, upward: bool) -> None:
+        self._chance = chance
+        self._upward = upward
+        self._free = -math.inf  # when the last byte sent has left
+        self._due = -math.inf  # when it comes out
+
+    def due(self, network: Network, now: float, size: int) -> float:
+        """When the last of `size` bytes sent at `now` comes out: never before what was sent first.
+
+        Like a real link it takes time for the bytes (at the cap) and then for the distance.
+        """
+        rate = network.up_bytes_per_s if self._upward else network.down_bytes_per_s
+        self._free = max(self._free, now) + size / rate
+        self._due = max(self._due, self._free + network.latency(now, self._chance))
+        return self._due
 
 
 class Relay:
     """Relays one port to another on loopback, on a thread and an event loop of its own.
 
-    `pause` swallows nothing but delivers nothing either (a black hole that may heal); `cut` aborts
-    every connection at once; `limit` cuts after so many more bytes have come up from the client.
+    `network` may be replaced at any time. `pause` swallows nothing but delivers nothing either (a
+    black hole that may heal); `cut` aborts every connection at once; `limit` cuts after so many
+    more bytes have come up from the client.
     """
 
     def __init__(self, target_port: int, network: Network, seed: int = 0) -> None:
@@ -65,16 +134,23 @@ class Relay:
 
     def close(self) -> None:
         """Stop listening, and end the thread."""
-        self._loop.call_soon_threadsafe(self._server.close)
-        self._loop.call_soon_threadsafe(self._abort)
+        self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        self._loop.close()
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
-    def _run(self, work: object) -> asyncio.Server:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)  # type: ignore[arg-type]
+    async def _end(self) -> None:
+        self._server.close()
+        self._abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _run(self, work: Coroutine[None, None, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
     def _abort(self) -> None:
         for writer in self._writers:
@@ -97,24 +173,23 @@ class Relay:
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, upward: bool
     ) -> None:
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-        deliver = asyncio.create_task(self._deliver(queue, sink))
+        lane = Lane(self._chance, upward=upward)
         due = 0.0
-        with contextlib.suppress(OSError):
-            while data := await source.read(_READ_BYTES):
-                if upward and self._budget is not None:
-                    data = data[: self._budget]
-                    self._budget -= len(data)
-                    if self._budget == 0:
-                        sink.write(data)
-                        self._budget = None
-                        self._abort()
-                        break
-                delay = self.network.rtt_s / 2
-                delay *= 1 + self.network.jitter * self._chance.uniform(-1, 1)
-                due = max(due, time.monotonic() + delay)
-                queue.put_nowait((due, data))
-        queue.put_nowait((due, b""))
-        await deliver
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._deliver(queue, sink))
+            with contextlib.suppress(OSError):
+                while data := await source.read(_READ_BYTES):
+                    if upward and self._budget is not None:
+                        data = data[: self._budget]
+                        self._budget -= len(data)
+                        if self._budget == 0:
+                            sink.write(data)
+                            self._budget = None
+                            self._abort()
+                            break
+                    due = lane.due(self.network, time.monotonic(), len(data))
+                    queue.put_nowait((due, data))
+            queue.put_nowait((due, b""))
 
     async def _deliver(
         self, queue: asyncio.Queue[tuple[float, bytes]], sink: asyncio.StreamWriter

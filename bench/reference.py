@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from dragon import aggregation
-from dragon.decoder import Decoder, step
+import torch
+
+from dragon import aggregation, verification
+from dragon.aggregation import ETA_ONE, Side
+from dragon.decoder import Decoder, Row, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol import Role, Work
 from dragon.retrieval.relevance import relevance
 from dragon.retrieval.rows import document_rows
-from dragon.sampling import Sampling
+from dragon.sampling import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
+from dragon.verification import Drafted
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,54 @@ class Passage:
         """The score in nats."""
         return relevance(self.score)
 
+    @property
+    def vector(self) -> None:
+        """A response does not tell."""
+
+
+def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
+    own, other = (
+        Drafted(verification.draft(role, side, sampling, position), side)
+        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
+    )
+    return verification.target(own, other, sampling, position)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """One side: its rows in a decoder, and slow ways to ask it."""
+
+    model: LanguageModel
+    rows: Sequence[Row]
+    conversation: Sequence[int]
+    decoder: Decoder
+
+    @classmethod
+    def open(
+        cls, model: LanguageModel, rows: Sequence[Row], conversation: Sequence[int]
+    ) -> _Writer:
+        decoder = Decoder(model, rows, conversation)
+        decoder.acquire()
+        decoder.prefill()
+        return cls(model, rows, conversation, decoder)
+
+    def after(self, text: Sequence[int]) -> Side:
+        """The distribution after a text that was fed but for its last token."""
+        work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
+        return step(self.model, [self.decoder], [work])[0][0]
+
+    def log_likelihood(self, text: Sequence[int]) -> torch.Tensor:
+        """log P^s(text): every row run whole, without what its slot holds."""
+        weights = torch.softmax(torch.tensor([r.relevance for r in self.rows]).double(), 0)
+        products = []
+        for row, weight in zip(self.rows, weights, strict=True):
+            tokens = torch.tensor([[*row.tokens, *self.conversation, *text]])
+            logits = self.model.forward(self.decoder.slots[:1], [0], tokens, len(text) + 1)
+            chances = torch.log_softmax(logits[0, :-1].double(), -1)
+            chosen = chances.gather(1, torch.tensor(text)[:, None])
+            products.append(weight.log() + chosen.sum())
+        return torch.logsumexp(torch.stack(products), 0)
+
 
 def write(
     model: LanguageModel,
@@ -36,21 +89,40 @@ def write(
     public: Sequence[Passage],
     sampling: Sampling,
     tokens: int,
+    mode: Mode = Mode.COUPLED,
 ) -> list[int]:
-    """The tokens of a joint answer to one question."""
+    """The tokens of a joint answer to one question: `speculative`, `sequencewise` or the others."""
     conversation = tokenizer.conversation([Message("user", question)])
-    sides = []
-    for passages in (private, public):
-        rows, _ = document_rows(tokenizer, passages, model.context, raw=False)
-        sides.append(Decoder(model, rows, conversation))
-    for side in sides:
-        side.acquire()
-        side.prefill()
-    text: list[int] = []
-    while len(text) < tokens and not (text and text[-1] in tokenizer.end_ids):
-        work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
-        device, cloud = (step(model, [side], [work])[0][0] for side in sides)
-        text.append(aggregation.target(device, cloud, sampling, len(text)))
-    for side in sides:
-        side.release()
+    device, cloud = (
+        _Writer.open(
+            model, document_rows(tokenizer, found, model.context, raw=False)[0], conversation
+        )
+        for found in (private, public)
+    )
+
+    def whole(token_after: Callable[[list[int]], int]) -> list[int]:
+        text: list[int] = []
+        while len(text) < tokens and not (text and text[-1] in tokenizer.end_ids):
+            text.append(token_after(text))
+        return text
+
+    def alone(side: _Writer, text: list[int]) -> int:
+        return aggregation.draft(side.after(text), sampling, len(text))
+
+    def log_likelihood(text: list[int]) -> float:
+        eta = aggregation.device_weight(
+            device.decoder.weighting.first.log_h, cloud.decoder.weighting.first.log_h
+        )
+        shares = torch.tensor([eta, ETA_ONE - eta]).double() / ETA_ONE
+        sides = torch.stack([side.log_likelihood(text) for side in (device, cloud)])
+        return float(torch.logsumexp(shares.log() + sides, 0))
+
+    if mode is Mode.SEQUENCEWISE:
+        candidates = [whole(partial(alone, side)) for side in (device, cloud)]
+        text = max(candidates, key=log_likelihood)  # ties to the device's
+    else:
+        take = _algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
+        text = whole(lambda text: take(device.after(text), cloud.after(text), sampling, len(text)))
+    for side in (device, cloud):
+        side.decoder.release()
     return text

@@ -65,12 +65,30 @@ class Floor:
 
 @dataclass(frozen=True)
 class Setup:
-    """How the services are started. `data` holds their files; `env` adds settings to both."""
+    """How the services are started. `data` holds their files; `env` adds settings to both.
+
+    `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
+    before their limit.
+    """
 
     data: Path
     env: Mapping[str, str] = field(default_factory=dict)
     device_floor: Floor = Floor()
     peer_floor: Floor = Floor()
+    documents: Path | None = None
+    endless: bool = False
+
+    def command(self, service: str, floor: Floor) -> list[str]:
+        """What starts a service: `cli` itself, unless something is to be other than usual."""
+        options = []
+        if floor.milliseconds:
+            options += ["--floor-ms", str(floor.milliseconds)]
+        if self.documents is not None:
+            options += ["--documents", str(self.documents)]
+        if self.endless:
+            options += ["--endless"]
+        module = "bench.serve" if options else "cli"
+        return [sys.executable, "-m", module, service, *options]
 
 
 def free_port() -> int:
@@ -78,12 +96,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _command(floor: Floor, *arguments: str) -> list[str]:
-    if floor.milliseconds:
-        return [sys.executable, "-m", "bench.floors", str(floor.milliseconds), *arguments]
-    return [sys.executable, "-m", "cli", *arguments]
 
 
 def _start(setup: Setup, name: str, port: int, command: list[str], env: dict[str, str]) -> Service:
@@ -128,7 +140,7 @@ def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Servic
         "DRAGON_PEER_KEYS": KEY,
         "DRAGON_PEER_CORPUS": str(corpus),
     }
-    service = _start(setup, "peer", port, _command(setup.peer_floor, "peer"), env)
+    service = _start(setup, "peer", port, setup.command("peer", setup.peer_floor), env)
     with _ended(service):
         yield service
 
@@ -144,7 +156,7 @@ def device(setup: Setup, peer_port: int) -> Iterator[Service]:
         "DRAGON_PEER_KEY": KEY,
         "DRAGON_PEER_URL": f"ws://127.0.0.1:{peer_port}/v1/link",
     }
-    service = _start(setup, "device", port, _command(setup.device_floor, "device"), env)
+    service = _start(setup, "device", port, setup.command("device", setup.device_floor), env)
     with _ended(service):
         yield service
 

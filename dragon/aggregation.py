@@ -8,7 +8,7 @@ import numpy as np
 
 from dragon import noise
 from dragon.noise import Ids
-from dragon.sampling import Sampling
+from dragon.sampling import STREAM_BITS, Sampling
 from dragon.wire import WireDistribution
 
 ETA_ONE = 1 << 16
@@ -66,17 +66,23 @@ def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
     return ids[kept], weights[kept]
 
 
-def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int) -> int:
+def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> int:
     """x_t = argmax_v log w_v + T G_t(v) over the nucleus, ties to the lowest id.
 
-    Distributed as the weights, tempered (Gumbel-max); at T = 0 it is their argmax.
+    Distributed as the weights, tempered (Gumbel-max); at T = 0 it is their argmax. Noise of
+    different lanes is independent.
     """
     ids, weights = nucleus(ids, weights, sampling.top_p)
     if sampling.temperature == 0.0:
         return int(ids[np.argmax(weights)])
-    gumbel = noise.gumbel(sampling.seed, sampling.stream, position, ids)
+    gumbel = noise.gumbel(sampling.seed, stream(sampling, lane), position, ids)
     scores = noise.log(weights.astype(np.float64)) + sampling.temperature * gumbel
     return int(ids[np.argmax(scores)])
+
+
+def stream(sampling: Sampling, lane: int) -> int:
+    """The stream of noise for one of several independent uses in the same answer."""
+    return sampling.stream + (lane << STREAM_BITS)
 
 
 def total_variation(one: Side, other: Side) -> float:
@@ -88,9 +94,9 @@ def total_variation(one: Side, other: Side) -> float:
     return 0.5 * float(np.abs(difference).sum())
 
 
-def draft(side: Side, sampling: Sampling, position: int) -> int:
+def draft(side: Side, sampling: Sampling, position: int, lane: int = 0) -> int:
     """The token a side would take if it were alone."""
-    return choose(side.wire.ids, side.wire.weights, sampling, position)
+    return choose(side.wire.ids, side.wire.weights, sampling, position, lane)
 
 
 def target(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:

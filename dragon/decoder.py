@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from dragon.aggregation import Side, fixed_log_h
+from dragon.aggregation import Side
 from dragon.errors import ContextLengthError
+from dragon.likelihood import SequenceLikelihood
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.weighting import Rescoring, Weighting
 from dragon.wire import cut
 
 
 @dataclass(frozen=True)
 class Row:
-    """What stands before the conversation in one row, and how relevant it is, in nats."""
+    """What stands before the conversation in one row, and how relevant it is, in nats.
+
+    `vector` float32 [dim] is its document's embedding, which re-scoring needs.
+    """
 
     tokens: tuple[int, ...]
     relevance: float
+    vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:
@@ -49,7 +57,11 @@ class Decoder:
     """
 
     def __init__(
-        self, model: LanguageModel, rows: Sequence[Row], conversation: Sequence[int]
+        self,
+        model: LanguageModel,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        rescoring: Rescoring | None = None,
     ) -> None:
         assert rows, "a side takes part with one row at least"
         self._model = model
@@ -64,12 +76,11 @@ class Decoder:
                 if self.horizon < 1
                 else "the prompt is empty"
             )
-        relevance = torch.tensor([row.relevance for row in rows], dtype=torch.float64)
-        self.log_h = fixed_log_h(float(torch.logsumexp(relevance, 0)))
-        self.weights = torch.softmax(relevance, 0)
+        self.weighting = Weighting([row.relevance for row in rows], rescoring)
         self.slots: list[int] = []
         self.prefilled: Future[None] = Future()
         self.statistics = CutStatistics()
+        self.likelihood = SequenceLikelihood([row.relevance for row in rows])
         self._first: Side | None = None
 
     def acquire(self) -> bool:
@@ -95,25 +106,36 @@ class Decoder:
             starts = [len(row.tokens) for row in self._rows]
             tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
             logits = self._model.forward(self.slots, starts, tokens, 1)
-            self._first = self.mix(logits[:, -1])
+            self.likelihood.begin(logits[:, -1])
+            self._first = self.mix(logits[:, -1], 0)
 
     def sides(self, work: Work, logits: torch.Tensor | None) -> list[Side]:
-        """The distributions `work` wants, of its logits float32 [rows, outputs, V]."""
-        fed = [] if logits is None else [self.mix(step) for step in logits.unbind(1)]
+        """The distributions `work` wants, of its logits float32 [rows, `work.logits`, V].
+
+        What it wants scored is added to `likelihood`.
+        """
+        self.weighting.follow(work.keep, work.tokens)
+        steps = () if logits is None else logits.unbind(1)
+        if work.scored:
+            self.likelihood.add(work.keep, work.scored, steps)
+        wanted = steps[max(0, len(steps) - work.outputs) :]
+        position = self.weighting.length - len(wanted)
+        fed = [self.mix(step, position + i) for i, step in enumerate(wanted, 1)]
         if work.outputs > len(fed):
             assert self._first is not None
             return [self._first, *fed]
         return fed
 
-    def mix(self, logits: torch.Tensor) -> Side:
-        """p^s of logits float32 [rows, V]: rows weighted by the softmax of their relevance."""
+    def mix(self, logits: torch.Tensor, position: int) -> Side:
+        """p^s at a position, of logits float32 [rows, V]: rows weighted by their relevance."""
         probabilities = torch.softmax(logits, -1)
-        mixed = (self.weights.to(probabilities.dtype)[:, None] * probabilities).sum(0)
+        weights = self.weighting.at(position)
+        mixed = (weights.rows.to(probabilities.dtype)[:, None] * probabilities).sum(0)
         result = cut(mixed)
         self.statistics.count += 1
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
-        return Side(result.wire, self.log_h)
+        return Side(result.wire, weights.log_h)
 
 
 def step(
@@ -133,10 +155,10 @@ def step(
         slots += decoder.slots
         starts += [base + work.keep for base in decoder.bases]
         tokens += [work.tokens] * len(decoder.slots)
-    outputs = max(min(work.outputs, length) for work in works)
+    outputs = max(work.logits for work in works)
     logits = model.forward(slots, starts, torch.tensor(tokens), outputs)
     parts = torch.split(logits, [len(decoder.slots) for decoder in decoders])
     return [
-        decoder.sides(work, part[:, -min(work.outputs, length) :])
+        decoder.sides(work, part[:, -work.logits :])
         for decoder, work, part in zip(decoders, works, parts, strict=True)
     ]

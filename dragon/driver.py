@@ -91,11 +91,15 @@ class Driver:
         if not isinstance(outcome, Decoded):
             self._failed(outcome)
             return
-        if outcome.sides is not None and step is not None and step.work.tokens:
+        if outcome.sides and step is not None and step.work.tokens:
             work = step.work
             context = max(step.decoder.bases) + work.keep + len(work.tokens)
             self._pace.decode.add(outcome.microseconds / 1e6, context)
-        self._guarded(lambda: self.session.complete(outcome.sides, outcome.microseconds))
+        self._guarded(
+            lambda: self.session.complete(
+                outcome.sides, outcome.microseconds, outcome.log_likelihood
+            )
+        )
 
     def _guarded(self, change: Callable[[], None]) -> None:
         """Change the session and go on; a fault in here ends the answer, never hangs it."""

@@ -21,6 +21,7 @@ from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +33,13 @@ MAX_WAITING = 256
 class Decoded:
     """What came of a step: a distribution an output, or None when it was abandoned.
 
-    `microseconds` is what the step took its generation, waiting for others included.
+    `microseconds` is what the step took its generation, waiting for others included;
+    `log_likelihood` is the decoder's, of the text scored so far.
     """
 
     sides: list[Side] | None
     microseconds: int
+    log_likelihood: float = 0.0
 
 
 Outcome = Decoded | DragonError
@@ -90,14 +93,19 @@ class Engine:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def open(self, rows: Sequence[Row], conversation: Sequence[int]) -> Decoder:
+    def open(
+        self,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        rescoring: Rescoring | None = None,
+    ) -> Decoder:
         """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 
         Raises `ContextLengthError` at once, and `OverloadedError` when too many wait already.
         """
         if len(rows) > self.model.cache.slots:
             raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
-        decoder = Decoder(self.model, rows, conversation)
+        decoder = Decoder(self.model, rows, conversation, rescoring)
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
@@ -187,7 +195,9 @@ class Engine:
             results = step(self.model, [s.decoder for s in group], [s.work for s in group])
             now = time.perf_counter()
             outcomes = [
-                Decoded(sides, round((now - request.queued) * 1e6))
+                Decoded(
+                    sides, round((now - request.queued) * 1e6), request.decoder.likelihood.value
+                )
                 for sides, request in zip(results, group, strict=True)
             ]
         except PreemptedError:

@@ -35,11 +35,17 @@ class Draft:
 
 @dataclass(frozen=True)
 class Target:
-    """Tokenwise only: the token the device took."""
+    """Tokenwise and speculative: the token that the aggregating side took.
+
+    The verdicts say whether it is each side's draft; `next` is who aggregates after it.
+    """
 
     incarnation: int
     position: int
     token: int
+    device_kept: bool
+    cloud_kept: bool
+    next: Role
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,25 @@ class Resync:
     incarnation: int
 
 
-SessionMessage = Draft | Target | Join | Resync
+@dataclass(frozen=True)
+class Candidate:
+    """Sequencewise only: a side's whole answer, how likely it is under that side, and its log h."""
+
+    incarnation: int
+    tokens: tuple[int, ...]
+    log_likelihood: float
+    log_h: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """Sequencewise only: how likely the device's candidate is under the cloud."""
+
+    incarnation: int
+    log_likelihood: float
+
+
+SessionMessage = Draft | Target | Join | Resync | Candidate | Score
 
 
 @dataclass(frozen=True)
@@ -67,12 +91,21 @@ class Work:
 
     `outputs` distributions are wanted: after each of the last tokens, and with `keep` 0 possibly
     the one after the prompt before them.
+
+    The log-likelihood of the `scored` tokens is added to that of the text before them. The first of
+    them stands after the tokens kept: they are `tokens`, and perhaps one more that is not fed.
     """
 
     keep: int
     tokens: tuple[int, ...]
     outputs: int
     version: int
+    scored: tuple[int, ...] = ()
+
+    @property
+    def logits(self) -> int:
+        """After how many of the last tokens logits are needed."""
+        return len(self.tokens) if self.scored else min(self.outputs, len(self.tokens))
 
 
 @dataclass(frozen=True)

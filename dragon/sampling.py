@@ -10,20 +10,25 @@ from dragon.errors import InvalidRequestError
 
 MAX_TEMPERATURE = 2.0
 SEED_BITS = 64
+STREAM_BITS = 32
+MAX_RESCORE_EVERY = 1 << 12  # tokens
 
 
 class Mode(StrEnum):
     """How the two sides agree on a token (design, section 4)."""
 
     COUPLED = "coupled"
+    SPECULATIVE = "speculative"
     TOKENWISE = "tokenwise"
+    EXCHANGE = "exchange"
+    SEQUENCEWISE = "sequencewise"
     LOCAL = "local"
     CONTEXT = "context"
 
     @property
     def joint(self) -> bool:
         """Whether the cloud peer takes part."""
-        return self in (Mode.COUPLED, Mode.TOKENWISE)
+        return self not in (Mode.LOCAL, Mode.CONTEXT)
 
 
 @dataclass(frozen=True)
@@ -54,5 +59,5 @@ class Sampling:
             )
         if not -(1 << (SEED_BITS - 1)) <= self.seed < 1 << SEED_BITS:
             raise InvalidRequestError("seed must fit into 64 bits", param="seed")
-        if not 0 <= self.stream < 1 << 32:
+        if not 0 <= self.stream < 1 << STREAM_BITS:
             raise InvalidRequestError("too many choices in one request", param="n")

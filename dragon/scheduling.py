@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dragon.aggregation import ETA_ONE, Side, device_weight, mixture
+from dragon.aggregation import ETA_ONE, Side, device_weight
 from dragon.protocol import Role
 
 FloatArray = NDArray[np.float64]
@@ -96,13 +96,14 @@ def expected_acceptance(device: Side, cloud: Side) -> tuple[float, float]:
 
     alpha^s = (1 - eta^other delta) / 2 + sum p^s p_t / 2, delta = 1 - sum min(p^d, p^c).
     """
-    ids, weights = mixture(device, cloud)
-    target = weights / weights.sum()
+    # Not the mixture's: that leaves out the tokens of a side without any weight.
+    ids = np.union1d(device.wire.ids, cloud.wire.ids)
     own = np.zeros(len(ids))
     other = np.zeros(len(ids))
     own[np.searchsorted(ids, device.wire.ids)] = device.wire.weights / device.wire.total
     other[np.searchsorted(ids, cloud.wire.ids)] = cloud.wire.weights / cloud.wire.total
     eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
+    target = eta * own + (1.0 - eta) * other
     delta = 1.0 - float(np.minimum(own, other).sum())
     return (
         0.5 * (1.0 - (1.0 - eta) * delta) + 0.5 * float(own @ target),

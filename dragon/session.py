@@ -15,32 +15,22 @@ import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from dragon import aggregation
 from dragon.aggregation import Side
+from dragon.agreement import Agreement
+from dragon.fed import Fed
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
 from dragon.sampling import Sampling
+
+T = TypeVar("T")
 
 MAX_WINDOW = 64
 # Resyncs without a token in between after which the peer is not worth waiting for.
 MAX_RESYNCS = 3
 # What the wire can count, less the one that losing the peer adds.
 MAX_INCARNATION = (1 << 16) - 2
-
-
-@dataclass
-class Agreement:
-    """How well the sides agree: sums over the `judged` positions where both had a distribution.
-
-    `own` and `remote` count whether the side's own draft is the target, whatever token its frame
-    carried: in catch-up that is the target itself. `tv` is the distance between the two. The
-    device keeps it.
-    """
-
-    judged: int = 0
-    own: int = 0
-    remote: int = 0
-    tv: float = 0.0
 
 
 @dataclass
@@ -79,8 +69,7 @@ class Session:
         self._remote: deque[Draft] = deque()
         self._own_epoch = 0
         self._remote_epoch = 0
-        self._fed: list[int] = []
-        self._valid = 0  # how many of the fed tokens agree with the text as known now
+        self._fed = Fed()
         self._version = 0
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
@@ -139,20 +128,20 @@ class Session:
             return None
         known = [*self.committed, *(frame.token for frame in self._own)]
         ahead = self._lookahead(position)
-        # The last token is fed again where the distribution after it is needed once more.
-        keep = max(0, min(self._valid, position - 1))
-        tokens = (*known[keep:], *ahead)
-        self._work = Work(keep, tokens, 1 + len(ahead), self._version)
-        self._fed[keep:] = tokens
-        self._valid = len(self._fed)
+        self._work = self._fed.feed(known, ahead, self._version)
         return self._work
 
-    def complete(self, sides: Sequence[Side] | None, decode_us: int = 0) -> None:
-        """The result of the work in flight, a distribution an output; None if it was abandoned."""
+    def complete(
+        self, sides: Sequence[Side] | None, decode_us: int = 0, log_likelihood: float = 0.0
+    ) -> None:
+        """The result of the work in flight, a distribution an output; None if it was abandoned.
+
+        `log_likelihood` is of the text scored so far, where works ask for scores.
+        """
         work, self._work = self._work, None
         assert work is not None, "no work is in flight"
         if sides is None:
-            self._valid = min(self._valid, work.keep)
+            self._fed.abandon(work)
             return
         if work.version != self._version:
             return
@@ -163,7 +152,7 @@ class Session:
             self._push(position, side, decode_us)
             self._advance()
             # What follows was conditioned on a token that the text does not have here.
-            if work.version != self._version or self._valid <= position:
+            if work.version != self._version or self._fed.valid <= position:
                 break
 
     # The link's side.
@@ -254,7 +243,7 @@ class Session:
             side,
         )
         self._own.append(frame)
-        self._settle(position, token)
+        self._fed.settle(position, token)
         if self.joint:
             self._send(frame)
 
@@ -268,8 +257,12 @@ class Session:
         return aggregation.draft(side, self.sampling, position)
 
     def _target(self, own: Side, remote: Side, position: int) -> int:
-        device, cloud = (own, remote) if self.role is Role.DEVICE else (remote, own)
+        device, cloud = self._by_role(own, remote)
         return aggregation.target(device, cloud, self.sampling, position)
+
+    def _by_role(self, own: T, remote: T) -> tuple[T, T]:
+        """The device's first."""
+        return (own, remote) if self.role is Role.DEVICE else (remote, own)
 
     def _advance(self) -> None:
         """Commit all that can be committed."""
@@ -282,14 +275,21 @@ class Session:
                 if self.role is Role.CLOUD:
                     return
                 self.lose()
-            elif self._own and self._remote:
+            elif self._own and self._remote and self._decides():
                 self._judge(self._own.popleft(), self._remote.popleft())
             else:
                 return
         self._clear()
 
+    def _decides(self) -> bool:
+        """Whether this side computes tokens now: in coupled aggregation both always do."""
+        return True
+
     def _judge(self, own: Draft, remote: Draft) -> None:
-        token = self._target(own.side, remote.side, own.position)
+        self._take(own, remote, self._target(own.side, remote.side, own.position))
+
+    def _take(self, own: Draft, remote: Draft, token: int) -> None:
+        """The heads of both queues are judged: keep what agrees, throw away what does not."""
         self._commit(token)
         if self.role is Role.DEVICE:
             self._note(own, remote, token)
@@ -302,23 +302,16 @@ class Session:
             self._version += 1
 
     def _note(self, own: Draft, remote: Draft, token: int) -> None:
-        drafts = (aggregation.draft(f.side, self.sampling, f.position) for f in (own, remote))
-        own_draft, remote_draft = drafts
-        self.agreement.judged += 1
-        self.agreement.own += own_draft == token
-        self.agreement.remote += remote_draft == token
-        self.agreement.tv += aggregation.total_variation(own.side, remote.side)
+        device, cloud = self._by_role(own.side, remote.side)
+        drafts = (aggregation.draft(s, self.sampling, own.position) for s in (device, cloud))
+        device_kept, cloud_kept = (draft == token for draft in drafts)
+        self.agreement.add((device_kept, cloud_kept), device, cloud)
 
     def _commit(self, token: int) -> None:
-        self._settle(len(self.committed), token)
+        self._fed.settle(len(self.committed), token)
         self.committed.append(token)
         self._checks.append(_extend(self._checks[-1], token))
         self._commits.append(token)
-
-    def _settle(self, position: int, token: int) -> None:
-        """The text has `token` at `position`: what was fed there instead is no longer valid."""
-        if position < self._valid and self._fed[position] != token:
-            self._valid = position
 
     def _receive_draft(self, frame: Draft) -> None:
         if not self.joint or self.finished or frame.incarnation != self.incarnation:

@@ -1,7 +1,6 @@
-"""Tokenwise aggregation: the device takes every token and sends it back, a round trip a token.
+"""Aggregation token by token, without drafts: what the paper's speculation is measured against.
 
-The vanilla distributed RAG of the paper (section 2.2), on the same noise as `coupled`: slow and
-obvious, the reference that coupled aggregation must equal token for token.
+Both are slow and obvious, on the same noise as `coupled`, which must equal them token for token.
 """
 
 from __future__ import annotations
@@ -10,8 +9,24 @@ from dragon.protocol import Draft, Role, SessionMessage, Target
 from dragon.session import Session
 
 
-class TokenwiseSession(Session):
-    """Only the cloud sends distributions, only the device sends tokens, one position at a time."""
+class ExchangeSession(Session):
+    """Both sides send the distribution of a position and wait for the other's: half a round trip.
+
+    Each computes the token itself, so that nobody needs to send it.
+    """
+
+    def _may_draft(self, position: int) -> bool:
+        return not self._own and super()._may_draft(position)
+
+    def _lookahead(self, position: int) -> list[int]:
+        return []
+
+
+class TokenwiseSession(ExchangeSession):
+    """Only the cloud sends distributions, only the device sends tokens: a round trip a token.
+
+    The vanilla distributed RAG of the paper (section 2.2).
+    """
 
     def receive(self, message: SessionMessage) -> None:
         """As in `Session`, and the target on the cloud."""
@@ -20,20 +35,15 @@ class TokenwiseSession(Session):
         else:
             super().receive(message)
 
-    def _may_draft(self, position: int) -> bool:
-        return not self._own and super()._may_draft(position)
-
-    def _lookahead(self, position: int) -> list[int]:
-        return []
-
     def _send(self, frame: Draft) -> None:
         if self.role is Role.CLOUD:
             super()._send(frame)
 
     def _judge(self, own: Draft, remote: Draft) -> None:
         token = self._target(own.side, remote.side, own.position)
+        kept = (own.token == token, remote.token == token)
+        self._outbox.append(Target(self.incarnation, own.position, token, *kept, Role.DEVICE))
         self._commit(token)
-        self._outbox.append(Target(self.incarnation, own.position, token))
         self._note(own, remote, token)
 
     def _receive_target(self, target: Target) -> None:

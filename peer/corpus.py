@@ -254,4 +254,8 @@ class Corpus:
         with self._lock:
             rows = self._passages.execute(query, list(scores)).fetchall()
         found = {key: (document, title, text) for key, document, title, text in rows}
-        return [Hit(key, *found[key], score, relevance(score)) for key, score in scores.items()]
+        vectors = self._index.vectors(list(scores))
+        return [
+            Hit(key, *found[key], score, relevance(score), vectors[key])
+            for key, score in scores.items()
+        ]

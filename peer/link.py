@@ -19,15 +19,15 @@ from dragon.errors import (
     DragonError,
     FrameError,
     HandshakeError,
+    InvalidRequestError,
     OverloadedError,
 )
 from dragon.link import codec, frames, messages
+from dragon.modes import Start, session_of
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.protocol import Draft, Limits, Role, SessionMessage
-from dragon.sampling import Mode, Sampling
-from dragon.session import Session
+from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
-from dragon.tokenwise import TokenwiseSession
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
@@ -176,8 +176,10 @@ class Connection:
                 self._open(control)
             case messages.Joined():
                 self._check_tokens(control.tail)
-                if (answer := self._answers.get(control.generation)) is not None:
-                    answer.receive(frames.session_message(control))
+                self._hand_on(control)
+            case messages.CandidateSent():
+                self._check_tokens(control.tokens)
+                self._hand_on(control)
             case messages.Close():
                 self.forget(control.generation)
             case messages.Ping():
@@ -189,6 +191,10 @@ class Connection:
             case _:
                 raise FrameError(f"a device does not send {control.kind}")
 
+    def _hand_on(self, control: messages.SessionControl) -> None:
+        if (answer := self._answers.get(control.generation)) is not None:
+            answer.receive(frames.session_message(control))
+
     def _open(self, opening: messages.Open) -> None:
         if opening.generation in self._answers:
             raise FrameError(f"generation {opening.generation} is open already")
@@ -197,7 +203,11 @@ class Connection:
         if server.sessions >= server.max_sessions:
             self.fail(opening.generation, OverloadedError("the cloud peer is busy"))
             return
-        answer = CloudAnswer(server, self, opening)
+        try:
+            answer = CloudAnswer(server, self, opening)
+        except InvalidRequestError as error:
+            self.fail(opening.generation, error)
+            return
         self._answers[opening.generation] = answer
         server.sessions += 1
         server.metrics.sessions.set(server.sessions)
@@ -241,14 +251,13 @@ class CloudAnswer:
         self._decoder: Decoder | None = None
         self._opened: asyncio.Task[None] | None = None
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
-        kind = TokenwiseSession if opening.mode is Mode.TOKENWISE else Session
-        self._session = kind(
+        limits = Limits(server.tokenizer.end_ids, opening.max_tokens)
+        self._session = session_of(
+            Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
             Role.CLOUD,
-            sampling,
-            Limits(server.tokenizer.end_ids, opening.max_tokens),
-            committed=list(opening.committed),
+            connection.pace,
             joint=opening.joint,
-            catch_up=opening.catch_up,
+            committed=opening.committed,
         )
         self._loop = asyncio.get_running_loop()
         self._driver = Driver(
@@ -269,7 +278,9 @@ class CloudAnswer:
         opening, server = self._opening, self._server
         try:
             found = await server.retriever.find(opening)
-            self._decoder = decoder = server.engine.open(found.rows, opening.conversation)
+            self._decoder = decoder = server.engine.open(
+                found.rows, opening.conversation, found.rescoring
+            )
             await asyncio.wrap_future(decoder.prefilled)
         except DragonError as error:
             self._fail(error)
@@ -280,7 +291,7 @@ class CloudAnswer:
             return
         ready = messages.Ready(
             generation=opening.generation,
-            documents=found.documents(decoder.weights.tolist()),
+            documents=found.documents(decoder.weighting.first.rows.tolist()),
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)

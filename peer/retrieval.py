@@ -11,8 +11,10 @@ from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import Hit
+from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
 from dragon.tokenizer import Tokenizer
+from dragon.weighting import Rescoring
 from peer.corpus import Corpus
 
 
@@ -22,6 +24,7 @@ class Found:
 
     rows: Sequence[Row]
     hits: Sequence[Hit]
+    rescoring: Rescoring | None
 
     def documents(self, weights: Sequence[float]) -> tuple[messages.PublicDocument, ...]:
         """The passages as the device shows them; `weights` are the rows' shares."""
@@ -50,7 +53,11 @@ class Retriever:
         room = room_for_document(
             self.engine.model.context, len(opening.conversation), opening.max_tokens
         )
-        return Found(*document_rows(self.tokenizer, hits, room, raw=opening.raw))
+        rows, kept = document_rows(self.tokenizer, hits, room, raw=opening.raw)
+        every = opening.rescore_every
+        return Found(
+            rows, kept, rescoring(self.embedder, self.tokenizer, opening.query, rows, every)
+        )
 
     def _search(self, opening: messages.Open) -> list[Hit]:
         vector = self.embedder.embed([opening.query])[0]

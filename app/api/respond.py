@@ -32,7 +32,7 @@ from app.replies import (
 from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
 from app.state import AppState
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.sampling import Mode, Sampling
+from dragon.sampling import Sampling
 
 log = logging.getLogger("dragon.answers")
 T = TypeVar("T")
@@ -118,7 +118,9 @@ def plan(
             ),
             max_tokens=limit,
             stop=tuple(body.stop),
-            mode=Mode(options.aggregation or state.settings.aggregation),
+            mode=options.aggregation or state.settings.aggregation,
+            schedule=options.schedule,
+            catch_up=options.catch_up,
             top_k=options.top_k,
             private=options.private,
             raw=raw,
@@ -281,6 +283,7 @@ def _dragon(answers: Sequence[Choice]) -> DragonReply:
                 index=answer.index,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
                 participation=list(answer.end.participation),
+                verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),
             )
             for answer in answers

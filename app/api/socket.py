@@ -50,7 +50,7 @@ class Params(_Frame):
     max_tokens: Limit | None = None
     seed: Seed | None = None
     private: bool = False
-    mode: Literal["coupled", "tokenwise", "local", "context"] | None = None
+    mode: Literal["coupled", "tokenwise", "sequencewise", "local", "context"] | None = None
 
 
 AnswerId = Annotated[str, Field(min_length=1, max_length=64)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dragon.aggregation import LOG_H_LIMIT, Side
 from dragon.errors import FrameError
 from dragon.noise import Ids
-from dragon.protocol import Draft, Target
+from dragon.protocol import Draft, Role, Target
 from dragon.wire import NUCLEUS_CAP, WireDistribution
 
 MAX_FRAME_BYTES = 16 * 1024
@@ -23,16 +23,26 @@ _TARGET = 2
 _KIND = struct.Struct("<B")
 # kind, generation, incarnation, epoch, position, committed, checksum, token, log h, us, size
 _DRAFT_HEAD = struct.Struct("<BIHIIIIIiIH")
-_TARGET_HEAD = struct.Struct("<BIHII")
+DRAFT_HEAD_BYTES = _DRAFT_HEAD.size
+# kind, generation, incarnation, position, token, flags
+_TARGET_HEAD = struct.Struct("<BIHIIB")
+_DEVICE_KEPT, _CLOUD_KEPT, _CLOUD_NEXT = 1, 2, 4
 _MAX_DECODE_US = (1 << 32) - 1
 _VARINT_BYTES = 5
+# From each of these on a varint has a byte more.
+_VARINT_LIMITS = 1 << 7 * np.arange(1, _VARINT_BYTES)
 
 
 def encode(generation: int, message: Draft | Target) -> bytes:
     """The binary frame of a message that belongs to a generation."""
     if isinstance(message, Target):
+        flags = (
+            _DEVICE_KEPT * message.device_kept
+            | _CLOUD_KEPT * message.cloud_kept
+            | _CLOUD_NEXT * (message.next is Role.CLOUD)
+        )
         return _TARGET_HEAD.pack(
-            _TARGET, generation, message.incarnation, message.position, message.token
+            _TARGET, generation, message.incarnation, message.position, message.token, flags
         )
     wire = message.side.wire
     head = _DRAFT_HEAD.pack(
@@ -58,15 +68,23 @@ def decode(frame: bytes, vocab_size: int) -> tuple[int, Draft | Target]:
         raise FrameError(f"a frame has 1 to {MAX_FRAME_BYTES} bytes, this one {len(frame)}")
     try:
         if frame[0] == _TARGET and len(frame) == _TARGET_HEAD.size:
-            _, generation, incarnation, position, token = _TARGET_HEAD.unpack(frame)
-            if token >= vocab_size:
-                raise FrameError(f"token {token} is outside the vocabulary of {vocab_size}")
-            return generation, Target(incarnation, position, token)
+            return _decode_target(frame, vocab_size)
         if frame[0] == _DRAFT:
             return _decode_draft(frame, vocab_size)
     except struct.error as error:
         raise FrameError(f"a frame is cut short: {error}") from error
     raise FrameError(f"unknown kind of frame, or a wrong length: {frame[0]}, {len(frame)} bytes")
+
+
+def _decode_target(frame: bytes, vocab_size: int) -> tuple[int, Target]:
+    _, generation, incarnation, position, token, flags = _TARGET_HEAD.unpack(frame)
+    if token >= vocab_size:
+        raise FrameError(f"token {token} is outside the vocabulary of {vocab_size}")
+    if flags > (_DEVICE_KEPT | _CLOUD_KEPT | _CLOUD_NEXT):
+        raise FrameError(f"unknown flags of a target: {flags}")
+    kept = (bool(flags & _DEVICE_KEPT), bool(flags & _CLOUD_KEPT))
+    chosen = Role.CLOUD if flags & _CLOUD_NEXT else Role.DEVICE
+    return generation, Target(incarnation, position, token, *kept, chosen)
 
 
 def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
@@ -79,7 +97,7 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
         raise FrameError("log h is out of range")
     if committed > position:
         raise FrameError("a draft cannot lie before its sender's committed text")
-    values = _unpack(frame, _DRAFT_HEAD.size, 2 * size)
+    values = _unpack(frame, DRAFT_HEAD_BYTES, 2 * size)
     ids = np.cumsum(values[:size])
     if ids[-1] >= vocab_size or token >= vocab_size:
         raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
@@ -89,13 +107,13 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
 
 def _pack(values: Ids) -> bytes:
     """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
-    out = bytearray()
-    for value in values.tolist():
-        while value > 0x7F:
-            out.append(value & 0x7F | 0x80)
-            value >>= 7
-        out.append(value)
-    return bytes(out)
+    sizes = np.searchsorted(_VARINT_LIMITS, values, side="right") + 1
+    ends = np.cumsum(sizes)
+    shifts = 7 * (np.arange(ends[-1]) - np.repeat(ends - sizes, sizes))
+    out = (np.repeat(values, sizes) >> shifts) & 0x7F | 0x80
+    out[ends - 1] &= 0x7F
+    packed: bytes = out.astype(np.uint8).tobytes()
+    return packed
 
 
 def _unpack(frame: bytes, start: int, count: int) -> Ids:

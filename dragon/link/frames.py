@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragon.link import codec, messages
-from dragon.protocol import Join, Resync, SessionMessage
+from dragon.protocol import Candidate, Join, Resync, Score, SessionMessage
 
 
 def pack(generation: int, message: SessionMessage) -> str | bytes:
@@ -22,12 +22,38 @@ def pack(generation: int, message: SessionMessage) -> str | bytes:
             return messages.encode(
                 messages.ResyncAsked(generation=generation, incarnation=message.incarnation)
             )
+        case Candidate():
+            return messages.encode(
+                messages.CandidateSent(
+                    generation=generation,
+                    incarnation=message.incarnation,
+                    tokens=message.tokens,
+                    log_likelihood=message.log_likelihood,
+                    log_h=message.log_h,
+                )
+            )
+        case Score():
+            return messages.encode(
+                messages.CandidateScored(
+                    generation=generation,
+                    incarnation=message.incarnation,
+                    log_likelihood=message.log_likelihood,
+                )
+            )
         case _:
             return codec.encode(generation, message)
 
 
-def session_message(control: messages.Joined | messages.ResyncAsked) -> SessionMessage:
+def session_message(control: messages.SessionControl) -> SessionMessage:
     """What a control message means to the session it is for."""
-    if isinstance(control, messages.Joined):
-        return Join(control.incarnation, control.base, control.tail)
-    return Resync(control.incarnation)
+    match control:
+        case messages.Joined():
+            return Join(control.incarnation, control.base, control.tail)
+        case messages.ResyncAsked():
+            return Resync(control.incarnation)
+        case messages.CandidateSent():
+            return Candidate(
+                control.incarnation, control.tokens, control.log_likelihood, control.log_h
+            )
+        case messages.CandidateScored():
+            return Score(control.incarnation, control.log_likelihood)

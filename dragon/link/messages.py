@@ -1,8 +1,8 @@
 """Control messages of the link: JSON text frames, validated on arrival.
 
 `hello` is the first frame each way. `open`, `join` and `close` come from the device;
-`ready` and `resync` from the cloud; `error`, `ping` and `pong` from either. `probe` is a device's
-that measures the link, and the cloud's answer to it.
+`ready`, `resync` and `score` from the cloud; `candidate`, `error`, `ping` and `pong` from either.
+`probe` is a device's that measures the link, and the cloud's answer to it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dragon import noise
+from dragon.aggregation import LOG_H_LIMIT
 from dragon.errors import FrameError, HandshakeError
-from dragon.sampling import MAX_TEMPERATURE, Mode
+from dragon.sampling import MAX_RESCORE_EVERY, MAX_TEMPERATURE, Mode
+from dragon.scheduling import Schedule
 
 PROTOCOL_VERSION = 1
 MAX_CONTROL_BYTES = 1 << 20
@@ -28,6 +30,7 @@ Generation = Annotated[int, Field(ge=0, lt=1 << 32)]
 Incarnation = Annotated[int, Field(ge=0, lt=1 << 16)]
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+LogLikelihood = Annotated[float, Field(le=0)]
 
 
 class Control(BaseModel):
@@ -68,6 +71,8 @@ class Open(Control):
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
     top_k: Annotated[int, Field(ge=0, le=32)]
     catch_up: bool
+    schedule: Schedule = Schedule.GREEDY
+    rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
     committed: Tokens = ()
     joint: bool = True
 
@@ -109,6 +114,26 @@ class ResyncAsked(Control):
     incarnation: Incarnation
 
 
+class CandidateSent(Control):
+    """Sequencewise: the sender's whole answer, and how likely it is under the sender."""
+
+    kind: Literal["candidate"] = "candidate"
+    generation: Generation
+    incarnation: Incarnation
+    tokens: Annotated[tuple[Token, ...], Field(min_length=1, max_length=MAX_TOKENS)]
+    log_likelihood: LogLikelihood
+    log_h: Annotated[int, Field(ge=-LOG_H_LIMIT, le=LOG_H_LIMIT)]
+
+
+class CandidateScored(Control):
+    """Sequencewise: how likely the device's candidate is under the cloud."""
+
+    kind: Literal["score"] = "score"
+    generation: Generation
+    incarnation: Incarnation
+    log_likelihood: LogLikelihood
+
+
 class Close(Control):
     """The answer is over on the device: finished, stopped or failed."""
 
@@ -148,7 +173,8 @@ class Probe(Control):
     reply: Annotated[int, Field(ge=0, le=MAX_PROBE)] = 0
 
 
-AnyControl = Hello | Open | Ready | Joined | ResyncAsked | Close | Fault | Ping | Pong | Probe
+SessionControl = Joined | ResyncAsked | CandidateSent | CandidateScored
+AnyControl = Hello | Open | Ready | SessionControl | Close | Fault | Ping | Pong | Probe
 _ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import faiss
@@ -85,6 +86,15 @@ class VectorIndex:
             scores, ids = self._faiss.search(query, k)
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
+        """The vectors [dim] of those of ids that are there."""
+        found = {}
+        with self._lock:
+            for key in ids:
+                with suppress(RuntimeError):  # removed meanwhile
+                    found[key] = np.asarray(self._faiss.reconstruct(key), dtype=np.float32)
+        return found
 
     def save(self, path: Path) -> None:
         """Write the index to path, whole or not at all: a kill at any point leaves the old file."""

@@ -7,7 +7,10 @@ weighs the documents of one side, and the log-sum of each side's relevance weigh
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 # Measured with all-MiniLM-L6-v2 (bench/relevance.py) on 40 questions about notes and about the demo
 # corpus, and on 400 of SQuAD 2.0 whose passage stood on one side only. The slope that makes the
@@ -34,7 +37,8 @@ class Hit:
     """A chunk that a search found.
 
     `id` is the chunk's; `document` and `title` are its document's; `score` is the cosine with the
-    query, `relevance` the same in nats.
+    query, `relevance` the same in nats; `vector` float32 [dim] is the chunk's embedding, if it
+    is known.
     """
 
     id: int
@@ -43,6 +47,7 @@ class Hit:
     text: str
     score: float
     relevance: float
+    vector: npt.NDArray[np.float32] | None = field(compare=False, repr=False)
 
 
 def relevance(cosine: float) -> float:

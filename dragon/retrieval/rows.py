@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from dragon.decoder import Row
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from dragon.tokenizer import Tokenizer
 
 
 class Passage(Protocol):
-    """A text, and how relevant it is, in nats."""
+    """A text, how relevant it is, in nats, and the embedding it was found by, if known."""
 
     @property
     def text(self) -> str: ...
 
     @property
     def relevance(self) -> float: ...
+
+    @property
+    def vector(self) -> npt.NDArray[np.float32] | None: ...
 
 
 P = TypeVar("P", bound=Passage)
@@ -34,6 +40,6 @@ def document_rows(
     for passage in passages:
         tokens = tokenizer.document_row(passage.text, raw=raw)
         if len(tokens) <= room:
-            rows.append(Row(tuple(tokens), passage.relevance))
+            rows.append(Row(tuple(tokens), passage.relevance, passage.vector))
             kept.append(passage)
     return rows or [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)], kept

@@ -72,7 +72,7 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         ({"stop": ""}, "stop[0]", "invalid_value"),
         ({"stop": [1]}, "stop[0]", "invalid_value"),
         ({"dragon": []}, "dragon", "invalid_value"),
-        ({"dragon": {"aggregation": "speculative"}}, "dragon.aggregation", "invalid_value"),
+        ({"dragon": {"aggregation": "majority"}}, "dragon.aggregation", "invalid_value"),
         ({"dragon": {"top_k": -1}}, "dragon.top_k", "invalid_value"),
         ({"dragon": {"private": "yes"}}, "dragon.private", "invalid_value"),
         ({"dragon": {"provenance": True}}, "dragon.provenance", "unsupported_parameter"),

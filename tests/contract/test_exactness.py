@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import pytest
 import torch
 
@@ -10,7 +13,7 @@ from bench import reference
 from bench.link import Network
 from bench.reference import Passage
 from dragon.model import LanguageModel
-from dragon.sampling import Sampling
+from dragon.sampling import Mode, Sampling
 from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, questions
 from tests.contract.conftest import Pair
@@ -20,7 +23,7 @@ TOKENS = 24
 SEED = 20
 
 
-def asks(mode: str) -> list[Ask]:
+def asks(mode: Mode) -> list[Ask]:
     return [
         Ask(question.text, mode, temperature, SEED, TOKENS)
         for question in questions()[:PROMPTS]
@@ -33,37 +36,58 @@ def passages(reply: Reply, side: str) -> list[Passage]:
 
 
 @pytest.fixture(scope="module")
-def expected(exact: Pair) -> list[str]:
+def expected(exact: Pair) -> Callable[[Mode], list[str]]:
     """The texts of the sequential reference, from the documents the services found."""
-    found = ask_all(exact.device, asks("coupled"))
+    found = ask_all(exact.device, asks(Mode.COUPLED))
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in the services: a sum's order depends on it
-    try:
-        model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
-        texts = []
-        for ask, reply in zip(asks("coupled"), found, strict=True):
-            tokens = reference.write(
-                model,
-                tokenizer,
-                ask.question,
-                passages(reply, "private"),
-                passages(reply, "public"),
-                Sampling(ask.temperature, seed=ask.seed),
-                ask.tokens,
-            )
-            texts.append(tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids]))
-    finally:
-        torch.set_num_threads(threads)
+
+    @cache
+    def texts(mode: Mode) -> list[str]:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in the services: a sum's order depends on it
+        try:
+            model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+            return [
+                text_of(model, ask, reply, mode)
+                for ask, reply in zip(asks(mode), found, strict=True)
+            ]
+        finally:
+            torch.set_num_threads(threads)
+
+    def text_of(model: LanguageModel, ask: Ask, reply: Reply, mode: Mode) -> str:
+        sampling = Sampling(ask.temperature, seed=ask.seed)
+        found = (passages(reply, side) for side in ("private", "public"))
+        tokens = reference.write(model, tokenizer, ask.question, *found, sampling, ask.tokens, mode)
+        return tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
+
     return texts
 
 
 @pytest.mark.services
-@pytest.mark.parametrize("mode", ["coupled", "tokenwise"])
-@pytest.mark.parametrize("rtt_ms", [0, 100, 300])
-def test_same_text_on_any_network(exact: Pair, expected: list[str], mode: str, rtt_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "rtt_ms"),
+    [
+        *((mode, rtt_ms) for mode in (Mode.COUPLED, Mode.TOKENWISE) for rtt_ms in (0, 100, 300)),
+        *((mode, rtt_ms) for mode in (Mode.SPECULATIVE, Mode.EXCHANGE) for rtt_ms in (0, 100)),
+        *((Mode.SEQUENCEWISE, rtt_ms) for rtt_ms in (0, 100)),
+    ],
+)
+def test_same_text_on_any_network(
+    exact: Pair, expected: Callable[[Mode], list[str]], mode: Mode, rtt_ms: int
+) -> None:
     exact.network.network = Network(rtt_ms / 1000)
+    # The texts of these two are other ones, but no less fixed: `speculative` has independent noise,
+    # `sequencewise` mixes whole answers.
+    own = mode in (Mode.SPECULATIVE, Mode.SEQUENCEWISE)
+    texts = expected(mode if own else Mode.COUPLED)
     replies = ask_all(exact.device, asks(mode))
-    for ask, reply, text in zip(asks(mode), replies, expected, strict=True):
+    for ask, reply, text in zip(asks(mode), replies, texts, strict=True):
         assert reply.text == text, ask
         assert reply.participation == [[0, reply.tokens]], ask
+
+
+@pytest.mark.services
+def test_greedy_text_is_the_same_in_every_mode(expected: Callable[[Mode], list[str]]) -> None:
+    greedy = slice(0, None, 2)
+    assert expected(Mode.SPECULATIVE)[greedy] == expected(Mode.COUPLED)[greedy]
+    assert expected(Mode.SPECULATIVE) != expected(Mode.COUPLED)

@@ -12,17 +12,23 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from dragon.aggregation import Side
 from dragon.protocol import Draft, Limits, Role, SessionMessage, Target
 from dragon.sampling import Sampling
 from dragon.session import MAX_WINDOW, Session
-from dragon.tokenwise import TokenwiseSession
+from dragon.speculative import SpeculativeSession
+from dragon.tokenwise import ExchangeSession, TokenwiseSession
 from tests.dragon.toy import END, VOCABULARY, World, reference
 
 CORRUPTIONS = (
     "token", "checksum", "epoch", "old epoch", "committed", "incarnation", "position", "log h",
+    "verdict", "next",
 )  # fmt: skip
+# The modes, the likeliest ones more often.
+SESSIONS = (Session, Session, Session, SpeculativeSession, SpeculativeSession, ExchangeSession)
+SESSIONS += (TokenwiseSession,)
 
 
 class Kind(StrEnum):
@@ -68,7 +74,7 @@ class Schedule:
     window: int
     likeness: float
     catch_up: bool
-    tokenwise: bool
+    session: type[Session]
     faults: tuple[Fault, ...]
 
 
@@ -95,11 +101,13 @@ def schedule(chance: random.Random) -> Schedule:
         )
         for _ in range(chance.choice([0, 1, 1, 1, 2, 3, 5]))
     ]
+    session = chance.choice(SESSIONS)
+    plain = session is SpeculativeSession
     return Schedule(
         seed=chance.randrange(1 << 32),
         sampling=Sampling(
-            temperature=chance.choice([0.0, 0.0, 0.7, 1.0]),
-            top_p=chance.choice([1.0, 1.0, 0.9]),
+            temperature=chance.choice([0.0, 1.0] if plain else [0.0, 0.0, 0.7, 1.0]),
+            top_p=chance.choice([1.0] if plain else [1.0, 1.0, 0.9]),
             seed=chance.randrange(8),
         ),
         tokens=tokens,
@@ -107,7 +115,7 @@ def schedule(chance: random.Random) -> Schedule:
         window=chance.choice([1, 2, 4, 8]),
         likeness=chance.choice([0.0, 0.6, 0.9, 1.0]),
         catch_up=chance.random() < 0.5,
-        tokenwise=chance.random() < 0.2,
+        session=session,
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )
 
@@ -122,6 +130,10 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
                 return replace(message, position=message.position + 1)
             case "incarnation":
                 return replace(message, incarnation=message.incarnation + 1)
+            case "verdict":
+                return replace(message, cloud_kept=not message.cloud_kept)
+            case "next":
+                return replace(message, next=other(message.next))
         return message
     if not isinstance(message, Draft):
         return message
@@ -142,21 +154,35 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
             return replace(message, position=message.position + 1)
         case "log h":
             return replace(message, side=Side(message.side.wire, message.side.log_h + 700))
-    raise ValueError(how)
+    return message
+
+
+def other(role: Role) -> Role:
+    return Role.CLOUD if role is Role.DEVICE else Role.DEVICE
+
+
+def maker(session: type[Session], seed: int) -> Callable[..., Session]:
+    """What makes the sessions of a mode; who aggregates next is drawn at random where one does."""
+    if session is not SpeculativeSession:
+        return session
+    chance = random.Random(seed)
+    first = chance.choice(list(Role))
+    return partial(
+        SpeculativeSession, first=first, next_aggregator=lambda *_: chance.choice(list(Role))
+    )
 
 
 class Battle:
     """A world and the faults that are still to come."""
 
     def __init__(self, plan: Schedule) -> None:
-        kind: type[Session] = TokenwiseSession if plan.tokenwise else Session
         self.plan = plan
         self.limits = Limits(frozenset({END}), plan.tokens, plan.horizon)
         self.world = World(
             random.Random(plan.seed),
             plan.sampling,
             self.limits,
-            kind=kind,
+            kind=maker(plan.session, plan.seed),
             catch_up=plan.catch_up,
             window=plan.window,
             likeness=plan.likeness,
@@ -231,7 +257,10 @@ class Battle:
         assert world.answer == world.device.committed, "what was said is never taken back"
         if Kind.CORRUPT not in kinds:
             intervals = world.device.intervals()
-            expected = reference(plan.sampling, self.limits, intervals, plan.likeness)
+            speculative = plan.session is SpeculativeSession
+            expected = reference(
+                plan.sampling, self.limits, intervals, plan.likeness, speculative=speculative
+            )
             assert world.answer == expected, "the text depends on the schedule"
         if kinds <= {Kind.CUT, Kind.REPLAY}:
             assert world.stalls == 0, "a standstill that no lost frame explains"

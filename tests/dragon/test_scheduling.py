@@ -91,6 +91,12 @@ def test_a_side_like_the_other_is_rejected_only_by_independence() -> None:
     assert expected_acceptance(same, same) == pytest.approx((expected, expected))
 
 
+def test_a_side_without_any_weight_is_rejected_unless_it_agrees() -> None:
+    device = Side(WireDistribution.of([3], [5]), 60 * 1024)
+    cloud = Side(WireDistribution.of([7, 9], [1, 1]), -60 * 1024)
+    assert expected_acceptance(device, cloud) == pytest.approx((1.0, 0.0))
+
+
 def test_fixed_schedules_stay() -> None:
     for schedule, role in ((Schedule.DEVICE, Role.DEVICE), (Schedule.CLOUD, Role.CLOUD)):
         scheduler = Scheduler(schedule, 0)

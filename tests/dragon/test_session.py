@@ -118,7 +118,7 @@ def test_two_equal_drafts_are_committed_on_both_sides() -> None:
     assert device.committed == cloud.committed == [5]
     assert device.take_commits() == [5]
     assert device.take_commits() == []
-    assert (device.agreement.own, device.agreement.remote, device.agreement.judged) == (1, 1, 1)
+    assert device.agreement.verdicts == [(True, True)]
 
 
 def test_the_heavier_side_wins_and_the_other_rolls_back() -> None:
@@ -469,14 +469,16 @@ def test_a_peer_that_never_agrees_is_given_up() -> None:
     assert device.incarnation == MAX_RESYNCS + 1
 
 
-@pytest.mark.parametrize("message", [Target(0, 0, 5), Join(5, 0, ())])
+@pytest.mark.parametrize("message", [Target(0, 0, 5, True, False, Role.DEVICE), Join(5, 0, ())])
 def test_a_message_that_is_not_for_the_device_is_a_desync(message: SessionMessage) -> None:
     device = session(Role.DEVICE)
     device.receive(message)
     assert device.take_outbox() == [Join(1, 0, ())]
 
 
-@pytest.mark.parametrize("message", [Target(0, 0, 5), Join(5, 0, ()), Resync(0), Resync(1)])
+@pytest.mark.parametrize(
+    "message", [Target(0, 0, 5, True, False, Role.DEVICE), Join(5, 0, ()), Resync(0), Resync(1)]
+)
 def test_a_device_that_is_alone_does_not_listen(message: SessionMessage) -> None:
     device = session(Role.DEVICE)
     device.lose()

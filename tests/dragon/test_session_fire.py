@@ -11,9 +11,22 @@ from hypothesis import strategies as st
 
 from dragon.protocol import Draft, Limits, Role, Target
 from dragon.sampling import Sampling
-from tests.dragon.fire import CORRUPTIONS, Battle, Fault, Kind, Schedule, corrupted, schedule
+from dragon.session import Session
+from dragon.speculative import SpeculativeSession
+from tests.dragon.fire import (
+    CORRUPTIONS,
+    SESSIONS,
+    Battle,
+    Fault,
+    Kind,
+    Schedule,
+    corrupted,
+    maker,
+    schedule,
+)
 from tests.dragon.toy import END, World, reference
 
+KINDS = (Session, SpeculativeSession)
 LIMITS = Limits(frozenset({END}), 10)
 
 schedules = st.randoms(use_true_random=False).map(schedule)
@@ -41,19 +54,22 @@ def test_a_cloud_that_dies_and_comes_back_again_and_again(
     Battle(replace(plan, faults=faults)).run()
 
 
-@settings(max_examples=400)
-@given(schedules.filter(lambda plan: bool(plan.faults)))
-def test_tokenwise(plan: Schedule) -> None:
-    Battle(replace(plan, tokenwise=True)).run()
+@settings(max_examples=300)
+@given(schedules.filter(lambda plan: bool(plan.faults)), st.sampled_from(SESSIONS))
+def test_faults_in_every_mode(plan: Schedule, session: type[Session]) -> None:
+    # A sampling that every mode takes.
+    sampling = replace(plan.sampling, temperature=float(plan.seed % 2), top_p=1.0)
+    Battle(replace(plan, session=session, sampling=sampling)).run()
 
 
-def world_of(number: int) -> tuple[World, Sampling, float]:
+def world_of(number: int, session: type[Session]) -> tuple[World, Sampling, float]:
     sampling = Sampling(temperature=float(number % 2), seed=number)
     likeness = (0.3, 0.7, 1.0)[number % 3]
     world = World(
         random.Random(number),
         sampling,
         LIMITS,
+        kind=maker(session, number),
         catch_up=number % 4 > 1,
         window=4,
         likeness=likeness,
@@ -61,17 +77,21 @@ def world_of(number: int) -> tuple[World, Sampling, float]:
     return world, sampling, likeness
 
 
-def deliveries(number: int) -> int:
-    world, _, _ = world_of(number)
+def deliveries(number: int, session: type[Session]) -> int:
+    world, _, _ = world_of(number, session)
     world.run()
     return len(world.delivered)
 
 
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("back", [False, True])
-def test_connection_cut_at_every_frame_boundary(number: int, back: bool) -> None:
-    for boundary in range(deliveries(number) + 1):
-        world, sampling, likeness = world_of(number)
+@pytest.mark.parametrize("session", KINDS)
+def test_connection_cut_at_every_frame_boundary(
+    number: int, back: bool, session: type[Session]
+) -> None:
+    speculative = session is SpeculativeSession
+    for boundary in range(deliveries(number, session) + 1):
+        world, sampling, likeness = world_of(number, session)
         while len(world.delivered) < boundary:
             world.step()
         world.cut(0)
@@ -80,7 +100,8 @@ def test_connection_cut_at_every_frame_boundary(number: int, back: bool) -> None
             world.step()
             world.join()
         text = world.run()
-        assert text == reference(sampling, LIMITS, world.device.intervals(), likeness)
+        intervals = world.device.intervals()
+        assert text == reference(sampling, LIMITS, intervals, likeness, speculative=speculative)
         assert (world.stalls, world.resyncs) == (0, 0)
         world.drain()
         if world.device.joint:
@@ -89,9 +110,11 @@ def test_connection_cut_at_every_frame_boundary(number: int, back: bool) -> None
 
 @pytest.mark.parametrize("number", range(6))
 @pytest.mark.parametrize("how", [*CORRUPTIONS, "lost", "twice"])
-def test_one_fault_at_every_frame(number: int, how: str) -> None:
-    for index in range(deliveries(number)):
-        world, sampling, likeness = world_of(number)
+@pytest.mark.parametrize("session", KINDS)
+def test_one_fault_at_every_frame(number: int, how: str, session: type[Session]) -> None:
+    speculative = session is SpeculativeSession
+    for index in range(deliveries(number, session)):
+        world, sampling, likeness = world_of(number, session)
         struck = False
         while not world.device.finished:
             for channel in world.channels.values():
@@ -112,4 +135,7 @@ def test_one_fault_at_every_frame(number: int, how: str) -> None:
         assert world.device.joint
         # These three change what is mixed; an old frame of a new epoch is for another text.
         if how not in ("token", "log h", "epoch"):
-            assert world.answer == reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)
+            joint = [(0, LIMITS.tokens)]
+            assert world.answer == reference(
+                sampling, LIMITS, joint, likeness, speculative=speculative
+            )

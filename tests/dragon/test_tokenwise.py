@@ -68,7 +68,7 @@ def test_a_target_for_another_position_asks_for_a_resync(position: int) -> None:
     assert cloud.next_work() is not None
     cloud.complete([toy_side(Role.CLOUD, ())])
     cloud.take_outbox()
-    cloud.receive(Target(0, position, 3))
+    cloud.receive(Target(0, position, 3, True, False, Role.DEVICE))
     assert cloud.take_outbox() == [Resync(0)]
     assert cloud.committed == []
 
@@ -78,7 +78,7 @@ def test_a_target_of_another_incarnation_is_dropped_unread() -> None:
     assert cloud.next_work() is not None
     cloud.complete([toy_side(Role.CLOUD, ())])
     cloud.take_outbox()
-    cloud.receive(Target(1, 0, 3))
+    cloud.receive(Target(1, 0, 3, True, False, Role.DEVICE))
     assert cloud.committed == []
-    cloud.receive(Target(0, 0, 3))
+    cloud.receive(Target(0, 0, 3, True, False, Role.DEVICE))
     assert cloud.committed == [3]

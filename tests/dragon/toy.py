@@ -6,20 +6,22 @@ channels keep order and lose only a suffix, as TCP does. `tests.dragon.fire` add
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import numpy as np
 
-from dragon import aggregation
+from dragon import aggregation, verification
 from dragon.aggregation import Side
 from dragon.protocol import Join, Limits, Role, SessionMessage, Work
 from dragon.sampling import Sampling
 from dragon.session import Session
+from dragon.verification import Drafted
 from dragon.wire import WireDistribution
 
 VOCABULARY = 24
@@ -41,18 +43,51 @@ def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     return Side(WireDistribution.of(ids, weights), int(own.integers(-2048, 2048)))
 
 
+def toy_likelihood(role: Role, text: Sequence[int]) -> float:
+    """log P^s(text) of two rows, a function of role and text alone; nothing to do with its side."""
+    total = 0.0
+    for row, weight in enumerate((0.7, 0.3)):
+        chances = [
+            (1 + zlib.crc32(bytes([role is Role.DEVICE, row, *text[:end]])) % 997) / 1000
+            for end in range(1, len(text) + 1)
+        ]
+        total += weight * math.prod(chances)
+    return math.log(total)
+
+
 @dataclass
 class ToyDecoder:
     """Keeps what it was fed; checks that work fits what it holds."""
 
     role: Role
     fed: list[int] = field(default_factory=list)
+    scored: list[int] = field(default_factory=list)
+    log_likelihood: float = 0.0
 
     def run(self, work: Work, likeness: float) -> list[Side]:
         assert work.keep <= len(self.fed)
         self.fed = [*self.fed[: work.keep], *work.tokens]
+        if work.scored:
+            assert work.keep in (0, len(self.scored))
+            self.scored = [*self.scored[: work.keep], *work.scored]
+            assert self.fed == self.scored[: len(self.fed)]
+            assert len(self.scored) - len(self.fed) in (0, 1)
+            self.log_likelihood = toy_likelihood(self.role, self.scored)
         ends = range(len(self.fed) - work.outputs + 1, len(self.fed) + 1)
         return [toy_side(self.role, tuple(self.fed[:end]), likeness) for end in ends]
+
+
+def joint_token(
+    device: Side, cloud: Side, sampling: Sampling, position: int, speculative: bool
+) -> int:
+    """The token both sides take, of `coupled` and its like or of Algorithm 1."""
+    if not speculative:
+        return aggregation.target(device, cloud, sampling, position)
+    own, other = (
+        Drafted(verification.draft(role, side, sampling, position), side)
+        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
+    )
+    return verification.target(own, other, sampling, position)
 
 
 def reference(
@@ -60,6 +95,8 @@ def reference(
     limits: Limits,
     intervals: Sequence[tuple[int, int]],
     likeness: float = 0.6,
+    *,
+    speculative: bool = False,
 ) -> list[int]:
     """The answer written by one slow loop, given where the cloud took part."""
     text: list[int] = []
@@ -68,7 +105,9 @@ def reference(
         device = toy_side(Role.DEVICE, tuple(text), likeness)
         if any(start <= position < end for start, end in intervals):
             cloud = toy_side(Role.CLOUD, tuple(text), likeness)
-            text.append(aggregation.target(device, cloud, sampling, position))
+            text.append(joint_token(device, cloud, sampling, position, speculative))
+        elif speculative:
+            text.append(verification.draft(Role.DEVICE, device, sampling, position))
         else:
             text.append(aggregation.draft(device, sampling, position))
     return text
@@ -83,7 +122,7 @@ class World:
         sampling: Sampling,
         limits: Limits,
         *,
-        kind: type[Session] = Session,
+        kind: Callable[..., Session] = Session,
         catch_up: bool = False,
         window: int = 8,
         likeness: float = 0.6,
@@ -159,7 +198,9 @@ class World:
             del self.decoders[role].fed[work.keep :]
             session.complete(None)
         else:
-            session.complete(self.decoders[role].run(work, self.likeness))
+            decoder = self.decoders[role]
+            sides = decoder.run(work, self.likeness)
+            session.complete(sides, 0, decoder.log_likelihood)
 
     def run(self, steps: int = 20_000) -> list[int]:
         """Run until the device has its answer."""

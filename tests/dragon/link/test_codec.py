@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dragon.aggregation import LOG_H_LIMIT, Side
 from dragon.errors import FrameError
-from dragon.link.codec import MAX_FRAME_BYTES, decode, encode
-from dragon.protocol import Draft, Target
+from dragon.link.codec import DRAFT_HEAD_BYTES, MAX_FRAME_BYTES, decode, encode
+from dragon.protocol import Draft, Role, Target
 from dragon.wire import NUCLEUS_CAP, SCALE, WireDistribution
 
 VOCABULARY = 151_936
@@ -84,8 +84,30 @@ def test_decode_time_is_clamped_to_its_field() -> None:
     assert got.decode_us == (1 << 32) - 1
 
 
-def test_a_usual_nucleus_is_small() -> None:
-    assert len(encode(1, a_draft(60))) <= 300
+def test_varints_are_those_of_the_slow_reference() -> None:
+    def slow(value: int) -> list[int]:
+        out = []
+        while value > 0x7F:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        return [*out, value]
+
+    draft = a_draft(200, 1 << 31)
+    wire = draft.side.wire
+    values = [*np.diff(wire.ids, prepend=0).tolist(), *wire.weights.tolist()]
+    assert encode(1, draft)[DRAFT_HEAD_BYTES:] == bytes(
+        byte for value in values for byte in slow(value)
+    )
+
+
+@given(st.sets(tokens, min_size=60, max_size=60), st.lists(st.integers(0, 9), min_size=60))
+def test_any_nucleus_of_sixty_tokens_is_small(ids: set[int], shares: list[int]) -> None:
+    """Steps of 3 bytes are over 2^14, so at most 9 fit; weights of 3 bytes likewise, at most 4."""
+    p = np.array(shares[:60]) + 1e-3
+    weights = np.maximum(np.rint(p / p.sum() * SCALE), 1).astype(np.int64)
+    side = Side(WireDistribution.of(sorted(ids), weights), -1234)
+    draft = Draft(3, 5, 700, 690, 0xDEADBEEF, min(ids), 41_000, side)
+    assert len(encode(1, draft)) <= DRAFT_HEAD_BYTES + 2 * 60 + 9 + 2 * 60 + 4 <= 300
 
 
 def test_the_largest_nucleus_fits() -> None:
@@ -109,12 +131,13 @@ def test_random_bytes_after_a_right_kind(kind: int, rest: bytes) -> None:
 
 @given(drafts(), st.binary(max_size=40), st.integers(0, 600))
 def test_a_right_head_and_a_random_nucleus(draft: Draft, nucleus: bytes, size: int) -> None:
-    head = encode(1, draft)[:33]
-    decode_or_refuse(head[:31] + struct.pack("<H", size) + nucleus)
+    head = encode(1, draft)[:DRAFT_HEAD_BYTES]
+    decode_or_refuse(head[:-2] + struct.pack("<H", size) + nucleus)
 
 
 @pytest.mark.parametrize(
-    "message", [a_draft(1), a_draft(2), a_draft(25), a_draft(60), Target(1, 9, 77)]
+    "message",
+    [a_draft(1), a_draft(2), a_draft(25), a_draft(60), Target(1, 9, 77, True, False, Role.DEVICE)],
 )
 def test_every_truncation_and_every_bit_flip(message: Draft | Target) -> None:
     frame = encode(9, message)
@@ -136,9 +159,9 @@ def test_bad_sizes_and_kinds(frame: bytes) -> None:
 
 
 def test_numbers_too_long_are_refused() -> None:
-    head = encode(1, a_draft(1))[:33]
+    head = encode(1, a_draft(1))[:DRAFT_HEAD_BYTES]
     for number in (b"\x80" * 5 + b"\x01", b"\xff" * 9 + b"\x01"):
-        with pytest.raises(FrameError):
+        with pytest.raises(FrameError, match="too long"):
             decode(head + b"\x01" + number, VOCABULARY)
 
 
@@ -149,7 +172,7 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
     with pytest.raises(FrameError, match="vocabulary"):
         decode(encode(1, draft), top)
     with pytest.raises(FrameError, match="vocabulary"):
-        decode(encode(1, Target(0, 0, 100)), 100)
+        decode(encode(1, Target(0, 0, 100, True, False, Role.DEVICE)), 100)
 
 
 def test_log_h_out_of_range_and_a_draft_before_its_own_text_are_refused() -> None:

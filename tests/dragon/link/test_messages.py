@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon import noise
+from dragon.aggregation import LOG_H_LIMIT
 from dragon.errors import FrameError, HandshakeError
 from dragon.link.messages import (
     MAX_CONTROL_BYTES,
     MAX_PROBE,
     PROTOCOL_VERSION,
     AnyControl,
+    CandidateScored,
+    CandidateSent,
     Close,
     Fault,
     Hello,
@@ -38,6 +42,7 @@ generation = st.integers(0, (1 << 32) - 1)
 incarnation = st.integers(0, (1 << 16) - 1)
 token_lists = st.lists(st.integers(0, (1 << 31) - 1), max_size=8).map(tuple)
 finite = st.floats(allow_nan=False, allow_infinity=False)
+likelihoods = st.floats(max_value=0.0, allow_infinity=False)
 numbers = st.integers(0, 1 << 31)
 
 documents = st.builds(PublicDocument, id=text, title=text, text=text, score=finite, weight=finite)
@@ -75,6 +80,20 @@ controls: st.SearchStrategy[AnyControl] = st.one_of(
         tail=token_lists,
     ),
     st.builds(ResyncAsked, generation=generation, incarnation=incarnation),
+    st.builds(
+        CandidateSent,
+        generation=generation,
+        incarnation=incarnation,
+        tokens=token_lists.filter(bool),
+        log_likelihood=likelihoods,
+        log_h=st.integers(-LOG_H_LIMIT, LOG_H_LIMIT),
+    ),
+    st.builds(
+        CandidateScored,
+        generation=generation,
+        incarnation=incarnation,
+        log_likelihood=likelihoods,
+    ),
     st.builds(Close, generation=generation, reason=text),
     st.builds(Fault, generation=st.none() | generation, code=text, message=text),
     st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
@@ -148,6 +167,37 @@ def test_numbers_are_finite(number: float) -> None:
     for frame in ({**json.loads(encode(OPEN)), "temperature": number}, ready):
         with pytest.raises(FrameError):
             decode(json.dumps(frame))
+
+
+CANDIDATE = {
+    "kind": "candidate",
+    "generation": 1,
+    "incarnation": 0,
+    "tokens": [5],
+    "log_likelihood": -1.5,
+    "log_h": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tokens", []),
+        ("tokens", [-1]),
+        ("tokens", [1] * ((1 << 16) + 1)),
+        ("log_likelihood", 0.1),
+        ("log_likelihood", -math.inf),
+        ("log_likelihood", math.nan),
+        ("log_likelihood", "-1.5"),
+        ("log_h", LOG_H_LIMIT + 1),
+        ("log_h", 0.5),
+    ],
+    ids=range(9),
+)
+def test_a_candidate_is_bounded(name: str, value: Any) -> None:
+    assert isinstance(decode(json.dumps(CANDIDATE)), CandidateSent)
+    with pytest.raises(FrameError, match=name):
+        decode(json.dumps({**CANDIDATE, name: value}))
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,12 @@ def test_threads_may_add_remove_search_and_save_at_once(tmp_path: Path) -> None:
         list(pool.map(work, range(1, 9)))
     assert index.ids == list(range(100, 150))
     assert len(VectorIndex.load(path, DIM)) >= 50
+
+
+def test_vectors_come_back_for_ids_that_are_there() -> None:
+    index = filled()
+    index.remove([104])
+    found = index.vectors([103, 104, 999, 110])
+    assert list(found) == [103, 110]
+    for key, vector in found.items():
+        assert np.array_equal(vector, vectors(50)[key - 100])

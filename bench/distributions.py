@@ -1,0 +1,75 @@
+"""Distributions as the embedded model really makes them: both sides of joint answers, uncut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bench.workload import Passage, Query
+from dragon import aggregation
+from dragon.aggregation import Side
+from dragon.decoder import Decoder, step
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.retrieval.rows import document_rows
+from dragon.sampling import Sampling
+from dragon.tokenizer import Message, Tokenizer
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One position: p^s of each side in wire form and before the cut, float32 [V]."""
+
+    device: Side
+    cloud: Side
+    full_device: torch.Tensor
+    full_cloud: torch.Tensor
+
+
+class _Keeping(Decoder):
+    """A decoder that keeps the last distribution it has mixed."""
+
+    full: torch.Tensor
+
+    def mix(self, logits: torch.Tensor, position: int) -> Side:
+        weights = self.weighting.at(position).rows.to(logits.dtype)[:, None]
+        self.full = (weights * torch.softmax(logits, -1)).sum(0)
+        return super().mix(logits, position)
+
+
+def collect(queries: Sequence[Query], model_path: str | Path, tokens: int) -> list[Pair]:
+    """The pairs of one answer a query, at temperature 1, each at most `tokens` long."""
+    tokenizer = Tokenizer.load(model_path)
+    model = LanguageModel.load(model_path, tokenizer.vocab_size)
+    pairs: list[Pair] = []
+    for seed, query in enumerate(queries):
+        pairs += _answer(model, tokenizer, query, Sampling(seed=seed), tokens)
+    return pairs
+
+
+def _answer(
+    model: LanguageModel, tokenizer: Tokenizer, query: Query, sampling: Sampling, tokens: int
+) -> list[Pair]:
+    conversation = tokenizer.conversation([Message("user", query.text)])
+
+    def opened(passages: Sequence[Passage]) -> _Keeping:
+        rows, _ = document_rows(tokenizer, passages, model.context, raw=False)
+        side = _Keeping(model, rows, conversation)
+        side.acquire()
+        side.prefill()
+        return side
+
+    device, cloud = opened(query.device), opened(query.cloud)
+    text: list[int] = []
+    pairs = []
+    while len(text) < tokens and not (text and text[-1] in tokenizer.end_ids):
+        work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
+        own, remote = (step(model, [side], [work])[0][0] for side in (device, cloud))
+        pairs.append(Pair(own, remote, device.full, cloud.full))
+        text.append(aggregation.target(own, remote, sampling, len(text)))
+    device.release()
+    cloud.release()
+    return pairs

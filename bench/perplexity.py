@@ -1,0 +1,196 @@
+"""How well does each system predict text? `python -m bench.perplexity --wikitext PATH`
+
+The paper's section 7: passages of WikiText-2's train split, windows of its valid split, the first
+eighth of a window as the query. Of the 2k nearest passages the cloud has the first k and the device
+the others. Everything is teacher-forced on full distributions, never on what the wire would keep.
+
+- `none`: the text alone.
+- `DRAGON`, `DRDG/TW`: a passage a row, mixed token by token: one distribution, so one figure.
+- `DRAGON/rescored`: the same, with relevance re-scored on the text; with `--rescore-every` only.
+- `DRDG/SW`: each side's rows mixed token by token, the two sides by the likelihood of the window.
+- `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
+- `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
+
+`gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
+is better than `none`. Standard errors are of the jackknife over windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench import wikitext
+from bench.services import EMBEDDED_MODEL
+from bench.teacher_forcing import Case, Outcome, Scorer, Systems
+from bench.wikitext import Corpus
+from dragon.decoder import Row
+from dragon.model import LanguageModel
+from dragon.retrieval.embedder import Embedder, TextEmbedder
+from dragon.retrieval.relevance import SLOPE, relevance
+from dragon.retrieval.rescoring import rescoring
+from dragon.tokenizer import Tokenizer
+from dragon.weighting import Rescoring
+
+PASSAGE_TOKENS = 64
+CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")
+Result = dict[str, Any]
+
+
+def perplexity(outcomes: Sequence[Outcome], tokens: Sequence[int], key: tuple[str, int]) -> float:
+    """exp of the mean negative log likelihood of a token."""
+    return math.exp(-sum(outcome[key] for outcome in outcomes) / sum(tokens))
+
+
+def gain(outcomes: Sequence[Outcome], tokens: Sequence[int], k: int) -> float | None:
+    """How far DRAGON goes below `none`, over how far the best centralised system does, if it does.
+
+    Formula: the project's requirement after the paper's section 7.2.
+    """
+    none = perplexity(outcomes, tokens, ("none", 0))
+    dragon = perplexity(outcomes, tokens, ("DRAGON", k))
+    best = min(perplexity(outcomes, tokens, (name, k)) for name in CENTRALISED)
+    return (none - dragon) / (none - best) if best < none else None
+
+
+def jackknife(
+    figure: Callable[[Sequence[Outcome], Sequence[int]], float | None],
+    outcomes: Sequence[Outcome],
+    tokens: Sequence[int],
+) -> float | None:
+    """Standard error of a figure of windows: from what it is without each of them in turn."""
+    count = len(outcomes)
+    without = [
+        value
+        for i in range(count)
+        if (value := figure([*outcomes[:i], *outcomes[i + 1 :]], [*tokens[:i], *tokens[i + 1 :]]))
+        is not None
+    ]
+    if len(without) < max(count, 2):
+        return None
+    return math.sqrt((count - 1) * statistics.pvariance(without))
+
+
+def table(outcomes: Sequence[Outcome], tokens: Sequence[int]) -> list[Result]:
+    """A row a system and number of passages a side."""
+    rows: list[Result] = []
+    for name, k in sorted(outcomes[0], key=lambda key: key[1]):
+        figure = partial(perplexity, key=(name, k))
+        row: Result = {
+            "system": name,
+            "documents": k,
+            "perplexity": figure(outcomes, tokens),
+            "stderr": jackknife(figure, outcomes, tokens),
+            "tokens": sum(tokens),
+        }
+        if name == "DRAGON":
+            ratio = partial(gain, k=k)
+            row["gain"] = ratio(outcomes, tokens)
+            row["gain_stderr"] = jackknife(ratio, outcomes, tokens)
+        rows.append(row)
+    return rows
+
+
+def cases(
+    options: argparse.Namespace, tokenizer: Tokenizer, embedder: TextEmbedder, count: int
+) -> Iterator[Case]:
+    """The windows to predict, with the `count` passages nearest to each."""
+    corpus = Corpus(wikitext.passages(wikitext.read(options.wikitext / "train.txt.xz")), embedder)
+    lines = wikitext.read(options.wikitext / "valid.txt")
+    for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
+        query = tokenizer.decode(window.query)
+        rows = [
+            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), relevance(p.cosine), p.vector)
+            for p in corpus.search(query, count)
+        ]
+        static = torch.tensor([[row.relevance] for row in rows], dtype=torch.float64)
+        again = rescoring(embedder, tokenizer, query, rows, options.rescore_every)
+        scale = options.slope / SLOPE
+        yield Case(
+            window,
+            tuple(row.tokens for row in rows),
+            scale * static,
+            scale * followed(static, again, window.target) if again is not None else None,
+        )
+
+
+def followed(static: torch.Tensor, again: Rescoring, text: Sequence[int]) -> torch.Tensor:
+    """Relevance at each position of a text, float64 [rows, tokens], re-scored as it grows."""
+    parts = [static.expand(-1, min(again.every, len(text)))]
+    for since in range(again.every, len(text), again.every):
+        nats = torch.tensor(again.relevance(text[:since]), dtype=torch.float64)
+        parts.append(nats[:, None].expand(-1, min(again.every, len(text) - since)))
+    return torch.cat(parts, 1)
+
+
+def run(options: argparse.Namespace) -> list[Result]:
+    """Predict the windows under every system; a row a system and number of passages a side."""
+    tokenizer = Tokenizer.load(options.model)
+    model = LanguageModel.load(options.model, tokenizer.vocab_size)
+    systems = Systems(Scorer(model), tokenizer, options.documents)
+    outcomes, tokens = [], []
+    begun = time.monotonic()
+    for case in cases(options, tokenizer, Embedder.load(), 2 * max(options.documents)):
+        outcomes.append(systems.predict(case))
+        tokens.append(sum(case.window.scored))
+        seconds = time.monotonic() - begun
+        print(f"window {len(outcomes)} of {options.windows}, {seconds:.0f} s", end="\r", flush=True)
+    print()
+    return table(outcomes, tokens)
+
+
+def plot(rows: Sequence[Result], path: Path) -> None:
+    """Perplexity over passages a side, as an SVG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
+    axes = figure.add_subplot(xlabel="documents a side", ylabel="perplexity")
+    none = next(row for row in rows if row["system"] == "none")
+    for name in dict.fromkeys(row["system"] for row in rows if row is not none):
+        own = [none, *(row for row in rows if row["system"] == name)]
+        columns = ([row[key] for row in own] for key in ("documents", "perplexity", "stderr"))
+        x, y, error = columns
+        axes.errorbar(x, y, error, label=name, marker="o", markersize=3, capsize=2)
+    axes.legend(fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def numbers(text: str) -> list[int]:
+    """Integers between commas."""
+    return [int(part) for part in text.split(",")]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `run`."""
+    made = argparse.ArgumentParser(description=__doc__)
+    made.add_argument("--wikitext", type=Path, required=True, help="train.txt.xz, valid.txt")
+    made.add_argument("--documents", type=numbers, default=[0, 1, 2, 4, 8, 16], help="a side")
+    made.add_argument("--windows", type=int, default=32)
+    made.add_argument("--window", type=int, default=512, help="tokens a window")
+    made.add_argument("--model", default=EMBEDDED_MODEL, help="a directory or hub name")
+    made.add_argument("--slope", type=float, default=SLOPE, help="nats a unit of cosine")
+    made.add_argument("--rescore-every", type=int, default=0, help="tokens; 0: not measured")
+    return made
+
+
+def main() -> None:
+    """Measure, and print one JSON object last."""
+    rows = run(parser().parse_args())
+    for row in rows:
+        shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}
+        print("  ".join(f"{key} {value}" for key, value in shown.items()))
+    gains = {str(row["documents"]): row["gain"] for row in rows if "gain" in row}
+    print(json.dumps({"rows": rows, "gain": gains}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""A service as experiments need it: `python -m bench.serve device|peer [options]`.
+
+The real service is started and, once its parts are built, slowed down to a floor, given fixed
+documents in place of a search, or kept from ending its answers early.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from fastapi import FastAPI
+
+import cli
+from app.documents import DocumentHit
+from app.main import create_app as create_device
+from app.settings import Settings
+from bench import workload
+from bench.floors import slow_down
+from bench.workload import Passage
+from dragon.link.messages import Open
+from dragon.model import LanguageModel
+from dragon.retrieval.relevance import Hit
+from dragon.tokenizer import Tokenizer
+from peer.main import create_app as create_peer
+from peer.retrieval import Retriever
+from peer.settings import PeerSettings
+
+
+@dataclass(frozen=True)
+class FixedSearcher:
+    """The device's documents by query, in place of a search."""
+
+    passages: dict[str, list[Passage]]
+
+    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
+        """The first k; `KeyError` for a query without documents."""
+        return [
+            DocumentHit(n, f"own-{n}", f"own {n}", p.text, p.score, p.relevance, None, None, 0, 0)
+            for n, p in enumerate(self.passages[query][:k], start=1)
+        ]
+
+
+@dataclass
+class FixedRetriever(Retriever):
+    """The peer's documents by query, in place of a search."""
+
+    passages: dict[str, list[Passage]]
+
+    def _search(self, opening: Open) -> list[Hit]:
+        return [
+            Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance, None)
+            for n, p in enumerate(self.passages[opening.query][: opening.top_k], start=1)
+        ]
+
+
+def never_end(model: LanguageModel, tokenizer: Tokenizer) -> None:
+    """Give end tokens no probability, so that every answer reaches its limit."""
+    ends = torch.tensor(sorted(tokenizer.end_ids))
+
+    def mask(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
+        return logits.index_fill(-1, ends.to(logits.device), -torch.inf)
+
+    model._network.get_output_embeddings().register_forward_hook(mask)
+
+
+def adapt_model(model: LanguageModel, tokenizer: Tokenizer, options: argparse.Namespace) -> None:
+    """Floor and end of a model."""
+    if options.floor_ms:
+        slow_down(model, options.floor_ms)
+    if options.endless:
+        never_end(model, tokenizer)
+
+
+def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
+    """Change the parts of a device that has started."""
+    generation = app.state.dragon.generation
+    adapt_model(generation.engine.model, generation.tokenizer, options)
+    if options.documents:
+        generation.documents = FixedSearcher(workload.load(options.documents, "device"))
+
+
+def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
+    """Change the parts of a peer that has started."""
+    server = app.state.peer.server
+    adapt_model(server.engine.model, server.tokenizer, options)
+    if options.documents:
+        found = workload.load(options.documents, "cloud")
+        parts = vars(server.retriever)
+        server.retriever = FixedRetriever(**parts, passages=found)
+
+
+def started(app: FastAPI, adapt: Callable[[], None]) -> FastAPI:
+    """The app, which runs `adapt` once its parts are built."""
+    build = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(whole: Any) -> AsyncIterator[None]:
+        async with build(whole):
+            adapt()
+            yield
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+def main() -> None:
+    """Start a service, changed as the options say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("service", choices=("device", "peer"))
+    parser.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
+    parser.add_argument("--documents", type=Path, help="what bench.workload saved")
+    parser.add_argument("--endless", action="store_true", help="no end tokens")
+    options = parser.parse_args()
+    logging.basicConfig()
+    if options.service == "device":
+        device = Settings.read()
+        app = create_device(device)
+        running = started(app, lambda: adapt_device(app, options))
+        cli.server(running, device.host, device.port).run()
+    else:
+        peer = PeerSettings.read()
+        app = create_peer(peer)
+        running = started(app, lambda: adapt_peer(app, options))
+        cli.server(running, peer.peer_host, peer.peer_port).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""What each system makes of a window of text, teacher-forced.
+
+Every figure is a likelihood of the text's own tokens under full distributions: nothing is cut to
+what the wire would keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from bench.wikitext import Window
+from dragon.model import LanguageModel
+from dragon.tokenizer import Tokenizer
+
+CONTEXT_TOKENS = 256
+"""What concatenated passages may take (section 7.3 of the paper)."""
+_LOGITS = 1 << 25  # numbers in the output of one forward
+
+Outcome = dict[tuple[str, int], float]
+"""Log likelihood of a window's scored tokens, nats, by system and passages a side."""
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What stands before the text in one row; the first `rounded` tokens' KV in bfloat16."""
+
+    tokens: tuple[int, ...] = ()
+    rounded: int = 0
+
+
+class Scorer:
+    """Log probabilities of a window's target tokens under prefixes, nats."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    def score(self, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
+        """float64 [tokens] a prefix."""
+        unique = list(dict.fromkeys(prefixes))
+        at_once = max(1, _LOGITS // (len(window.target) * self._model.vocab_size))
+        found: dict[Prefix, torch.Tensor] = {}
+        for start in range(0, len(unique), at_once):
+            block = unique[start : start + at_once]
+            found.update(zip(block, self._forward(block, window), strict=True))
+        return found
+
+    @torch.inference_mode()
+    def _forward(self, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
+        slots = self._model.cache.acquire(len(prefixes))
+        assert slots is not None
+        for slot, prefix in zip(slots, prefixes, strict=True):
+            self._prefill(slot, prefix)
+        fed = torch.tensor([*window.query, *window.target[:-1]]).expand(len(prefixes), -1)
+        starts = [len(prefix.tokens) for prefix in prefixes]
+        logits = self._model.forward(slots, starts, fed, len(window.target))
+        self._model.cache.release(slots)
+        wanted = torch.tensor(window.target).expand(len(prefixes), -1)[..., None]
+        return (logits.gather(-1, wanted)[..., 0] - logits.logsumexp(-1)).double()
+
+    def _prefill(self, slot: int, prefix: Prefix) -> None:
+        end = prefix.rounded
+        if end:
+            self._model.forward([slot], [0], torch.tensor([prefix.tokens[:end]]), 1)
+            for layer in self._model.cache.layers:
+                for kept in (layer.keys[slot, :, :end], layer.values[slot, :, :end]):
+                    kept.copy_(kept.bfloat16())
+        if end < len(prefix.tokens):
+            self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A window, and the tokens of its passages, nearest first.
+
+    `relevance` float64 [passages, 1], nats, is that to the query; `rescored` float64 [passages,
+    tokens] is re-scored on the text as it grows.
+    """
+
+    window: Window
+    passages: tuple[tuple[int, ...], ...]
+    relevance: torch.Tensor
+    rescored: torch.Tensor | None = None
+
+
+class Systems:
+    """The systems' log probabilities of a window, with k passages a side."""
+
+    def __init__(self, scorer: Scorer, tokenizer: Tokenizer, counts: Sequence[int]) -> None:
+        self._scorer = scorer
+        self._before = tuple(tokenizer.document_row("", raw=False))
+        self._between = tuple(tokenizer.encode("\n\n"))
+        self._bare = Prefix(tuple(tokenizer.bare_row(raw=True)))
+        self._counts = counts
+
+    def predict(self, case: Case) -> Outcome:
+        """What each system makes of the window."""
+        rows = [self._prefix(passage) for passage in case.passages]
+        together = {
+            (name, k): prefix
+            for k in self._counts
+            if k
+            for name, prefix in self._concatenated(case.passages, k).items()
+        }
+        prefixes = [self._bare, *rows, *together.values()]
+        scores = self._scorer.score(prefixes, case.window)
+        scored = torch.tensor(case.window.scored)
+        result = {("none", 0): float(scores[self._bare][scored].sum())}
+        result |= {key: float(scores[p][scored].sum()) for key, p in together.items()}
+        for k in filter(None, self._counts):
+            log_p = torch.stack([scores[row][scored] for row in rows[: 2 * k]])
+            static = case.relevance[: 2 * k]
+            result["DRAGON", k] = result["DRDG/TW", k] = tokenwise(log_p, static)
+            result["DRDG/SW", k] = sequencewise(log_p, static)
+            if case.rescored is not None:
+                result["DRAGON/rescored", k] = tokenwise(log_p, case.rescored[: 2 * k, scored])
+        return result
+
+    def _concatenated(self, passages: Sequence[tuple[int, ...]], k: int) -> dict[str, Prefix]:
+        cloud, device, both = passages[:k], passages[k : 2 * k], passages[: 2 * k]
+        sent = len(self._before) + min(CONTEXT_TOKENS, sum(map(len, cloud)))
+        text = self._prefix(*both)
+        return {
+            "CRCG/device": self._prefix(*device),
+            "CRCG/cloud": self._prefix(*cloud),
+            "DRCG/Text": text,
+            "DRCG/KV": Prefix(text.tokens, sent),
+        }
+
+    def _prefix(self, *passages: tuple[int, ...]) -> Prefix:
+        tokens = [token for passage in passages for token in passage][:CONTEXT_TOKENS]
+        return Prefix((*self._before, *tokens, *self._between))
+
+
+def tokenwise(log_p: torch.Tensor, relevance: torch.Tensor) -> float:
+    """Log likelihood of tokens, nats, each from the mixture of both sides.
+
+    `log_p` float64 [2k, tokens] and `relevance` float64 [2k, tokens or 1] are of the cloud's k
+    rows, then the device's.
+    """
+    sides, log_eta = _sides(log_p, relevance)
+    return float((log_eta + sides).logsumexp(0).sum())
+
+
+def sequencewise(log_p: torch.Tensor, relevance: torch.Tensor) -> float:
+    """Log likelihood of the tokens as one sequence, of one side or the other, nats."""
+    sides, log_eta = _sides(log_p, relevance)
+    return float((log_eta[:, 0] + sides.sum(1)).logsumexp(0))
+
+
+def _sides(log_p: torch.Tensor, relevance: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """log p^s float64 [2, tokens] and log eta^s float64 [2, tokens or 1]."""
+    sides = []
+    log_h = []
+    for rows, nats in zip(log_p.chunk(2), relevance.chunk(2), strict=True):
+        sides.append((torch.log_softmax(nats, 0) + rows).logsumexp(0))
+        log_h.append(nats.logsumexp(0))
+    return torch.stack(sides), torch.log_softmax(torch.stack(log_h), 0)

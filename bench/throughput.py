@@ -1,0 +1,161 @@
+"""Tokens a second with many answers at once: `python -m bench.throughput [options]`
+
+One device process and one peer, as a person has them, without floors or delay; clients stream the
+workload's prompts, each with a connection of its own. Milliseconds a token are what a client sees
+between its first and its last piece of text, percentiles over answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from bench import report, services, workload
+from bench.services import EMBEDDED_MODEL, Service, Setup
+from bench.workload import Query
+
+_NOTES = """One device process and one peer with one thread of torch each. Each level asks
+`--rounds` prompts a client; `speedup` is the tokens a second over those of the first level."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client saw: tokens, and when its first and last pieces of text came, in seconds."""
+
+    tokens: int
+    first: float
+    last: float
+
+    @property
+    def ms_per_token(self) -> float:
+        """The pace between the first piece and the last."""
+        return 1000 * (self.last - self.first) / max(1, self.tokens - 1)
+
+
+async def stream(
+    client: httpx.AsyncClient, query: Query, mode: str, tokens: int, seed: int
+) -> Seen:
+    """One answer, read as it comes."""
+    body = {
+        "model": EMBEDDED_MODEL.name,
+        "messages": [{"role": "user", "content": query.text}],
+        "seed": seed,
+        "max_tokens": tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "dragon": {"aggregation": mode},
+    }
+    times: list[float] = []
+    usage: dict[str, int] | None = None
+    async with client.stream("POST", "/v1/chat/completions", json=body) as reply:
+        reply.raise_for_status()
+        async for line in reply.aiter_lines():
+            if not line.startswith("data: {"):
+                continue
+            chunk = json.loads(line.removeprefix("data: "))
+            usage = chunk["usage"] or usage
+            if any(choice["delta"].get("content") for choice in chunk["choices"]):
+                times.append(time.perf_counter())
+    if usage is None:
+        raise RuntimeError("an answer ended before its time")
+    return Seen(usage["completion_tokens"], times[0], times[-1])
+
+
+async def measure(
+    device: Service, queries: Sequence[Query], concurrency: int, options: argparse.Namespace
+) -> Row:
+    """`concurrency` clients at once, each asking one prompt after another."""
+
+    async def ask(number: int) -> list[Seen]:
+        return [
+            await stream(client, queries[n % len(queries)], options.mode, options.tokens, n)
+            for n in range(number, concurrency * options.rounds, concurrency)
+        ]
+
+    async with httpx.AsyncClient(
+        base_url=device.url,
+        headers=device.headers,
+        timeout=3600,
+        limits=httpx.Limits(max_connections=None),
+    ) as client:
+        began = time.perf_counter()
+        seen = [one for own in await asyncio.gather(*map(ask, range(concurrency))) for one in own]
+        elapsed = time.perf_counter() - began
+    paces = [one.ms_per_token for one in seen]
+    return {
+        "concurrency": concurrency,
+        "tokens_per_s": round(sum(one.tokens for one in seen) / elapsed, 1),
+        "p50_ms": round(float(np.percentile(paces, 50)), 2),
+        "p95_ms": round(float(np.percentile(paces, 95)), 2),
+        "answers": len(seen),
+    }
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """A row for each level of concurrency."""
+    queries = workload.build(options, EMBEDDED_MODEL)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder)
+        workload.save(queries, data / "documents.json")
+        setup = Setup(
+            data,
+            {"DRAGON_FIRST_TOKEN_DEADLINE": "3600"},
+            documents=data / "documents.json",
+            endless=True,
+        )
+        with (
+            services.peer(setup, services.demo_corpus(data)) as peer,
+            services.device(setup, peer.port) as device,
+        ):
+            services.wait_joint(device)
+            asyncio.run(measure(device, queries, 2, options))  # warms up
+            for concurrency in (int(part) for part in options.concurrency.split(",")):
+                row = asyncio.run(measure(device, queries, concurrency, options))
+                first = rows[0]["tokens_per_s"] if rows else row["tokens_per_s"]
+                row["speedup"] = round(row["tokens_per_s"] / first, 2)
+                print(row, flush=True)
+                rows.append(row)
+    return rows
+
+
+def draw(rows: Sequence[Row]) -> None:
+    """Tokens a second, and milliseconds a token, over the number of answers at once."""
+    with report.plot("throughput", 2, x="answers at once", y="") as (rate, pace):
+        levels = [row["concurrency"] for row in rows]
+        rate.set_title("tokens a second")
+        rate.plot(levels, [row["tokens_per_s"] for row in rows], marker="o")
+        pace.set_title("ms a token")
+        for name in ("p50_ms", "p95_ms"):
+            pace.plot(levels, [row[name] for row in rows], marker="o", label=name)
+
+
+def main() -> None:
+    """Measure, write the results, and print one JSON object last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--concurrency", default="1,2,4,8,16")
+    parser.add_argument("--mode", default="coupled")
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=4, help="answers of each client")
+    workload.add_options(parser, prompts=16)
+    options = parser.parse_args()
+    rows = run(options)
+    draw(rows)
+    report.section("throughput", rows, notes=_NOTES)
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Bytes a draft, and what the cut costs: `python -m bench.wire [options]`
+
+Distributions of the embedded model, both sides, at temperature 1: while it answers questions about
+its documents (bench/two_sided.jsonl), which it was made for, and while it writes on prompts at
+large, where a small model is unsure. They are cut at several masses and caps and encoded as the
+link does. A larger vocabulary is that of the model stretched by a power, i -> i^(log V / log 8192):
+ids keep their order and stay dense where tokens are frequent, the weights are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench import distributions, report, workload
+from bench.services import EMBEDDED_MODEL
+from bench.two_sided import QUESTIONS, read
+from bench.workload import Passage, Query
+from dragon.aggregation import Side
+from dragon.link import codec
+from dragon.noise import Ids
+from dragon.protocol import Draft
+from dragon.wire import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
+
+VOCABULARIES = (8192, 50_272, 151_936)
+# The first is the paper's mass.
+CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, NUCLEUS_CAP, 2048))]
+_SMALL = 60
+_NOTES = f"""`bytes` are those of a whole frame, {codec.DRAFT_HEAD_BYTES} bytes of head included;
+`bytes_60` is the largest frame of those whose nucleus holds at most 60 tokens. None such can take
+more than 290 at a vocabulary of 151,936: a step or a weight of three bytes is over 2^14, so there
+are at most 9 and 4 of them. `json` and `float16` are the bytes of the whole vector. `tv` is the
+total variation between the model's distribution and what is sent."""
+
+Row = dict[str, Any]
+
+
+def questions(count: int) -> list[Query]:
+    """Questions with the note that answers them on the device, and another one on each side."""
+    asked = [question for question in read(QUESTIONS) if question.note][:count]
+    notes = [Passage(question.note or "", 0.6) for question in asked]
+    return [
+        Query(one.text, (notes[n], notes[n - 1]), (notes[n - 2], notes[n - 3]))
+        for n, one in enumerate(asked)
+    ]
+
+
+def stretched(ids: Ids, vocabulary: int) -> Ids:
+    """Ids of the embedded model's vocabulary in a larger one, int64 [n], still rising."""
+    power = np.log(vocabulary) / np.log(VOCABULARIES[0])
+    far: Ids = np.minimum(np.rint((ids + 1.0) ** power) - 1, vocabulary - 1).astype(np.int64)
+    return far
+
+
+def frame_bytes(one: Cut, vocabulary: int) -> int:
+    """The size of a draft's frame."""
+    wire = WireDistribution.of(stretched(one.wire.ids, vocabulary), one.wire.weights)
+    draft = Draft(0, 0, 100, 99, 1 << 31, int(wire.ids[0]), 30_000, Side(wire, 1000))
+    return len(codec.encode(1, draft))
+
+
+def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
+    """A row for every cut and vocabulary."""
+    number_bytes = np.mean([len(json.dumps(one.tolist())) / one.numel() for one in full[::8]])
+    rows = []
+    for mass, cap in CUTS:
+        cuts = [cut(one, mass=mass, cap=cap) for one in full]
+        tokens = np.array([len(one.wire.ids) for one in cuts])
+        for vocabulary in VOCABULARIES:
+            sizes = np.array([frame_bytes(one, vocabulary) for one in cuts])
+            rows.append(
+                {
+                    "distributions": name,
+                    "vocabulary": vocabulary,
+                    "mass": mass,
+                    "cap": cap,
+                    "tokens": round(float(tokens.mean()), 1),
+                    "bytes": round(float(sizes.mean()), 1),
+                    "bytes_p95": int(np.percentile(sizes, 95)),
+                    "bytes_60": int(sizes[tokens <= _SMALL].max(initial=0)),
+                    "json": round(number_bytes * vocabulary),
+                    "float16": 2 * vocabulary,
+                    "json/bytes": round(number_bytes * vocabulary / float(sizes.mean())),
+                    "tv": round(float(np.mean([one.tv for one in cuts])), 4),
+                }
+            )
+    return rows
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """Rows of both kinds of distributions."""
+    torch.set_num_threads(1)
+    kinds = {
+        "questions": questions(options.prompts),
+        "prompts": workload.build(options, EMBEDDED_MODEL),
+    }
+    rows: list[Row] = []
+    for name, queries in kinds.items():
+        pairs = distributions.collect(queries, EMBEDDED_MODEL, options.tokens)
+        rows += measure(name, [p for pair in pairs for p in (pair.full_device, pair.full_cloud)])
+    return rows
+
+
+def draw(rows: Sequence[Row]) -> None:
+    """Bytes a draft over the vocabulary, at the usual cut and as whole vectors."""
+    with report.plot("wire", x="vocabulary", y="bytes a draft") as (one,):
+        one.set_yscale("log")
+        for name in dict.fromkeys(row["distributions"] for row in rows):
+            usual = [
+                row
+                for row in rows
+                if (row["distributions"], row["mass"], row["cap"])
+                == (name, NUCLEUS_MASS, NUCLEUS_CAP)
+            ]
+            one.plot(VOCABULARIES, [row["bytes"] for row in usual], marker="o", label=name)
+        for kind in ("float16", "json"):
+            one.plot(VOCABULARIES, [row[kind] for row in usual], marker="x", label=kind)
+
+
+def main() -> None:
+    """Measure, write the results, and print one JSON object last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", type=int, default=64, help="of an answer, at most")
+    workload.add_options(parser, prompts=12)
+    options = parser.parse_args()
+    rows = run(options)
+    draw(rows)
+    report.section("wire", rows, notes=_NOTES)
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What experiments ask: real instructions, and windows of WikiText-2 as the documents of each side.
+
+The prompts of `prompts.jsonl` in order, instruction and input as one user message. For each, the
+four windows of 64 tokens nearest to it by the embedder, out of a sample, go to device and cloud in
+turn: two complementary documents a side (paper, section 7.2). None of this text is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.services import ROOT
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.relevance import relevance
+from dragon.tokenizer import Tokenizer
+
+DATA = ROOT.parent / "shared" / "data"
+WINDOW_TOKENS = 64
+DOCUMENTS_A_SIDE = 2
+# Characters that hold a window whatever the tokenizer.
+_WINDOW_CHARACTERS = 16 * WINDOW_TOKENS
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A document, and its cosine with the prompt."""
+
+    text: str
+    score: float
+
+    @property
+    def relevance(self) -> float:
+        """The score in nats."""
+        return relevance(self.score)
+
+    @property
+    def vector(self) -> None:
+        """Not kept: its relevance is not re-scored."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A prompt and the documents of each side, the best first."""
+
+    text: str
+    device: tuple[Passage, ...]
+    cloud: tuple[Passage, ...]
+
+
+def add_options(parser: argparse.ArgumentParser, prompts: int) -> None:
+    """The options that `build` reads; `prompts` is how many unless told."""
+    parser.add_argument("--prompts", type=int, default=prompts)
+    parser.add_argument("--data", type=Path, default=DATA, help="prompts.jsonl, wikitext-2/")
+    parser.add_argument("--windows", type=int, default=1000, help="that documents are found among")
+
+
+def read_prompts(path: Path, count: int) -> list[str]:
+    """The first `count` user messages."""
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line, _ in zip(lines, range(count), strict=False)]
+    parts = [(row["instruction"], row["instances"][0]["input"]) for row in rows]
+    return ["\n\n".join(part for part in pair if part) for pair in parts]
+
+
+def read_windows(path: Path, tokenizer: Tokenizer, count: int, seed: int = 0) -> list[str]:
+    """Windows of 64 tokens that begin at words drawn at random from a text file in xz."""
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        text = file.read()
+    chance = random.Random(seed)
+    windows = []
+    for _ in range(count):
+        start = text.index(" ", chance.randrange(len(text) - 2 * _WINDOW_CHARACTERS)) + 1
+        piece = text[start : start + _WINDOW_CHARACTERS]
+        spans = tokenizer.offsets(piece)
+        windows.append(piece[: spans[WINDOW_TOKENS - 1][1]])
+    return windows
+
+
+def match(prompts: Sequence[str], windows: Sequence[str], embedder: Embedder) -> list[Query]:
+    """Each prompt with its nearest windows: the first, third, .. on the device, the rest above."""
+    cosines = embedder.embed(prompts) @ embedder.embed(windows).T
+    best = np.argsort(-cosines, axis=1, kind="stable")[:, : 2 * DOCUMENTS_A_SIDE]
+    queries = []
+    for prompt, scores, order in zip(prompts, cosines, best, strict=True):
+        passages = [Passage(windows[i], float(scores[i])) for i in order]
+        queries.append(Query(prompt, tuple(passages[::2]), tuple(passages[1::2])))
+    return queries
+
+
+def build(options: argparse.Namespace, model: str | Path) -> list[Query]:
+    """The queries of an experiment; `model` is whose tokens count."""
+    prompts = options.data / "prompts.jsonl"
+    train = options.data / "wikitext-2" / "train.txt.xz"
+    for path in (prompts, train):
+        if not path.is_file():
+            raise SystemExit(f"there is no {path}: give --data a folder that has it")
+    windows = read_windows(train, Tokenizer.load(model), options.windows)
+    return match(read_prompts(prompts, options.prompts), windows, Embedder.load())
+
+
+def save(queries: Sequence[Query], path: Path) -> None:
+    """Write the documents of each side for `bench.serve`."""
+    sides = {
+        "device": {query.text: [asdict(passage) for passage in query.device] for query in queries},
+        "cloud": {query.text: [asdict(passage) for passage in query.cloud] for query in queries},
+    }
+    path.write_text(json.dumps(sides), encoding="utf-8")
+
+
+def load(path: Path, side: str) -> dict[str, list[Passage]]:
+    """The documents of one side, by query."""
+    found = json.loads(path.read_text(encoding="utf-8"))[side]
+    return {text: [Passage(**passage) for passage in passages] for text, passages in found.items()}

@@ -1,0 +1,31 @@
+"""How well the two sides of an answer agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dragon import aggregation
+from dragon.aggregation import Side
+
+
+@dataclass
+class Agreement:
+    """What the device notes of each position where both sides had a distribution.
+
+    `verdicts` say whether the device's own draft is the target, and the cloud's, whatever token a
+    frame carried: in catch-up that is the target itself. `tv` sums the distances between the two.
+    """
+
+    verdicts: list[tuple[bool, bool]] = field(default_factory=list)
+    tv: float = 0.0
+
+    def add(self, verdict: tuple[bool, bool], device: Side, cloud: Side) -> None:
+        """Take in one position."""
+        self.verdicts.append(verdict)
+        self.tv += aggregation.total_variation(device, cloud)
+
+    def acceptance(self) -> tuple[float, float]:
+        """The share of drafts that were the target, the device's and the cloud's, 0 to 1."""
+        count = max(1, len(self.verdicts))
+        device, cloud = (sum(verdict[side] for verdict in self.verdicts) for side in (0, 1))
+        return device / count, cloud / count

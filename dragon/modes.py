@@ -1,0 +1,80 @@
+"""The session of each aggregation mode, and who aggregates in the speculative one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragon.pacing import Pace
+from dragon.protocol import Limits, Role
+from dragon.sampling import Mode, Sampling
+from dragon.scheduling import Schedule, Scheduler, expected_acceptance
+from dragon.sequencewise import SequencewiseSession
+from dragon.session import Session
+from dragon.speculative import Judged, SpeculativeSession
+from dragon.tokenwise import ExchangeSession, TokenwiseSession
+
+
+@dataclass
+class Choice:
+    """Chooses the aggregating side from what this side knows of both, and of the link."""
+
+    role: Role
+    scheduler: Scheduler
+    pace: Pace
+
+    def __call__(self, aggregator: Role, judged: Judged) -> Role:
+        """Who aggregates next."""
+        device, cloud = expected_acceptance(judged.device, judged.cloud)
+        self.pace.accept_device.add(device)
+        self.pace.accept_cloud.add(cloud)
+        return self.scheduler.next(aggregator, self.pace.conditions(self.role), judged.last)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the two sessions of an answer have in common but their role."""
+
+    mode: Mode
+    sampling: Sampling
+    limits: Limits
+    catch_up: bool
+    schedule: Schedule = Schedule.GREEDY
+
+
+def session_of(
+    start: Start,
+    role: Role,
+    pace: Pace,
+    *,
+    joint: bool,
+    committed: Sequence[int] = (),
+) -> Session:
+    """The session of an answer on one side.
+
+    Raises `InvalidRequestError` for sampling parameters that the mode does not take.
+    """
+    if start.mode is Mode.SPECULATIVE:
+        scheduler = Scheduler(start.schedule, start.sampling.seed)
+        return SpeculativeSession(
+            role,
+            start.sampling,
+            start.limits,
+            committed=list(committed),
+            joint=joint,
+            first=scheduler.first,
+            next_aggregator=Choice(role, scheduler, pace),
+        )
+    kinds = {
+        Mode.TOKENWISE: TokenwiseSession,
+        Mode.EXCHANGE: ExchangeSession,
+        Mode.SEQUENCEWISE: SequencewiseSession,
+    }
+    return kinds.get(start.mode, Session)(
+        role,
+        start.sampling,
+        start.limits,
+        committed=list(committed),
+        joint=joint,
+        catch_up=start.catch_up,
+    )

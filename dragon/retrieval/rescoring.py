@@ -1,0 +1,36 @@
+"""Relevance of a side's documents to the text that is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragon.decoder import Row
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.relevance import relevance
+from dragon.tokenizer import Tokenizer
+from dragon.weighting import Rescoring
+
+# An embedder cuts what is over its limit, at the end: the newest tokens must not be cut.
+RECENT_TOKENS = 96
+
+
+def rescoring(
+    embedder: TextEmbedder, tokenizer: Tokenizer, question: str, rows: Sequence[Row], every: int
+) -> Rescoring | None:
+    """Re-score rows every so many tokens, by the cosine of question and latest text together.
+
+    None where that changes nothing: `every` is 0, or no row has a document's vector. A row without
+    one keeps its relevance. It embeds a text a call, so it runs on the engine's thread.
+    """
+    if not every or all(row.vector is None for row in rows):
+        return None
+
+    def rescored(text: Sequence[int]) -> list[float]:
+        running = f"{question} {tokenizer.decode(text[-RECENT_TOKENS:])}"
+        vector = embedder.embed([running])[0]
+        return [
+            row.relevance if row.vector is None else relevance(float(row.vector @ vector))
+            for row in rows
+        ]
+
+    return Rescoring(every, rescored)

@@ -1,0 +1,96 @@
+"""Algorithm 1 of the paper: two independent drafts in, a token distributed as the mixture out.
+
+Its randomness is the counter-based noise, in lanes apart from the one that `coupled` shares: each
+side's drafts have one of their own, and so has all that the aggregating side draws. The token is
+thus a function of the seed and the two distributions, whichever side aggregates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from dragon import aggregation, noise
+from dragon.aggregation import ETA_ONE, Side
+from dragon.noise import Ids
+from dragon.protocol import Role
+from dragon.sampling import Sampling
+from dragon.wire import WireDistribution
+
+
+class _Lane(IntEnum):
+    """Streams of noise that share nothing with one another, nor with stream 0 to 2^32 - 1."""
+
+    DEVICE_DRAFT = 1
+    CLOUD_DRAFT = 2
+    DEVICE_RESIDUAL = 3
+    CLOUD_RESIDUAL = 4
+    COINS = 5
+
+
+@dataclass(frozen=True)
+class _Resample:
+    """When and how `Sample` draws again: eta^b, the uniform number sigma^a, the lane."""
+
+    weight: float
+    coin: float
+    lane: _Lane
+
+
+_DRAFT_LANE = {Role.DEVICE: _Lane.DEVICE_DRAFT, Role.CLOUD: _Lane.CLOUD_DRAFT}
+_COINS = np.arange(3)
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A side's draft token x^s and the distribution p^s it was drawn from."""
+
+    token: int
+    side: Side
+
+
+def draft(role: Role, side: Side, sampling: Sampling, position: int) -> int:
+    """x^s_t drawn from p^s, independently of the other side's; at T = 0 its argmax."""
+    return aggregation.draft(side, sampling, position, _DRAFT_LANE[role])
+
+
+def target(device: Drafted, cloud: Drafted, sampling: Sampling, position: int) -> int:
+    """x_t of Algorithm 1, for T = 1; at T = 0 the argmax of the mixture."""
+    if sampling.temperature == 0.0:
+        return aggregation.target(device.side, cloud.side, sampling, position)
+    eta = aggregation.device_weight(device.side.log_h, cloud.side.log_h) / ETA_ONE
+    stream = aggregation.stream(sampling, _Lane.COINS)
+    device_coin, cloud_coin, which = noise.uniform(sampling.seed, stream, position, _COINS)
+    if which <= 0.5:
+        again = _Resample(1.0 - eta, device_coin, _Lane.DEVICE_RESIDUAL)
+        return _sample(device, cloud.side, again, sampling, position)
+    again = _Resample(eta, cloud_coin, _Lane.CLOUD_RESIDUAL)
+    return _sample(cloud, device.side, again, sampling, position)
+
+
+def _sample(
+    drafted: Drafted, other: Side, again: _Resample, sampling: Sampling, position: int
+) -> int:
+    """`Sample` of Algorithm 1: keep x ~ p^a, or reject it in favour of norm(max(0, p^b - p^a)).
+
+    Either way the result is distributed as the mixture of p^a and p^b.
+    """
+    own, theirs = drafted.side.wire, other.wire
+    p, q = _probability(own, drafted.token), _probability(theirs, drafted.token)
+    if p <= q or again.coin >= again.weight * (1.0 - q / p):
+        return drafted.token
+    residual = theirs.weights * own.total - _weights_at(own, theirs.ids) * theirs.total
+    kept = residual > 0
+    return aggregation.choose(theirs.ids[kept], residual[kept], sampling, position, again.lane)
+
+
+def _probability(wire: WireDistribution, token: int) -> float:
+    return float(_weights_at(wire, np.array([token]))[0]) / wire.total
+
+
+def _weights_at(wire: WireDistribution, ids: Ids) -> Ids:
+    """The weights of some tokens, 0 outside the nucleus."""
+    at = np.minimum(np.searchsorted(wire.ids, ids), len(wire.ids) - 1)
+    return np.where(wire.ids[at] == ids, wire.weights[at], 0)

@@ -1,0 +1,67 @@
+"""How much each row of a side counts, position by position.
+
+Relevance is that of the question, or re-scored on the running text at every position t with
+t mod m = 0, for t to t + m - 1 (the paper's dynamic weights; design, section 3). Either way it is a
+function of the text before t alone, and rolls back with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dragon.aggregation import fixed_log_h
+
+
+@dataclass(frozen=True)
+class Rescoring:
+    """Every how many positions relevance is re-scored, and how: text so far to nats a row."""
+
+    every: int
+    relevance: Callable[[Sequence[int]], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """softmax of relevance, float64 [rows], and log h^s as the wire carries it."""
+
+    rows: torch.Tensor
+    log_h: int
+
+    @classmethod
+    def of(cls, relevance: Sequence[float]) -> Weights:
+        """From the relevance of each row, nats."""
+        nats = torch.tensor(relevance, dtype=torch.float64)
+        return cls(torch.softmax(nats, 0), fixed_log_h(float(torch.logsumexp(nats, 0))))
+
+
+class Weighting:
+    """The weights of a side's rows along one text. `at` runs the re-scoring, on first need."""
+
+    def __init__(self, relevance: Sequence[float], rescoring: Rescoring | None) -> None:
+        self.first = Weights.of(relevance)
+        self._rescoring = rescoring
+        self._text: list[int] = []
+        self._rescored: dict[int, Weights] = {}  # by the position they hold from
+
+    @property
+    def length(self) -> int:
+        """Tokens of the text."""
+        return len(self._text)
+
+    def follow(self, keep: int, tokens: Sequence[int]) -> None:
+        """The text is now its first `keep` tokens and `tokens`."""
+        self._text[keep:] = tokens
+        for position in [p for p in self._rescored if p > keep]:
+            del self._rescored[position]
+
+    def at(self, position: int) -> Weights:
+        """Of the distribution after the first `position` tokens."""
+        if self._rescoring is None or position < self._rescoring.every:
+            return self.first
+        since = position - position % self._rescoring.every
+        if since not in self._rescored:
+            self._rescored[since] = Weights.of(self._rescoring.relevance(self._text[:since]))
+        return self._rescored[since]

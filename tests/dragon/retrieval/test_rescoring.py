@@ -1,0 +1,54 @@
+"""Re-scoring with the embedder: documents gain as the text comes to speak of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.settings import EMBEDDED_MODEL
+from dragon.decoder import Row
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
+from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring
+from dragon.tokenizer import Tokenizer
+
+QUESTION = "What do I have to bring?"
+DOCUMENTS = ("The dentist asked for the insurance card.", "The hikers need boots and a rope.")
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return Embedder.load()
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: Tokenizer) -> None:
+    vectors = embedder.embed(DOCUMENTS)
+    rows = [Row((1,), 0.0, vectors[0]), Row((2,), 0.0, vectors[1]), Row((3,), BARE_RELEVANCE)]
+    made = rescoring(embedder, tokenizer, QUESTION, rows, 8)
+    assert made is not None
+    assert made.every == 8
+    text = " For the climb in the mountains you have to bring"
+    dentist, hike, bare = made.relevance(tokenizer.encode(text))
+    (vector,) = embedder.embed([f"{QUESTION} {text}"])
+    assert np.allclose([dentist, hike], [relevance(float(v @ vector)) for v in vectors], atol=1e-3)
+    assert hike > dentist
+    assert bare == BARE_RELEVANCE
+
+
+def test_the_newest_tokens_count(embedder: Embedder, tokenizer: Tokenizer) -> None:
+    rows = [Row((1,), 0.0, embedder.embed(DOCUMENTS)[1])]
+    made = rescoring(embedder, tokenizer, QUESTION, rows, 8)
+    assert made is not None
+    text = tokenizer.encode(" word" * 500 + " rope and boots")
+    assert made.relevance(text) == made.relevance(text[-RECENT_TOKENS:])
+
+
+def test_nothing_to_rescore(embedder: Embedder, tokenizer: Tokenizer) -> None:
+    document = Row((1,), 0.0, embedder.embed(DOCUMENTS)[0])
+    assert rescoring(embedder, tokenizer, QUESTION, [document], 0) is None
+    assert rescoring(embedder, tokenizer, QUESTION, [Row((1,), BARE_RELEVANCE)], 8) is None

@@ -1,0 +1,79 @@
+"""Which session a mode gets, and how the speculative one chooses its aggregator."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragon.aggregation import Side
+from dragon.modes import Start, session_of
+from dragon.pacing import DecodeDelay, Estimate, LinkMeter, Pace
+from dragon.protocol import Limits, Role
+from dragon.sampling import Mode, Sampling
+from dragon.scheduling import Aggregated, Schedule
+from dragon.sequencewise import SequencewiseSession
+from dragon.session import Session
+from dragon.speculative import Judged, SpeculativeSession
+from dragon.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.wire import WireDistribution
+
+SIDE = Side(WireDistribution.of([1, 2], [60000, 5000]), 0)
+JUDGED = Judged(SIDE, SIDE, Aggregated(True, True, 1, 1))
+
+
+def make(
+    mode: Mode, role: Role = Role.DEVICE, schedule: Schedule = Schedule.PAPER, **known: float
+) -> Session:
+    """A session on a side that has measured `own`, `remote` and `rtt` seconds."""
+    pace = Pace(LinkMeter(), DecodeDelay(), Estimate(known.get("remote")))
+    if "rtt" in known:
+        pace.link.round_trip.add(known["rtt"])
+    if "own" in known:
+        pace.decode.add(known["own"], 100)
+    start = Start(mode, Sampling(), Limits(frozenset(), 10), True, schedule)
+    return session_of(start, role, pace, joint=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        (Mode.COUPLED, Session),
+        (Mode.LOCAL, Session),
+        (Mode.CONTEXT, Session),
+        (Mode.EXCHANGE, ExchangeSession),
+        (Mode.TOKENWISE, TokenwiseSession),
+        (Mode.SPECULATIVE, SpeculativeSession),
+        (Mode.SEQUENCEWISE, SequencewiseSession),
+    ],
+)
+def test_each_mode_has_its_session(mode: Mode, kind: type[Session]) -> None:
+    assert type(make(mode)) is kind
+
+
+def chosen(role: Role, schedule: Schedule, **known: float) -> Role:
+    session = make(Mode.SPECULATIVE, role, schedule, **known)
+    assert isinstance(session, SpeculativeSession)
+    return session.next_aggregator(Role.DEVICE, JUDGED)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_slower_side_aggregates_whoever_computes_it(role: Role) -> None:
+    """Eq. 8: a side that is slower by more than a round trip is the bottleneck."""
+    own, remote = (0.2, 0.02) if role is Role.DEVICE else (0.02, 0.2)
+    assert chosen(role, Schedule.PAPER, own=own, remote=remote, rtt=0.05) is Role.DEVICE
+    assert chosen(role, Schedule.PAPER, own=remote, remote=own, rtt=0.05) is Role.CLOUD
+
+
+@pytest.mark.parametrize("missing", ["own", "remote", "rtt"])
+def test_nobody_hands_over_before_the_delays_are_known(missing: str) -> None:
+    known = {"own": 0.02, "remote": 0.2, "rtt": 0.05}
+    assert chosen(Role.DEVICE, Schedule.PAPER, **known) is Role.CLOUD
+    del known[missing]
+    assert chosen(Role.DEVICE, Schedule.PAPER, **known) is Role.DEVICE
+
+
+def test_static_schedules_begin_where_they_stay() -> None:
+    for schedule, first in ((Schedule.DEVICE, Role.DEVICE), (Schedule.CLOUD, Role.CLOUD)):
+        session = make(Mode.SPECULATIVE, Role.CLOUD, schedule, own=0.1, remote=0.1, rtt=0.3)
+        assert isinstance(session, SpeculativeSession)
+        assert session.first is first
+        assert session.next_aggregator(first, JUDGED) is first

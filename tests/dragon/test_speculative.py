@@ -1,0 +1,124 @@
+"""Speculative aggregation: one text whoever aggregates, and never two who do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.errors import InvalidRequestError
+from dragon.protocol import Draft, Limits, Resync, Role, Target
+from dragon.sampling import Sampling
+from dragon.speculative import SpeculativeSession
+from tests.dragon.fire import maker
+from tests.dragon.toy import END, World, reference, toy_side
+
+LIMITS = Limits(frozenset({END}), 12)
+
+
+@settings(max_examples=200)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from([0.0, 1.0]),
+    st.sampled_from([0.0, 0.6, 1.0]),
+    st.sampled_from([1, 3, 64]),
+)
+def test_the_text_is_the_references_whoever_aggregates(
+    seed: int, temperature: float, likeness: float, window: int
+) -> None:
+    sampling = Sampling(temperature=temperature, seed=seed % 16)
+    joint = [(0, LIMITS.tokens)]
+    expected = reference(sampling, LIMITS, joint, likeness, speculative=True)
+    world = World(
+        random.Random(seed),
+        sampling,
+        LIMITS,
+        kind=maker(SpeculativeSession, seed),
+        window=window,
+        likeness=likeness,
+    )
+    assert world.run() == expected
+    world.drain()
+    assert world.cloud.committed == expected
+    assert (world.stalls, world.resyncs) == (0, 0)
+
+
+def test_greedy_text_is_that_of_coupled() -> None:
+    for number in range(40):
+        sampling = Sampling(temperature=0.0, seed=number)
+        joint = [(0, LIMITS.tokens)]
+        one = reference(sampling, LIMITS, joint, 0.6, speculative=True)
+        assert one == reference(sampling, LIMITS, joint, 0.6)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_each_position_has_one_target_from_the_side_named_before(number: int) -> None:
+    world = World(
+        random.Random(number),
+        Sampling(temperature=1.0, seed=number),
+        LIMITS,
+        kind=maker(SpeculativeSession, number),
+        window=4,
+    )
+    aggregator = world.device.first  # type: ignore[attr-defined]
+    text = world.run()
+    world.drain()
+    targets = [(to, m) for to, m in world.delivered if isinstance(m, Target)]
+    # In the order of their positions, whichever channel they came by.
+    targets.sort(key=lambda pair: pair[1].position)
+    assert [m.token for _, m in targets] == text
+    for to, message in targets:
+        assert to is not aggregator
+        aggregator = message.next
+
+
+def test_frames_of_both_sides_say_what_they_drafted() -> None:
+    world = World(random.Random(1), Sampling(), LIMITS, kind=maker(SpeculativeSession, 1), window=4)
+    world.run()
+    world.drain()
+    assert {to for to, m in world.delivered if isinstance(m, Draft)} == set(Role)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.7), Sampling(top_p=0.9)])
+def test_samplings_that_algorithm_1_does_not_know_are_refused(sampling: Sampling) -> None:
+    with pytest.raises(InvalidRequestError, match="coupled takes any"):
+        SpeculativeSession(Role.DEVICE, sampling, LIMITS)
+
+
+def ready_cloud() -> SpeculativeSession:
+    """A cloud with its first draft and the device's in hand, which does not aggregate."""
+    cloud = SpeculativeSession(Role.CLOUD, Sampling(temperature=0.0), LIMITS)
+    device = SpeculativeSession(Role.DEVICE, Sampling(temperature=0.0), LIMITS, first=Role.CLOUD)
+    for session in (cloud, device):
+        assert session.next_work() is not None
+        session.complete([toy_side(session.role, ())])
+    cloud.take_outbox()
+    (draft,) = device.take_outbox()
+    cloud.receive(draft)
+    assert cloud.committed == []
+    return cloud
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"position": 1},
+        {"device_kept": False, "cloud_kept": False},
+        {"token": 23},
+    ],
+)
+def test_a_target_that_does_not_fit_asks_for_a_resync(change: dict[str, int]) -> None:
+    cloud = ready_cloud()
+    token = toy_side(Role.CLOUD, ()).wire.ids[0]
+    fields = {"position": 0, "token": int(token), "device_kept": True, "cloud_kept": True}
+    cloud.receive(Target(0, **(fields | change), next=Role.DEVICE))  # type: ignore[arg-type]
+    assert cloud.take_outbox() == [Resync(0)]
+    assert cloud.committed == []
+
+
+def test_a_target_sent_to_the_side_that_aggregates_is_a_desync() -> None:
+    cloud = SpeculativeSession(Role.CLOUD, Sampling(), LIMITS, first=Role.CLOUD)
+    cloud.receive(Target(0, 0, 3, True, True, Role.CLOUD))
+    assert cloud.take_outbox() == [Resync(0)]
