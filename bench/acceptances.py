@@ -12,22 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, read
-from dragon import aggregation
-from dragon.aggregation import ETA_ONE, Side, device_weight
+from dragon import aggregation, verification
+from dragon.aggregation import Side
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol import Role, Work
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import Sampling
 from dragon.tokenizer import Message, Tokenizer
-from dragon.wire import WireDistribution
+from dragon.verification import Drafted
 
 Acceptance = list[tuple[bool, bool]]
 
@@ -61,35 +59,25 @@ def record(answers: int, tokens: int, sequences: int) -> Acceptances:
     return Acceptances([one for one, _ in drawn], [other for _, other in drawn])
 
 
-def algorithm_1(device: Side, cloud: Side, chance: np.random.Generator) -> tuple[bool, bool]:
-    """Whose draft is taken in one draw of Algorithm 1 (paper, section 4.2)."""
-    eta = device_weight(device.log_h, cloud.log_h) / ETA_ONE
-    ids = np.union1d(device.wire.ids, cloud.wire.ids)
-    p = [_dense(ids, side.wire) for side in (device, cloud)]
-    drafts = [int(chance.choice(len(ids), p=one)) for one in p]
-    a = int(chance.random() > 0.5)  # whose sample becomes the target
-    own, other, target = p[a], p[1 - a], drafts[a]
-    rejection = (eta if a else 1 - eta) * (1 - other[target] / own[target])
-    if chance.random() < rejection:
-        left = np.maximum(0.0, other - own)
-        target = int(chance.choice(len(ids), p=left / left.sum()))
-    return drafts[0] == target, drafts[1] == target
-
-
-def _dense(ids: NDArray[np.int64], wire: WireDistribution) -> NDArray[np.float64]:
-    result = np.zeros(len(ids))
-    result[np.searchsorted(ids, wire.ids)] = wire.weights / wire.total
-    return result
+def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[bool, bool]:
+    """Whose draft Algorithm 1 takes."""
+    own, remote = (
+        Drafted(verification.draft(role, side, sampling, position), side)
+        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
+    )
+    token = verification.target(own, remote, sampling, position)
+    return own.token == token, remote.token == token
 
 
 def _draw(pairs: Sequence[tuple[Side, Side]], seed: int) -> tuple[Acceptance, Acceptance]:
-    chance, sampling = np.random.default_rng(seed), Sampling(seed=seed)
-    coupled = []
+    sampling = Sampling(seed=seed)
+    coupled, speculative = [], []
     for position, (device, cloud) in enumerate(pairs):
         target = aggregation.target(device, cloud, sampling, position)
         first, second = (aggregation.draft(s, sampling, position) for s in (device, cloud))
         coupled.append((first == target, second == target))
-    return [algorithm_1(device, cloud, chance) for device, cloud in pairs], coupled
+        speculative.append(algorithm_1(device, cloud, sampling, position))
+    return speculative, coupled
 
 
 def _answer(number: int, tokens: int) -> list[tuple[Side, Side]]:

@@ -162,7 +162,9 @@ class _Simulation:
         self._now = 0.0
         self._run = Run()
         decodes = (world.device_s, world.cloud_s)
-        windows = world.windows or tuple(draft_window(world.rtt_s, c) for c in decodes)
+        windows = world.windows or tuple(
+            draft_window(world.rtt_s, own, other) for own, other in (decodes, decodes[::-1])
+        )
         self._sides = tuple(_Side(i, decodes[i], windows[i]) for i in (0, 1))
         self._hits = [1, 1]
         if scheduler is not None:
