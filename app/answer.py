@@ -148,7 +148,7 @@ class Answer:
         )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        weights = decoder.weighting.first.rows.tolist()
+        weights = decoder.weights.tolist()
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)
