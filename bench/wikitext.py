@@ -23,7 +23,7 @@ from training.corpus import detokenize_wikitext
 PASSAGE_WORDS = 64
 # Shorter lines are headings.
 _LEAST_WORDS = 10
-_CANDIDATES_PER_PASSAGE = 2
+_CANDIDATES = 64
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Corpus:
         words = sorted(set(re.findall(r"\w+", query.lower())))
         found = self._words.execute(
             "SELECT rowid FROM passage WHERE passage MATCH ? ORDER BY rank, rowid LIMIT ?",
-            (" OR ".join(f'"{word}"' for word in words), _CANDIDATES_PER_PASSAGE * count),
+            (" OR ".join(f'"{word}"' for word in words), max(_CANDIDATES, count)),
         )
         texts = [self.texts[row] for (row,) in found]
         asked, *vectors = self._embedder.embed([query, *texts])

@@ -85,6 +85,7 @@ class Decoder:
                 else "the prompt is empty"
             )
         self.weighting = Weighting([row.relevance for row in rows], rescoring)
+        self.weights = self.weighting.first.rows  # by the question alone
         self.slots: list[int] = []
         self.prefilled: Future[None] = Future()
         self.statistics = CutStatistics()

@@ -256,6 +256,6 @@ class Corpus:
         found = {key: (document, title, text) for key, document, title, text in rows}
         vectors = self._index.vectors(list(scores))
         return [
-            Hit(key, *found[key], score, relevance(score), vectors[key])
+            Hit(key, *found[key], score, relevance(score), vector=vectors[key])
             for key, score in scores.items()
         ]

@@ -294,7 +294,7 @@ class CloudAnswer:
             return
         ready = messages.Ready(
             generation=opening.generation,
-            documents=found.documents(decoder.weighting.first.rows.tolist()),
+            documents=found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)

@@ -37,8 +37,8 @@ class Hit:
     """A chunk that a search found.
 
     `id` is the chunk's; `document` and `title` are its document's; `score` is the cosine with the
-    query, `relevance` the same in nats; `vector` float32 [dim] is the chunk's embedding, if it
-    is known.
+    query, `relevance` the same in nats; `vector` float32 [dim] is the chunk's embedding,
+    which re-scoring needs.
     """
 
     id: int
@@ -47,7 +47,9 @@ class Hit:
     text: str
     score: float
     relevance: float
-    vector: npt.NDArray[np.float32] | None = field(compare=False, repr=False)
+    vector: npt.NDArray[np.float32] | None = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
 
 
 def relevance(cosine: float) -> float:
