@@ -145,7 +145,9 @@ class Answer:
         )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
+        # Documents concatenated in one row have its weight.
         weights = decoder.weighting.first.rows.tolist()
+        weights *= max(1, len(retrieved.sources) // len(retrieved.rows))
         self._sources += [
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)

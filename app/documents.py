@@ -7,9 +7,10 @@ import hashlib
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -44,8 +45,24 @@ class DocumentHit(Hit):
     end: int
 
 
+class Keeper(Protocol):
+    """What is computed from documents ahead of the questions, and goes with them."""
+
+    def start(self, documents: Iterable[str]) -> None:
+        """Remove what is kept of any document but these."""
+
+    def submit(self, document: str, texts: Sequence[str]) -> None:
+        """A document can be found, and these are its chunks."""
+
+    async def forget(self, document: str) -> None:
+        """Remove all that is kept of a document."""
+
+    async def close(self) -> None:
+        """Stop."""
+
+
 class DocumentStore:
-    """Files under `data_dir`, rows in SQLite, vectors in FAISS. SQLite is the truth.
+    """Files under `data_dir`, rows in SQLite, vectors in FAISS, `kv`. SQLite is the truth.
 
     Use between `start` and `close`.
     """
@@ -56,6 +73,7 @@ class DocumentStore:
         sessions: async_sessionmaker[AsyncSession],
         embedder: TextEmbedder,
         tokenizer: Offsets,
+        kv: Keeper,
     ) -> None:
         self._files = data_dir / "files"
         self._incoming = data_dir / "incoming"
@@ -65,6 +83,7 @@ class DocumentStore:
         self._sessions = sessions
         self._embedder = embedder
         self._tokenizer = tokenizer
+        self._kv = kv
         self._index = VectorIndex(embedder.dim)
         self._changing = asyncio.Lock()
         self._parsing = asyncio.Semaphore(_PARSERS)
@@ -78,6 +97,7 @@ class DocumentStore:
             documents = list(await session.scalars(select(Document)))
         await asyncio.to_thread(self._clear_leftovers, {document.id for document in documents})
         await self._reconcile_index()
+        self._kv.start(document.id for document in documents)
         self._ingestion = Ingestion(
             self._files,
             self._sessions,
@@ -85,6 +105,7 @@ class DocumentStore:
             self._tokenizer,
             self._index,
             self._index_path,
+            self._kv.submit,
         )
         for document in sorted(documents, key=lambda each: each.created_at):
             if document.status == Status.UPLOADED:
@@ -93,6 +114,7 @@ class DocumentStore:
     async def close(self) -> None:
         """Stop ingestion; what is unfinished is ingested again at the next start."""
         await self._ingestion.close()
+        await self._kv.close()
 
     def _clear_leftovers(self, known: set[str]) -> None:
         for path in self._incoming.iterdir():
@@ -244,7 +266,7 @@ class DocumentStore:
         return progress or _final(await self.get(document_id))
 
     async def delete(self, document_id: str) -> None:
-        """Remove row, chunks, vectors and files, on disk too. Raises NotFoundError."""
+        """Remove row, chunks, vectors, KV and files, on disk too. Raises NotFoundError."""
         async with self._changing:
             await self.get(document_id)
             await self._ingestion.cancel(document_id)
@@ -254,6 +276,7 @@ class DocumentStore:
                 await session.execute(delete(Document).where(Document.id == document_id))
             if self._index.remove(ids):
                 await asyncio.to_thread(self._index.save, self._index_path)
+            await self._kv.forget(document_id)
             if (directory := self._files / document_id).exists():
                 await asyncio.to_thread(shutil.rmtree, directory)
             await database.forget_deleted(self._sessions)

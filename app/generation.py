@@ -11,6 +11,7 @@ from typing import Protocol
 from app.answer import Answer, Plan, Retrieved
 from app.documents import DocumentHit
 from app.events import Event, GenerationRequest, PeerStatus, Source
+from app.fetch import Fetcher, PublicHit
 from app.link import Link
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
@@ -19,6 +20,7 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.link.messages import MAX_QUERY
 from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import Mode
@@ -113,20 +115,35 @@ class GenerationService:
 
     async def _retrieve(self, request: GenerationRequest) -> Retrieved:
         """Private documents as rows, only those that leave room for an answer."""
-        k = self._top_k(request)
-        hits = await self.documents.search(request.query, k) if k and request.query else []
+        own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
+        hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         room = room_for_document(
             self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
         )
-        if request.mode is Mode.CONTEXT:
+        if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             return self._concatenated(request, hits, room)
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
+        for number, hit in enumerate(kept):
+            if isinstance(hit, PublicHit):
+                rows[number] = replace(rows[number], kv=hit.kv)
         every = self.settings.rescore_every
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
         return Retrieved(rows, [_source(hit) for hit in kept], again)
 
+    async def _search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
+        k = self._top_k(request)
+        return await self.documents.search(request.query, k) if k and request.query else []
+
+    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
+        """The cloud's documents, where the mode has them fetched."""
+        if request.private or not request.mode.fetches:
+            return []
+        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
+        kv = request.mode is Mode.CONTEXT_KV
+        return await fetcher.fetch(request.query, self._top_k(request), raw=request.raw, kv=kv)
+
     def _concatenated(
-        self, request: GenerationRequest, hits: Sequence[DocumentHit], room: int
+        self, request: GenerationRequest, hits: Sequence[Hit], room: int
     ) -> Retrieved:
         """Context aggregation: all documents before the question, in one row."""
         while hits:
@@ -140,18 +157,11 @@ class GenerationService:
         return Retrieved(rows, [])
 
 
-def _source(hit: DocumentHit) -> Source:
-    return Source(
-        side="private",
-        id=hit.document,
-        title=hit.title,
-        text=hit.text,
-        score=hit.score,
-        weight=0.0,
-        page=hit.page,
-        start=hit.start,
-        end=hit.end,
-    )
+def _source(hit: Hit) -> Source:
+    source = Source("public", hit.document, hit.title, hit.text, score=hit.score, weight=0.0)
+    if isinstance(hit, DocumentHit):
+        return replace(source, side="private", page=hit.page, start=hit.start, end=hit.end)
+    return source
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -53,7 +53,10 @@ class Progress:
 
 
 class Ingestion:
-    """Ingests documents one after another; each can be watched and cancelled."""
+    """Ingests documents one after another; each can be watched and cancelled.
+
+    `indexed` is told of every document that can be found from now on, and its chunks' texts.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Ingestion:
         tokenizer: chunking.Offsets,
         index: VectorIndex,
         index_path: Path,
+        indexed: Callable[[str, Sequence[str]], None],
     ) -> None:
         self._files = files
         self._sessions = sessions
@@ -70,6 +74,7 @@ class Ingestion:
         self._tokenizer = tokenizer
         self._index = index
         self._index_path = index_path
+        self._indexed = indexed
         self._turn = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._channels: dict[str, _Channel] = {}
@@ -159,6 +164,7 @@ class Ingestion:
                 .values(status=Status.PROCESSED, status_details=None)
             )
         text_path.unlink()
+        self._indexed(document.id, [each.text for each in chunks])
         yield Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids))
 
     async def _store(self, document: Document, chunks: list[chunking.Sentence]) -> list[int]:

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from app.events import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
-from dragon.link import codec, frames, messages
+from dragon.link import codec, frames, kv_frames, messages
 from dragon.pacing import LinkMeter
 from dragon.protocol import SessionMessage
 
@@ -47,6 +47,19 @@ class Answerer(Protocol):
         """The connection is gone."""
 
 
+class Fetching(Protocol):
+    """Documents being fetched, as the link sees it."""
+
+    def peer_fetched(self, fetched: messages.Fetched) -> None:
+        """The documents."""
+
+    def peer_sent_kv(self, data: bytes) -> None:
+        """More of their KV."""
+
+    def peer_failed(self, message: str) -> None:
+        """Nothing more comes."""
+
+
 class Link:
     """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers."""
 
@@ -64,6 +77,7 @@ class Link:
         self._vocab_size = vocab_size
         self._numbers = itertools.count(1)
         self._answers: dict[int, Answerer] = {}
+        self._fetches: dict[int, Fetching] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
         self._connection: ClientConnection | None = None
         self._meter = meter
@@ -82,9 +96,16 @@ class Link:
         self._answers[number] = answer
         return number
 
+    def open_fetch(self, fetching: Fetching) -> int:
+        """A generation number for a fetch, whose frames go to it from now on."""
+        number = next(self._numbers)
+        self._fetches[number] = fetching
+        return number
+
     def close(self, generation: int, reason: str) -> None:
         """Tell the peer that an answer is over, and route nothing to it any more."""
-        if self._answers.pop(generation, None) is not None and self.connected:
+        known = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
+        if known is not None and self.connected:
             self.send(messages.encode(messages.Close(generation=generation, reason=reason)))
 
     def send(self, frame: str | bytes) -> None:
@@ -207,6 +228,11 @@ class Link:
         self.send(messages.encode(messages.Ping(number=number)))
 
     def _route(self, frame: str | bytes) -> None:
+        if isinstance(frame, bytes) and kv_frames.is_kv(frame):
+            generation, data = kv_frames.decode(frame)
+            if (fetching := self._fetches.get(generation)) is not None:
+                fetching.peer_sent_kv(data)
+            return
         if isinstance(frame, bytes):
             generation, message = codec.decode(frame, self._vocab_size)
             if (answer := self._answers.get(generation)) is not None:
@@ -221,14 +247,18 @@ class Link:
             case messages.Ready():
                 if (answer := self._answers.get(control.generation)) is not None:
                     answer.peer_ready(control)
+            case messages.Fetched():
+                if (fetching := self._fetches.get(control.generation)) is not None:
+                    fetching.peer_fetched(control)
             case messages.CandidateSent() if max(control.tokens) >= self._vocab_size:
                 raise FrameError("a token is outside the vocabulary")
             case messages.ResyncAsked() | messages.CandidateSent() | messages.CandidateScored():
                 if (answer := self._answers.get(control.generation)) is not None:
                     answer.peer_said(frames.session_message(control))
             case messages.Fault(generation=int(generation)):
-                if (answer := self._answers.pop(generation, None)) is not None:
-                    answer.peer_failed(control.message)
+                failed = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
+                if failed is not None:
+                    failed.peer_failed(control.message)
             case messages.Fault():
                 raise LinkError(control.message)
             case _:
@@ -242,5 +272,8 @@ class Link:
     def _lost(self) -> None:
         self._answers.clear()
         self.status = PeerStatus("connecting", detail="the connection was lost")
+        for fetching in self._fetches.values():
+            fetching.peer_failed(self.status.detail)
+        self._fetches.clear()
         for answer in tuple(self.attached):
             answer.link_down()

@@ -61,10 +61,12 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     import torch
 
     from app.database import connect, database_url, migrate, session_maker
+    from app.document_kv import DocumentKV
     from app.documents import DocumentStore
     from app.generation import open_generation
     from app.link import Link
     from dragon.engine import Engine
+    from dragon.kv_store import KVStore
     from dragon.link.messages import Hello
     from dragon.model import LanguageModel
     from dragon.pacing import DecodeDelay, LinkMeter, Pace
@@ -90,10 +92,18 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             dtype=settings.dtype,
             device=settings.torch_device,
         )
-        engine = Engine(model, batching=not settings.exact)
+        fingerprint = await asyncio.to_thread(lambda: model.fingerprint)
+        store = KVStore(settings.data_dir / "kv", fingerprint, settings.kv_cache_mb << 20)
+        engine = Engine(model, batching=not settings.exact, store=store)
         stack.push_async_callback(asyncio.to_thread, engine.stop)
         queued = QueuedEmbedder(embedder, engine.errand)
-        documents = DocumentStore(settings.data_dir, session_maker(database), queued, tokenizer)
+        documents = DocumentStore(
+            settings.data_dir,
+            session_maker(database),
+            queued,
+            tokenizer,
+            DocumentKV(engine, tokenizer, store),
+        )
         await documents.start()
         stack.push_async_callback(documents.close)
         hello = Hello(

@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    # The most that documents' KV may take on the disk; 0 keeps none.
+    kv_cache_mb: int = Field(default=1024, ge=0)
     log_format: Literal["text", "json"] = "text"
     # Every how many tokens relevance is re-scored on the text so far; 0 for never.
     rescore_every: int = Field(default=0, ge=0, le=MAX_RESCORE_EVERY)

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import torch
 
-from bench import reference, services
+from bench import reference, report, services
 from bench.link import Network, relay
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL, Service, Setup
@@ -110,7 +110,9 @@ def main() -> None:
             answers = asyncio.run(
                 ask_all(device, questions, seeds, options.tokens, options.concurrency)
             )
-    print(json.dumps(compare(answers, options.tokens)))
+    result = compare(answers, options.tokens)
+    report.section("drift", [result])
+    print(json.dumps({**result, "rows": [result]}))
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class Relay:
 
     `network` may be replaced at any time. `pause` swallows nothing but delivers nothing either (a
     black hole that may heal); `cut` aborts every connection at once; `limit` cuts after so many
-    more bytes have come up from the client.
+    more bytes have come up from the client. `down_bytes` counts what has gone down to clients.
     """
 
     def __init__(self, target_port: int, network: Network, seed: int = 0) -> None:
@@ -108,6 +108,7 @@ class Relay:
         self._open = asyncio.Event()
         self._open.set()
         self._budget: int | None = None
+        self.down_bytes = 0
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -187,6 +188,8 @@ class Relay:
                             self._budget = None
                             self._abort()
                             break
+                    if not upward:
+                        self.down_bytes += len(data)
                     due = lane.due(self.network, time.monotonic(), len(data))
                     queue.put_nowait((due, data))
             queue.put_nowait((due, b""))

@@ -67,16 +67,19 @@ def jackknife(
     outcomes: Sequence[Outcome],
     tokens: Sequence[int],
 ) -> float | None:
-    """Standard error of a figure of windows: from what it is without each of them in turn."""
+    """Standard error of a figure of windows: from what it is without each of them in turn.
+
+    None for a single window, and where the figure is not defined throughout.
+    """
     count = len(outcomes)
-    without = [
-        value
-        for i in range(count)
-        if (value := figure([*outcomes[:i], *outcomes[i + 1 :]], [*tokens[:i], *tokens[i + 1 :]]))
-        is not None
-    ]
-    if len(without) < max(count, 2):
+    if count < 2:
         return None
+    without = []
+    for i in range(count):
+        value = figure([*outcomes[:i], *outcomes[i + 1 :]], [*tokens[:i], *tokens[i + 1 :]])
+        if value is None:
+            return None
+        without.append(value)
     return math.sqrt((count - 1) * statistics.pvariance(without))
 
 
@@ -109,7 +112,11 @@ def cases(
     for window in wikitext.windows(lines, tokenizer, options.window, options.windows):
         query = tokenizer.decode(window.query)
         rows = [
-            Row(tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]), relevance(p.cosine), p.vector)
+            Row(
+                tuple(tokenizer.encode(p.text)[:PASSAGE_TOKENS]),
+                relevance(p.cosine),
+                vector=p.vector,
+            )
             for p in corpus.search(query, count)
         ]
         static = torch.tensor([[row.relevance] for row in rows], dtype=torch.float64)

@@ -26,6 +26,7 @@ class Passage:
 
     text: str
     score: float
+    document: str = ""
 
     @property
     def relevance(self) -> float:

@@ -24,13 +24,14 @@ from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down
 from bench.workload import Passage
-from dragon.link.messages import Open
 from dragon.model import LanguageModel
 from dragon.retrieval.relevance import Hit
 from dragon.tokenizer import Tokenizer
 from peer.main import create_app as create_peer
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings
+
+OWN = "own"  # the document that all of the device's passages are from
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class FixedSearcher:
     async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
         """The first k; `KeyError` for a query without documents."""
         return [
-            DocumentHit(n, f"own-{n}", f"own {n}", p.text, p.score, p.relevance, None, None, 0, 0)
+            DocumentHit(n, OWN, f"own {n}", p.text, p.score, p.relevance, None, None, 0, 0)
             for n, p in enumerate(self.passages[query][:k], start=1)
         ]
 
@@ -53,10 +54,10 @@ class FixedRetriever(Retriever):
 
     passages: dict[str, list[Passage]]
 
-    def _search(self, opening: Open) -> list[Hit]:
+    def _search(self, query: str, top_k: int) -> list[Hit]:
         return [
             Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance, None)
-            for n, p in enumerate(self.passages[opening.query][: opening.top_k], start=1)
+            for n, p in enumerate(self.passages[query][:top_k], start=1)
         ]
 
 
@@ -84,6 +85,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     adapt_model(generation.engine.model, generation.tokenizer, options)
     if options.documents:
         generation.documents = FixedSearcher(workload.load(options.documents, "device"))
+        generation.engine.store.admit(OWN)
 
 
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:

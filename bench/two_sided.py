@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from bench import services
+from bench import report, services
 from bench.services import ROOT, Service, Setup
 
 QUESTIONS = ROOT / "bench" / "two_sided.jsonl"
@@ -113,7 +113,8 @@ def main() -> None:
                     ),
                     "closed_book": share(client, questions, "closed book", private=True, top_k=0),
                 }
-    print(json.dumps(result))
+    report.section("two_sided", [result])
+    print(json.dumps({**result, "rows": [result]}))
 
 
 if __name__ == "__main__":

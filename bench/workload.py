@@ -35,6 +35,7 @@ class Passage:
 
     text: str
     score: float
+    document: str = ""
 
     @property
     def relevance(self) -> float:
@@ -84,10 +85,15 @@ def read_windows(path: Path, tokenizer: Tokenizer, count: int, seed: int = 0) ->
     return windows
 
 
-def match(prompts: Sequence[str], windows: Sequence[str], embedder: Embedder) -> list[Query]:
+def match(
+    prompts: Sequence[str],
+    windows: Sequence[str],
+    embedder: Embedder,
+    documents: int = DOCUMENTS_A_SIDE,
+) -> list[Query]:
     """Each prompt with its nearest windows: the first, third, .. on the device, the rest above."""
     cosines = embedder.embed(prompts) @ embedder.embed(windows).T
-    best = np.argsort(-cosines, axis=1, kind="stable")[:, : 2 * DOCUMENTS_A_SIDE]
+    best = np.argsort(-cosines, axis=1, kind="stable")[:, : 2 * documents]
     queries = []
     for prompt, scores, order in zip(prompts, cosines, best, strict=True):
         passages = [Passage(windows[i], float(scores[i])) for i in order]
@@ -95,15 +101,17 @@ def match(prompts: Sequence[str], windows: Sequence[str], embedder: Embedder) ->
     return queries
 
 
-def build(options: argparse.Namespace, model: str | Path) -> list[Query]:
-    """The queries of an experiment; `model` is whose tokens count."""
+def build(
+    options: argparse.Namespace, model: str | Path, documents: int = DOCUMENTS_A_SIDE
+) -> list[Query]:
+    """The queries of an experiment, `documents` a side; `model` is whose tokens count."""
     prompts = options.data / "prompts.jsonl"
     train = options.data / "wikitext-2" / "train.txt.xz"
     for path in (prompts, train):
         if not path.is_file():
             raise SystemExit(f"there is no {path}: give --data a folder that has it")
     windows = read_windows(train, Tokenizer.load(model), options.windows)
-    return match(read_prompts(prompts, options.prompts), windows, Embedder.load())
+    return match(read_prompts(prompts, options.prompts), windows, Embedder.load(), documents)
 
 
 def save(queries: Sequence[Query], path: Path) -> None:

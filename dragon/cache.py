@@ -35,6 +35,26 @@ class Batch:
         return torch.arange(self.length)[None, None, None, :] <= self.positions[:, None, :, None]
 
 
+@dataclass(frozen=True)
+class KV:
+    """Keys and values of the tokens a row begins with, each [layers, heads, tokens, dim]."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    def pack(self) -> bytes:
+        """As the link carries it: keys, then values, bfloat16, little-endian."""
+        both = torch.stack([self.keys, self.values]).to(torch.bfloat16)
+        return both.view(torch.uint8).numpy().tobytes()
+
+    @classmethod
+    def unpack(cls, data: bytes, layers: int, heads: int, dim: int) -> KV:
+        """What `pack` made of a model of this shape."""
+        both = torch.frombuffer(bytearray(data), dtype=torch.bfloat16)
+        keys, values = both.view(2, layers, heads, -1, dim)
+        return cls(keys, values)
+
+
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     """Keys and values of one layer, [slots, heads, T, dim]."""
 
@@ -65,6 +85,15 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         keys = self.keys[:, :, : batch.length].index_select(0, batch.slots)
         values = self.values[:, :, : batch.length].index_select(0, batch.slots)
         return keys, values
+
+    def write(self, slot: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Put [heads, n, dim] at the positions 0 to n of a slot."""
+        if not self.is_initialized:
+            self.lazy_initialization(keys[None], values[None])
+        assert self.keys is not None
+        assert self.values is not None
+        self.keys[slot, :, : keys.shape[1]] = keys
+        self.values[slot, :, : values.shape[1]] = values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of the keys that `update` returns."""
@@ -113,3 +142,14 @@ class SlotCache(Cache):  # type: ignore[misc]
     def release(self, slots: list[int]) -> None:
         """Give slots back."""
         self._free.extend(reversed(slots))
+
+    def read(self, slot: int, tokens: int) -> KV:
+        """A copy of the first `tokens` positions of a slot, in main memory."""
+        keys = torch.stack([layer.keys[slot, :, :tokens] for layer in self.layers])
+        values = torch.stack([layer.values[slot, :, :tokens] for layer in self.layers])
+        return KV(keys.cpu(), values.cpu())
+
+    def write(self, slot: int, kv: KV) -> None:
+        """Put keys and values, of the model's type and on its device, where a slot begins."""
+        for layer, keys, values in zip(self.layers, kv.keys, kv.values, strict=True):
+            layer.write(slot, keys, values)

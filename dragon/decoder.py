@@ -11,7 +11,9 @@ import numpy.typing as npt
 import torch
 
 from dragon.aggregation import Side
-from dragon.errors import ContextLengthError
+from dragon.cache import KV
+from dragon.errors import ContextLengthError, OverloadedError
+from dragon.kv_store import KVStore
 from dragon.likelihood import SequenceLikelihood
 from dragon.model import LanguageModel
 from dragon.protocol import Work
@@ -23,11 +25,15 @@ from dragon.wire import cut
 class Row:
     """What stands before the conversation in one row, and how relevant it is, in nats.
 
-    `vector` float32 [dim] is its document's embedding, which re-scoring needs.
+    `document` is the id of the document it is from: its keys and values may be kept for as long as
+    that document is. `kv` is given when another side with the same model has computed them; as
+    `KV.pack` made it. `vector` float32 [dim] is its document's embedding, which re-scoring needs.
     """
 
     tokens: tuple[int, ...]
     relevance: float
+    document: str = ""
+    kv: bytes | None = None
     vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
 
 
@@ -62,9 +68,11 @@ class Decoder:
         rows: Sequence[Row],
         conversation: Sequence[int],
         rescoring: Rescoring | None = None,
+        store: KVStore | None = None,
     ) -> None:
         assert rows, "a side takes part with one row at least"
         self._model = model
+        self._store = store
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -95,13 +103,9 @@ class Decoder:
         self.slots = []
 
     def prefill(self) -> None:
-        """Run documents, each alone and unpadded, then the conversation in all rows at once.
-
-        A document's keys and values are thus the same whoever asks what about it.
-        """
+        """Fill in the documents, then run the conversation in all rows at once."""
         for slot, row in zip(self.slots, self._rows, strict=True):
-            if row.tokens:
-                self._model.forward([slot], [0], torch.tensor([row.tokens]), 1)
+            fill(self._model, slot, row, self._store)
         if self._conversation:
             starts = [len(row.tokens) for row in self._rows]
             tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
@@ -136,6 +140,34 @@ class Decoder:
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
         return Side(result.wire, weights.log_h)
+
+
+def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:
+    """Let a slot begin with a document: copied if its keys and values are there, else computed.
+
+    It is computed alone and unpadded, hence the same whoever asks what about it, bit for bit.
+    """
+    if not row.tokens:
+        return
+    kept = row.kv or (store.load(row) if store is not None else None)
+    if kept is not None:
+        model.write(slot, kept)
+        return
+    model.forward([slot], [0], torch.tensor([row.tokens]), 1)
+    if store is not None and store.wants(row):
+        store.save(row, model.read(slot, len(row.tokens)))
+
+
+def document_kv(model: LanguageModel, row: Row, store: KVStore | None) -> KV:
+    """A document's keys and values; an errand of the engine. `OverloadedError` without a slot."""
+    slots = model.cache.acquire(1)
+    if slots is None:
+        raise OverloadedError("no slot is free now")
+    try:
+        fill(model, slots[0], row, store)
+        return model.read(slots[0], len(row.tokens))
+    finally:
+        model.cache.release(slots)
 
 
 def step(

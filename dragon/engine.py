@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from dragon.aggregation import Side
 from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
+from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.weighting import Rescoring
@@ -72,10 +73,16 @@ class _Inbox:
 
 
 class Engine:
-    """Runs decoders of a model. `batching` puts several generations into one forward."""
+    """Runs decoders of a model. `batching` puts several generations into one forward.
 
-    def __init__(self, model: LanguageModel, *, batching: bool = True) -> None:
+    `store` keeps documents' keys and values; without it every answer computes them.
+    """
+
+    def __init__(
+        self, model: LanguageModel, *, batching: bool = True, store: KVStore | None = None
+    ) -> None:
         self.model = model
+        self.store = store
         self._batching = batching
         self._inbox = _Inbox()
         self._changed = threading.Condition()
@@ -93,6 +100,11 @@ class Engine:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether an answer waits for the engine: what has no hurry makes way."""
+        return bool(self._inbox.steps or self._inbox.openings)
+
     def open(
         self,
         rows: Sequence[Row],
@@ -105,7 +117,7 @@ class Engine:
         """
         if len(rows) > self.model.cache.slots:
             raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
-        decoder = Decoder(self.model, rows, conversation, rescoring)
+        decoder = Decoder(self.model, rows, conversation, rescoring, self.store)
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
@@ -234,6 +246,7 @@ class Engine:
             function, future = self._inbox.errands.popleft()
         if not future.set_running_or_notify_cancel():
             return
+        self.model.abandon = None
         try:
             future.set_result(function())
         except BaseException as error:

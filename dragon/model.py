@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM
 
-from dragon.cache import Batch, SlotCache
+from dragon.cache import KV, Batch, SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -39,7 +42,10 @@ class LanguageModel:
         self._device = network.device
         # Vocabularies are padded differently in models of one family: only real tokens count.
         self.layers = list(network.get_decoder().layers)
-        self.cache = SlotCache(len(self.layers), self._slots(config), self.context)
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self._kv_shape = len(self.layers), int(heads), int(dim)
+        self.cache = SlotCache(len(self.layers), self._slots(), self.context)
         for layer in self.layers:
             layer.register_forward_pre_hook(self._check)
 
@@ -78,12 +84,55 @@ class LanguageModel:
         logits: torch.Tensor = result.logits[:, :, : self.vocab_size]
         return logits.float().cpu()
 
+    @torch.inference_mode()
+    def read(self, slot: int, tokens: int) -> KV:
+        """A copy of the keys and values of a row's first `tokens` tokens."""
+        return self.cache.read(slot, tokens)
+
+    @torch.inference_mode()
+    def write(self, slot: int, kv: KV | bytes) -> None:
+        """Let a row begin with keys and values computed before, or as `KV.pack` made them."""
+        if isinstance(kv, bytes):
+            kv = KV.unpack(kv, *self._kv_shape)
+        target = {"device": self._device, "dtype": self._network.dtype}
+        self.cache.write(slot, KV(kv.keys.to(**target), kv.values.to(**target)))
+
+    def kv_bytes(self, tokens: int) -> int:
+        """What keys and values of so many tokens take here."""
+        layers, heads, dim = self._kv_shape
+        return 2 * layers * heads * dim * tokens * int(self._network.dtype.itemsize)
+
+    def packed_bytes(self, tokens: int) -> int:
+        """What `KV.pack` makes of so many tokens."""
+        layers, heads, dim = self._kv_shape
+        return 2 * layers * heads * dim * tokens * torch.bfloat16.itemsize
+
+    @cached_property
+    def weights(self) -> str:
+        """Names configuration and weights: models that share it make the same keys and values."""
+        digest = hashlib.sha256(self._network.config.to_json_string().encode())
+        for name, tensor in self._network.state_dict().items():
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.flatten().view(torch.uint8).cpu().numpy())
+        return digest.hexdigest()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names all that the bits of keys and values depend on."""
+        parts = (
+            self.weights,
+            torch.__version__,
+            transformers.__version__,
+            str(self._device),
+            torch.backends.cpu.get_cpu_capability(),
+            str(torch.get_num_threads()),  # a sum's order depends on it
+        )
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
     def _check(self, *_: object) -> None:
         if self.abandon is not None and self.abandon():
             raise PreemptedError("the step is no longer wanted")
 
-    def _slots(self, config: Any) -> int:
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        size = 2 * len(self.layers) * heads * dim * self.context * self._network.dtype.itemsize
-        return max(_MIN_SLOTS, min(_MAX_SLOTS, _CACHE_BYTES // int(size)))
+    def _slots(self) -> int:
+        size = self.kv_bytes(self.context)
+        return max(_MIN_SLOTS, min(_MAX_SLOTS, _CACHE_BYTES // size))

@@ -24,11 +24,18 @@ class Mode(StrEnum):
     SEQUENCEWISE = "sequencewise"
     LOCAL = "local"
     CONTEXT = "context"
+    CONTEXT_TEXT = "context_text"
+    CONTEXT_KV = "context_kv"
 
     @property
     def joint(self) -> bool:
         """Whether the cloud peer takes part."""
-        return self not in (Mode.LOCAL, Mode.CONTEXT)
+        return self not in (Mode.LOCAL, Mode.CONTEXT) and not self.fetches
+
+    @property
+    def fetches(self) -> bool:
+        """Whether the cloud's documents are fetched, to answer without it."""
+        return self in (Mode.CONTEXT_TEXT, Mode.CONTEXT_KV)
 
 
 @dataclass(frozen=True)

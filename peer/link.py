@@ -28,6 +28,7 @@ from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.protocol import Draft, Limits, Role, SessionMessage
 from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
+from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
@@ -76,7 +77,7 @@ class Connection:
     def __init__(self, server: LinkServer, socket: WebSocket) -> None:
         self._server = server
         self._socket = socket
-        self._answers: dict[int, CloudAnswer] = {}
+        self._answers: dict[int, CloudAnswer | CloudFetch] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_heard = time.monotonic()
@@ -173,7 +174,10 @@ class Connection:
     def _control(self, control: messages.AnyControl) -> None:
         match control:
             case messages.Open():
-                self._open(control)
+                self._check_tokens((*control.conversation, *control.committed))
+                self._open(control.generation, lambda: CloudAnswer(self._server, self, control))
+            case messages.Fetch():
+                self._open(control.generation, lambda: CloudFetch(self._server, self, control))
             case messages.Joined():
                 self._check_tokens(control.tail)
                 self._hand_on(control)
@@ -195,20 +199,19 @@ class Connection:
         if (answer := self._answers.get(control.generation)) is not None:
             answer.receive(frames.session_message(control))
 
-    def _open(self, opening: messages.Open) -> None:
-        if opening.generation in self._answers:
-            raise FrameError(f"generation {opening.generation} is open already")
+    def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudFetch]) -> None:
+        if generation in self._answers:
+            raise FrameError(f"generation {generation} is open already")
         server = self._server
-        self._check_tokens((*opening.conversation, *opening.committed))
         if server.sessions >= server.max_sessions:
-            self.fail(opening.generation, OverloadedError("the cloud peer is busy"))
+            self.fail(generation, OverloadedError("the cloud peer is busy"))
             return
         try:
-            answer = CloudAnswer(server, self, opening)
+            answer = make()
         except InvalidRequestError as error:
-            self.fail(opening.generation, error)
+            self.fail(generation, error)
             return
-        self._answers[opening.generation] = answer
+        self._answers[generation] = answer
         server.sessions += 1
         server.metrics.sessions.set(server.sessions)
         server.metrics.answers.inc()

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragon.engine import Engine
+from dragon.kv_store import KVStore
 from dragon.link import messages
 from dragon.model import LanguageModel
 from dragon.pacing import DecodeDelay
@@ -52,7 +53,10 @@ def open_state(settings: PeerSettings) -> PeerState:
         dtype=settings.dtype,
         device=settings.torch_device,
     )
-    engine = Engine(model, batching=not settings.exact)
+    # Inside the corpus: a corpus that is replaced takes along what was computed from it.
+    directory, limit = settings.peer_corpus / "kv", settings.kv_cache_mb << 20
+    store = KVStore(directory, model.fingerprint, limit)
+    engine = Engine(model, batching=not settings.exact, store=store)
     metrics = PeerMetrics(lambda: engine.free_slots)
     server = LinkServer(
         engine=engine,

@@ -47,9 +47,7 @@ class Retriever:
 
     async def find(self, opening: messages.Open) -> Found:
         """Passages for an answer that is being opened, only those that leave room for it."""
-        hits: list[Hit] = []
-        if opening.top_k and opening.query:
-            hits = await asyncio.wrap_future(self.engine.errand(lambda: self._search(opening)))
+        hits = await self.search(opening.query, opening.top_k)
         room = room_for_document(
             self.engine.model.context, len(opening.conversation), opening.max_tokens
         )
@@ -59,6 +57,12 @@ class Retriever:
             rows, kept, rescoring(self.embedder, self.tokenizer, opening.query, rows, every)
         )
 
-    def _search(self, opening: messages.Open) -> list[Hit]:
-        vector = self.embedder.embed([opening.query])[0]
-        return self.corpus.search(vector, min(opening.top_k, self.engine.model.cache.slots))
+    async def search(self, query: str, top_k: int) -> list[Hit]:
+        """The passages nearest to a question, at most as many as there are slots."""
+        if not top_k or not query:
+            return []
+        return await asyncio.wrap_future(self.engine.errand(lambda: self._search(query, top_k)))
+
+    def _search(self, query: str, top_k: int) -> list[Hit]:
+        vector = self.embedder.embed([query])[0]
+        return self.corpus.search(vector, min(top_k, self.engine.model.cache.slots))

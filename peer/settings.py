@@ -31,6 +31,8 @@ class PeerSettings(BaseSettings):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    # The most that passages' KV may take on the disk, in the corpus's directory; 0 keeps none.
+    kv_cache_mb: int = Field(1024, ge=0)
     log_format: Literal["text", "json"] = "text"
     exact: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.events import (
@@ -91,3 +91,19 @@ class FakeDocuments:
 
     async def count(self) -> int:
         return 3
+
+
+class NothingKept:
+    """Keeps no document KV."""
+
+    def start(self, documents: Iterable[str]) -> None:
+        pass
+
+    def submit(self, document: str, texts: Sequence[str]) -> None:
+        pass
+
+    async def forget(self, document: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass

@@ -1,8 +1,8 @@
 """Control messages of the link: JSON text frames, validated on arrival.
 
-`hello` is the first frame each way. `open`, `join` and `close` come from the device;
-`ready`, `resync` and `score` from the cloud; `candidate`, `error`, `ping` and `pong` from either.
-`probe` is a device's that measures the link, and the cloud's answer to it.
+`hello` is the first frame each way. `open`, `join`, `close` and `fetch` come from the device;
+`ready`, `fetched`, `resync` and `score` from the cloud; `candidate`, `error`, `ping` and `pong`
+from either. `probe` is a device's that measures the link, and the cloud's answer to it.
 """
 
 from __future__ import annotations
@@ -96,6 +96,28 @@ class Ready(Control):
     horizon: Annotated[int, Field(ge=0)]
 
 
+class Fetch(Control):
+    """Send documents instead of taking part; with `weights`, also the KV that model makes of them.
+
+    `weights` is `LanguageModel.weights`; `raw` says which kind of row the KV is for.
+    """
+
+    kind: Literal["fetch"] = "fetch"
+    generation: Generation
+    query: Text
+    top_k: Annotated[int, Field(ge=0, le=32)]
+    raw: bool
+    weights: Text | None = None
+
+
+class Fetched(Control):
+    """The documents asked for; their KV follows in binary frames, in this order."""
+
+    kind: Literal["fetched"] = "fetched"
+    generation: Generation
+    documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
+
+
 class Joined(Control):
     """The device's tokens stand: the committed text is `[:base] + tail`."""
 
@@ -174,7 +196,9 @@ class Probe(Control):
 
 
 SessionControl = Joined | ResyncAsked | CandidateSent | CandidateScored
-AnyControl = Hello | Open | Ready | SessionControl | Close | Fault | Ping | Pong | Probe
+AnyControl = (
+    Hello | Open | Ready | Fetch | Fetched | SessionControl | Close | Fault | Ping | Pong | Probe
+)
 _ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -14,7 +15,13 @@ from dragon.tokenizer import Tokenizer
 
 
 class Passage(Protocol):
-    """A text, how relevant it is, in nats, and the embedding it was found by, if known."""
+    """A text, the id of the document it is from, and how relevant it is, in nats.
+
+    `vector` is the embedding it was found by, if known.
+    """
+
+    @property
+    def document(self) -> str: ...
 
     @property
     def text(self) -> str: ...
@@ -29,6 +36,13 @@ class Passage(Protocol):
 P = TypeVar("P", bound=Passage)
 
 
+def document_row(
+    tokenizer: Tokenizer, text: str, document: str, relevance: float = 0.0, *, raw: bool
+) -> Row:
+    """The row of a text of a document: what is computed ahead and what answers ask for."""
+    return Row(tuple(tokenizer.document_row(text, raw=raw)), relevance, document)
+
+
 def document_rows(
     tokenizer: Tokenizer, passages: Sequence[P], room: int, *, raw: bool
 ) -> tuple[list[Row], list[P]]:
@@ -38,8 +52,8 @@ def document_rows(
     """
     rows, kept = [], []
     for passage in passages:
-        tokens = tokenizer.document_row(passage.text, raw=raw)
-        if len(tokens) <= room:
-            rows.append(Row(tuple(tokens), passage.relevance, passage.vector))
+        row = document_row(tokenizer, passage.text, passage.document, passage.relevance, raw=raw)
+        if len(row.tokens) <= room:
+            rows.append(replace(row, vector=passage.vector))
             kept.append(passage)
     return rows or [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)], kept

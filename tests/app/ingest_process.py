@@ -14,6 +14,7 @@ from pathlib import Path
 from app import database
 from app.documents import DocumentStore
 from dragon.tokenizer import Tokenizer
+from tests.fakes import NothingKept
 from tests.samples import embedder
 
 
@@ -22,7 +23,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
     tokenizer = Tokenizer.load("models/dragon-7m")
-    store = DocumentStore(data_dir, sessions, embedder(), tokenizer)
+    store = DocumentStore(data_dir, sessions, embedder(), tokenizer, NothingKept())
     await store.start()
     document = await store.add(name, content)
     async for progress in await store.watch(document.id):

@@ -10,12 +10,13 @@ from pathlib import Path
 from sqlalchemy import select
 
 from app import database
-from app.documents import DocumentStore
+from app.documents import DocumentStore, Keeper
 from app.ingestion import Progress
 from app.models import Chunk, Document
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import VectorIndex
+from tests.fakes import NothingKept
 from tests.samples import embedder
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -24,13 +25,22 @@ OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
 
 @asynccontextmanager
 async def opened(
-    data_dir: Path, tokenizer: Offsets, model: Embedder | None = None
+    data_dir: Path,
+    tokenizer: Offsets,
+    model: Embedder | None = None,
+    kv: Keeper | None = None,
 ) -> AsyncIterator[DocumentStore]:
     """A running store; everything of it is closed at the end, as when the service stops."""
     url = database.database_url(data_dir)
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
-    store = DocumentStore(data_dir, database.session_maker(engine), model or embedder(), tokenizer)
+    store = DocumentStore(
+        data_dir,
+        database.session_maker(engine),
+        model or embedder(),
+        tokenizer,
+        kv or NothingKept(),
+    )
     await store.start()
     yield store
     await store.close()

@@ -21,6 +21,7 @@ from app.api import files
 from app.documents import DocumentStore
 from dragon.tokenizer import Tokenizer
 from tests.app.conftest import serving
+from tests.fakes import NothingKept
 from tests.samples import embedder, pdf, prose
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -33,7 +34,8 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
         url = database.database_url(tmp_path)
         await asyncio.to_thread(database.migrate, url)
         engine = database.connect(url)
-        store = DocumentStore(tmp_path, database.session_maker(engine), embedder(), tokenizer)
+        sessions = database.session_maker(engine)
+        store = DocumentStore(tmp_path, sessions, embedder(), tokenizer, NothingKept())
         await store.start()
         app.state.dragon = SimpleNamespace(documents=store)
         yield

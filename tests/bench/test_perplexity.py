@@ -157,6 +157,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     error = jackknife(lambda kept, _: mean(o["none", 0] for o in kept), outcomes, [1] * 5)
     values = [o["none", 0] for o in outcomes]
     assert error == pytest.approx(statistics.stdev(values) / math.sqrt(len(values)))
+    assert jackknife(lambda kept, _: mean(o["none", 0] for o in kept), outcomes[:1], [1]) is None
 
 
 def test_gain_compares_with_the_best_centralised_system() -> None:

@@ -120,3 +120,22 @@ def test_a_killed_peer_and_its_successor(setup: Setup, corpus: Path) -> None:
                 wait_joint(device)
                 talk.ask("What is the capital of Kenya?", max_tokens=20, seed=3)
                 assert talk.done()["dragon"]["participation"] == [[0, 20]]
+
+
+def test_whole_answers_are_the_devices_own_without_the_cloud(slow: Pair) -> None:
+    """Sequencewise: nothing of the cloud is in an answer before all of it is."""
+    question = "What is the capital of Kenya?"
+    texts = {}
+    for mode in ("local", "sequencewise"):
+        wait_joint(slow.device)
+        with chat(slow.device) as talk:
+            talk.ask(question, mode=mode, max_tokens=100, seed=3, temperature=1.0)
+            if mode == "sequencewise":
+                talk.until(lambda event: event["type"] == "peer" and event["joint"])
+                slow.network.cut()
+            done = talk.done()
+        assert done["dragon"]["participation"] == []
+        assert done["usage"]["completion_tokens"] == 100
+        texts[mode] = "".join(e["text"] for e in talk.events if e["type"] == "token")
+    assert talk.peer_changes() == [True, False]
+    assert texts["local"] == texts["sequencewise"] != ""

@@ -1,0 +1,120 @@
+"""What abandoning stale steps between layers saves: `python -m bench.preemption [options]`
+
+One generation steps in the engine. At a random moment of each step its result is no longer wanted,
+as when the other side's frame rejects a draft. With preemption the step is then marked stale;
+without, it runs to its end. Measured are the time from that moment until the engine is free, and
+the share of a whole step's time that was saved. A floor is the least a step takes, in milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.floors import slow_down
+from bench.services import EMBEDDED_MODEL
+from dragon.decoder import Decoder, Row
+from dragon.engine import Engine, Outcome
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.tokenizer import Tokenizer
+
+_DOCUMENT_TOKENS = 64
+_CONVERSATION_TOKENS = 32
+_WORK = Work(0, (1,), 1, 0)
+
+
+def step(engine: Engine, decoder: Decoder, unwanted_after: float, *, preempt: bool) -> float:
+    """Seconds that a step takes which is not wanted any more after so many seconds."""
+    done = threading.Event()
+    ended = 0.0
+
+    def note(_: Outcome) -> None:
+        nonlocal ended
+        ended = time.perf_counter()
+        done.set()
+
+    began = time.perf_counter()
+    request = engine.run(decoder, _WORK, note)
+    if not done.wait(unwanted_after):
+        request.stale = preempt
+        done.wait()
+    return ended - began
+
+
+def measure(
+    engine: Engine, decoder: Decoder, steps: int, floor_ms: float
+) -> Iterator[dict[str, Any]]:
+    """A row without preemption, and one with it."""
+    whole = [step(engine, decoder, 60.0, preempt=False) for _ in range(steps)]
+    step_s = float(np.median(whole))
+    for preempt in (False, True):
+        chance = random.Random(0)
+        moments = [chance.uniform(0, step_s) for _ in range(steps)]
+        taken = [step(engine, decoder, moment, preempt=preempt) for moment in moments]
+        # A step that was over before its moment came tells nothing.
+        free = [1000 * (t - m) for t, m in zip(taken, moments, strict=True) if t > m]
+        yield {
+            "floor_ms": floor_ms,
+            "preemption": preempt,
+            "steps": len(free),
+            "step_ms": round(1000 * step_s, 2),
+            "free_after_ms": round(float(np.mean(free)), 2),
+            "free_after_p95_ms": round(float(np.percentile(free, 95)), 2),
+            "saved_share": round(1 - float(np.mean(taken)) / step_s, 3),
+        }
+
+
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All rows, floor by floor."""
+    torch.set_num_threads(options.threads)
+    tokenizer = Tokenizer.load(options.model)
+    chance = random.Random(0)
+
+    def tokens(count: int) -> tuple[int, ...]:
+        return tuple(chance.randrange(tokenizer.vocab_size) for _ in range(count))
+
+    documents = [Row(tokens(_DOCUMENT_TOKENS), 0.0) for _ in range(options.documents)]
+    rows = []
+    for floor_ms in (float(part) for part in options.floors_ms.split(",")):
+        model = LanguageModel.load(options.model, tokenizer.vocab_size)
+        if floor_ms:
+            slow_down(model, floor_ms)
+        engine = Engine(model)
+        decoder = engine.open(documents, tokens(_CONVERSATION_TOKENS))
+        decoder.prefilled.result()
+        for row in measure(engine, decoder, options.steps, floor_ms):
+            print(row, flush=True)
+            rows.append(row)
+        engine.stop()
+    return rows
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `run` reads."""
+    parser.add_argument("--floors-ms", default="0,50")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--documents", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--model", default=str(EMBEDDED_MODEL), help="a directory or hub name")
+
+
+def main() -> None:
+    """Measure, and print one JSON object last."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser)
+    print(json.dumps({"rows": run(parser.parse_args())}))
+
+
+if __name__ == "__main__":
+    main()

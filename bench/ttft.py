@@ -1,0 +1,179 @@
+"""Time to first token of DRAGON and of what fetches documents: `python -m bench.ttft [options]`
+
+Real services with a delaying relay between them answer the workload's prompts one after another.
+Every system has been asked all of them before, so that documents' KV is on disk where it is kept:
+
+    dragon       both sides write, each with its own documents
+    device-only  the device alone, with its own documents
+    peer         the same on the peer, with the peer's documents: what dragon waits for, and a trip
+    crcg         one service that has all documents, concatenated
+    drcg/text    the device with its own and the peer's documents, fetched as text, concatenated
+    drcg/kv      the device with its own documents and the peer's, fetched as KV in bfloat16
+
+Concatenated documents are run from scratch: their KV depends on which ones came together. The clock
+starts when the device has the request, and includes the search, here a look-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench import services, workload
+from bench.link import Network, Relay, relay
+from bench.services import EMBEDDED_MODEL, Service, Setup
+from bench.workload import Query
+
+_TIMEOUT_S = 3600
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class System:
+    """A name, the service that is asked, and what it is asked for."""
+
+    name: str
+    service: Service
+    aggregation: str
+    documents: int
+
+
+def start(
+    stack: ExitStack, queries: Sequence[Query], options: argparse.Namespace
+) -> tuple[list[System], Relay]:
+    """All systems running, and the relay between device and peer."""
+    data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    # However late the cloud is, the first token waits for it.
+    env = {
+        "DRAGON_MODEL": options.model,
+        "DRAGON_DTYPE": options.dtype,
+        "DRAGON_FIRST_TOKEN_DEADLINE": str(_TIMEOUT_S),
+    }
+
+    def setup(name: str, given: Sequence[Query]) -> Setup:
+        (data / name).mkdir()
+        workload.save(given, data / name / "documents.json")
+        return Setup(data / name, env, documents=data / name / "documents.json", endless=True)
+
+    public = [replace(query, device=query.cloud) for query in queries]
+    everything = [replace(query, device=query.device + query.cloud) for query in queries]
+    pair = setup("pair", queries)
+    peer = stack.enter_context(services.peer(pair, services.demo_corpus(data)))
+    network = stack.enter_context(relay(peer.port))
+    device = stack.enter_context(services.device(pair, network.port))
+    as_peer = stack.enter_context(services.device(setup("public", public), peer.port))
+    central = stack.enter_context(services.device(setup("everything", everything), peer.port))
+    count = options.documents
+    return [
+        System("dragon", device, "coupled", count),
+        System("device-only", device, "local", count),
+        System("peer", as_peer, "local", count),
+        System("crcg", central, "context", 2 * count),
+        System("drcg/text", device, "context_text", count),
+        System("drcg/kv", device, "context_kv", count),
+    ], network
+
+
+def ask(system: System, query: Query) -> Row:
+    """The first token of one answer: what the service says of it."""
+    url, headers = system.service.url, system.service.headers
+    with httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
+        body = {
+            "model": client.get("/v1/models").json()["data"][0]["id"],
+            "messages": [{"role": "user", "content": query.text}],
+            "temperature": 0,
+            "max_tokens": 1,
+            "dragon": {"aggregation": system.aggregation, "top_k": system.documents},
+        }
+        reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
+    choice: Row = reply["dragon"]["choices"][0]
+    return choice
+
+
+def measure(system: System, network: Relay, queries: Sequence[Query], rtt_ms: float) -> Row:
+    """One system on one network. `bytes_down` is what an answer takes from the peer."""
+    before = network.down_bytes
+    answers = [ask(system, query) for query in queries]
+    received = network.down_bytes - before
+    times = [answer["stats"]["ttft_ms"] for answer in answers]
+    return {
+        "system": system.name,
+        "rtt_ms": rtt_ms,
+        "ttft_ms": round(sum(times) / len(times), 1),
+        "bytes_down": round(received / len(answers)),
+        "joint": sum(bool(answer["participation"]) for answer in answers) / len(answers),
+        "sources": sum(len(answer["sources"]) for answer in answers) / len(answers),
+        "answers": times,
+    }
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """All rows, network by network."""
+    queries = workload.build(options, options.model, options.documents)
+    rate = options.mbit_s * 1e6 / 8
+    with ExitStack() as stack:
+        systems, network = start(stack, queries, options)
+        services.wait_joint(systems[0].service)
+        for system in systems:
+            measure(system, network, queries, 0.0)  # so that KV is on disk
+        for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
+            network.network = Network(rtt_ms / 1000, down_bytes_per_s=rate, up_bytes_per_s=rate)
+            network.cut()  # a new connection measures the new round trip
+            services.wait_joint(systems[0].service, rtt_ms)
+            for system in systems:
+                row = measure(system, network, queries, rtt_ms)
+                print({key: value for key, value in row.items() if key != "answers"}, flush=True)
+                yield row
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """All rows, in the order of the options."""
+    return list(rows(options))
+
+
+def ratios(measured: Sequence[Row]) -> dict[str, float]:
+    """Of each network: dragon to what it has to wait for, and the others to dragon."""
+    times = {(row["system"], row["rtt_ms"]): row["ttft_ms"] for row in measured}
+    found = {}
+    for (system, rtt_ms), time in times.items():
+        dragon = times["dragon", rtt_ms]
+        if system == "dragon":
+            bound = max(times["device-only", rtt_ms], rtt_ms + times["peer", rtt_ms])
+            found[f"dragon/max(device-only, rtt + peer) at {rtt_ms:g} ms"] = dragon / bound
+        else:
+            found[f"{system}/dragon at {rtt_ms:g} ms"] = time / dragon
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `run` reads."""
+    parser.add_argument("--rtt-ms", default="0,100,200,300")
+    parser.add_argument("--documents", type=int, default=2, help="a side")
+    parser.add_argument("--mbit-s", type=float, default=math.inf, help="of the link, each way")
+    parser.add_argument("--model", default=str(EMBEDDED_MODEL), help="a directory or hub name")
+    parser.add_argument("--dtype", default="float32")
+    workload.add_options(parser, prompts=8)
+
+
+def main() -> None:
+    """Measure, and print one JSON object last."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser)
+    measured = run(parser.parse_args())
+    print(json.dumps({"rows": measured, "ratios": ratios(measured)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Document KV on disk: what the model makes of documents, kept from one question to the next.
+
+A file a row. Its name tells the document it is from, so that both are deleted together, and all
+that its bits depend on. The files used longest ago make room for new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import threading
+import zlib
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from dragon.cache import KV
+
+if TYPE_CHECKING:
+    from dragon.decoder import Row
+
+log = logging.getLogger(__name__)
+
+_SUFFIX = ".safetensors"
+_UNREADABLE = (OSError, SafetensorError, KeyError, ValueError, RuntimeError)
+
+
+class KVStore:
+    """Keys and values of documents' rows in a directory; safe to use from several threads.
+
+    `fingerprint` is the model's, `limit` the most bytes that all files take; 0 keeps nothing. No
+    method raises for what is on the disk: what cannot be read is a miss and removed; once something
+    cannot be written, nothing more is.
+    """
+
+    def __init__(self, directory: Path, fingerprint: str, limit: int) -> None:
+        self._directory = directory
+        self._fingerprint = fingerprint
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._documents: set[str] | None = None
+        self._sizes: OrderedDict[str, int] = OrderedDict()  # used longest ago first
+        self._total = 0
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = [(path.stat(), path.name) for path in directory.iterdir()]
+        except OSError as error:
+            log.warning("document KV is not kept: %s", error)
+            found = []
+        for stat, name in sorted(found, key=lambda each: each[0].st_mtime):
+            self._note(name, stat.st_size)
+            if not name.endswith(_SUFFIX):
+                self._remove(name)  # half of a file, left by a kill
+        self._make_room(0)
+
+    @property
+    def room(self) -> int:
+        """Bytes that can be kept without removing anything."""
+        return self._limit - self._total
+
+    def wants(self, row: Row) -> bool:
+        """Whether a row is to be kept: only documents' are."""
+        welcome = self._documents is None or _digest(row.document) in self._documents
+        return bool(row.document) and self._limit > 0 and welcome
+
+    def __contains__(self, row: Row) -> bool:
+        return self._name(row) in self._sizes
+
+    def load(self, row: Row) -> KV | None:
+        """What is kept of a row."""
+        name = self._name(row)
+        with self._lock:
+            if name not in self._sizes:
+                return None
+            path = self._directory / name
+            try:
+                with safe_open(path, framework="pt") as file:
+                    kv = KV(file.get_tensor("keys"), file.get_tensor("values"))
+                    if file.metadata() != _metadata(name, kv):
+                        raise ValueError("its checksum or its name is another")
+                os.utime(path)
+            except _UNREADABLE as error:
+                log.warning("computing document KV again, %s is damaged: %s", name, error)
+                self._remove(name)
+                return None
+            self._sizes.move_to_end(name)
+            return kv
+
+    def save(self, row: Row, kv: KV) -> None:
+        """Keep a row, unless its document has been forgotten meanwhile."""
+        name = self._name(row)
+        with self._lock:
+            if not self.wants(row) or name in self._sizes:
+                return
+            data = save({"keys": kv.keys, "values": kv.values}, _metadata(name, kv))
+            if len(data) > self._limit:
+                return
+            self._make_room(len(data))
+            temporary = self._directory / f"{name}.tmp"
+            try:
+                temporary.write_bytes(data)
+                temporary.replace(self._directory / name)
+            except OSError as error:
+                log.warning("document KV is no longer kept: %s", error)
+                self._limit = 0
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+            else:
+                self._note(name, len(data))
+
+    def restrict(self, documents: Iterable[str]) -> None:
+        """Keep rows of these documents only; what there is of others is removed."""
+        with self._lock:
+            self._documents = {_digest(document) for document in documents}
+            for name in list(self._sizes):
+                if name.partition("-")[0] not in self._documents:
+                    self._remove(name)
+
+    def admit(self, document: str) -> None:
+        """Keep this document's rows, too."""
+        with self._lock:
+            if self._documents is not None:
+                self._documents.add(_digest(document))
+
+    def forget(self, document: str) -> None:
+        """Remove all rows of a document, and keep none of an answer that still holds some."""
+        with self._lock:
+            if self._documents is not None:
+                self._documents.discard(_digest(document))
+            for name in list(self._sizes):
+                if name.startswith(f"{_digest(document)}-"):
+                    self._remove(name)
+
+    def _name(self, row: Row) -> str:
+        parts = self._fingerprint.encode() + array("q", row.tokens).tobytes()
+        return f"{_digest(row.document)}-{hashlib.sha256(parts).hexdigest()[:40]}{_SUFFIX}"
+
+    def _note(self, name: str, size: int) -> None:
+        self._sizes[name] = size
+        self._total += size
+
+    def _make_room(self, size: int) -> None:
+        while self._sizes and self._total + size > self._limit:
+            self._remove(next(iter(self._sizes)))
+
+    def _remove(self, name: str) -> None:
+        self._total -= self._sizes.pop(name)
+        try:
+            (self._directory / name).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("document KV could not be removed: %s", error)
+
+
+def _digest(document: str) -> str:
+    return hashlib.sha256(document.encode()).hexdigest()[:24]
+
+
+def _metadata(name: str, kv: KV) -> dict[str, str]:
+    """What tells that a file is whole and in its place; a stray bit would change answers."""
+    checksum = 0
+    for tensor in (kv.keys, kv.values):
+        checksum = zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().data, checksum)
+    return {"dragon": f"{checksum:08x} {name}"}

@@ -1,0 +1,137 @@
+"""Answering alone with the cloud's documents: fetched as text, or as KV in bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.settings import EMBEDDED_MODEL
+from bench import services
+from bench.link import relay
+from bench.reference import Passage
+from bench.services import Setup
+from dragon import aggregation
+from dragon.decoder import Decoder, Row, step
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.retrieval.rows import document_rows
+from dragon.sampling import Sampling
+from dragon.tokenizer import Message, Tokenizer
+from tests.contract.asking import Ask, Reply, ask_all, upload
+from tests.contract.conftest import Pair
+
+pytestmark = pytest.mark.services
+QUESTION = "What is the capital of Kenya, and what is my gym locker's code?"
+NOTE = "Gym opens at six on weekdays. Mine is locker 118 and the code is 4096-B."
+TOKENS = 12
+
+
+@pytest.fixture(scope="module")
+def pair(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both models in bfloat16, whose KV the link carries as it is."""
+    env = {"DRAGON_EXACT": "true", "DRAGON_DTYPE": "bfloat16"}
+    setup = Setup(tmp_path_factory.mktemp("fetch"), env)
+    with (
+        services.peer(setup, corpus) as peer,
+        relay(peer.port) as network,
+        services.device(setup, network.port) as device,
+    ):
+        upload(device, "gym.txt", NOTE)
+        services.wait_joint(device)
+        yield Pair(device, peer, network)
+
+
+def ask(pair: Pair, mode: str) -> Reply:
+    (reply,) = ask_all(pair.device, [Ask(QUESTION, mode, temperature=0.0, tokens=TOKENS)])
+    return reply
+
+
+def passages(reply: Reply) -> list[Passage]:
+    return [Passage(source["text"], source["score"]) for source in reply.sources]
+
+
+def written(tokenizer: Tokenizer, model: LanguageModel, rows: Sequence[Row]) -> str:
+    """What the model writes alone, of rows it computes itself."""
+    decoder = Decoder(model, rows, tokenizer.conversation([Message("user", QUESTION)]))
+    assert decoder.acquire()
+    decoder.prefill()
+    text: list[int] = []
+    while len(text) < TOKENS and not (text and text[-1] in tokenizer.end_ids):
+        work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
+        ((side,),) = step(model, [decoder], [work])
+        text.append(aggregation.draft(side, Sampling(temperature=0.0), len(text)))
+    decoder.release()
+    return tokenizer.decode([token for token in text if token not in tokenizer.end_ids])
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+@pytest.fixture
+def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the services: a sum's order depends on it
+    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size, dtype="bfloat16")
+    torch.set_num_threads(threads)
+
+
+def test_fetched_kv_equals_computed_rows(
+    pair: Pair, tokenizer: Tokenizer, model: LanguageModel
+) -> None:
+    before = pair.network.down_bytes
+    reply = ask(pair, "context_kv")
+    received = pair.network.down_bytes - before
+    assert {source["side"] for source in reply.sources} == {"private", "public"}
+    rows, kept = document_rows(tokenizer, passages(reply), model.context, raw=False)
+    assert len(kept) == len(reply.sources)
+    assert reply.text == written(tokenizer, model, rows)
+    assert reply.participation == []
+    public = [
+        len(row.tokens)
+        for row, source in zip(rows, reply.sources, strict=True)
+        if source["side"] == "public"
+    ]
+    kv = sum(map(model.packed_bytes, public))
+    assert kv < received < 1.1 * kv + 4096
+
+
+def test_fetched_text_joins_the_devices_own(
+    pair: Pair, tokenizer: Tokenizer, model: LanguageModel
+) -> None:
+    before = pair.network.down_bytes
+    reply = ask(pair, "context_text")
+    assert pair.network.down_bytes - before < 8192
+    assert {source["side"] for source in reply.sources} == {"private", "public"}
+    whole = Passage("\n\n".join(source["text"] for source in reply.sources), 1.0)
+    rows, _ = document_rows(tokenizer, [whole], model.context, raw=False)
+    assert reply.text == written(tokenizer, model, rows)
+
+
+@pytest.mark.parametrize("mode", ["context_text", "context_kv"])
+def test_a_peer_that_is_lost_meanwhile_leaves_the_devices_documents(pair: Pair, mode: str) -> None:
+    pair.network.limit(10)  # cuts within the request
+    reply = ask(pair, mode)
+    assert {source["side"] for source in reply.sources} == {"private"}
+    services.wait_joint(pair.device)
+
+
+def test_a_private_answer_fetches_nothing(pair: Pair) -> None:
+    (reply,) = ask_all(pair.device, [Ask(QUESTION, "context_kv", tokens=2, private=True)])
+    assert {source["side"] for source in reply.sources} == {"private"}
+
+
+def test_kv_of_another_model_is_refused_and_not_used(pair: Pair, corpus: Path) -> None:
+    """A device of another type of number: its answer goes on with its own documents."""
+    data = pair.device.log.parent / "float32"
+    setup = Setup(data, {"DRAGON_DTYPE": "float32"})
+    with services.device(setup, pair.network.port) as device:
+        upload(device, "gym.txt", NOTE)
+        services.wait_joint(device)
+        (reply,) = ask_all(device, [Ask(QUESTION, "context_kv", tokens=2)])
+        assert {source["side"] for source in reply.sources} == {"private"}
+        assert "DRAGON_DTYPE" in device.log.read_text()
