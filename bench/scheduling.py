@@ -36,7 +36,7 @@ _STATIC = (Schedule.DEVICE, Schedule.CLOUD)
 _DELAYS_MS = ((50, 50), (100, 30), (30, 100), (130, 20), (250, 25))
 _RTTS_MS = (0, 50, 100, 200, 300, 400, 500)
 _SHARES = {"small": (0.5, 0.7, 0.9), "whole": (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)}
-_GRID_SEQUENCES = {"small": 10, "whole": 50}
+_GRID_SEQUENCES = {"small": 6, "whole": 50}
 _GRID_TOKENS = 100
 
 

@@ -162,6 +162,23 @@ def test_speculative_takes_as_long_as_the_real_sessions(world: World, schedule: 
     ]
 
 
+def test_a_stale_step_ends_with_its_layer() -> None:
+    shared, _ = sequences()
+    times = [
+        simulation.coupled(World(0.05, 0.05, 0.33, layers=layers), shared[:500]).seconds
+        for layers in (None, 16, 4, 1)
+    ]
+    assert times == sorted(times)
+    assert times[-1] > 1.02 * times[0]
+
+
+def test_what_needs_no_simulation() -> None:
+    world = World(0.1, 0.03, 0.3)
+    assert simulation.local(world, 11) == pytest.approx(1.0)
+    # The device's answer is scored by the cloud, and the score comes back.
+    assert simulation.sequencewise(world, 11) == pytest.approx(1.0 + 0.15 + 0.03 + 0.15)
+
+
 # The design's table (section 4): pairs of distributions at TV 0.3, T = 1.
 
 

@@ -154,4 +154,4 @@ def test_every_reading_can_be_read() -> None:
     readings = {name: pace.reading(name) for name in READINGS}
     assert readings["round_trip_seconds"] == 0.1
     assert readings["decode_seconds"] == pytest.approx(0.02)
-    assert readings["draft_window"] == 6
+    assert readings["draft_window"] == draft_window(0.1, readings["decode_seconds"])
