@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MAX_WAITING = 256
+# Of the last turn's time: what the next one may wait for generations to share its forward.
+_PATIENCE = 0.25
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Engine:
         self._inbox = _Inbox()
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
+        self._answered: set[Decoder] = set()
+        self._patience = 0.0
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
 
@@ -164,6 +168,7 @@ class Engine:
             with self._changed:
                 while self._inbox.idle() or self._blocked():
                     self._changed.wait()
+                self._gather()
                 if self._inbox.stopping:
                     return
                 steps, self._inbox.steps = self._inbox.steps, []
@@ -173,6 +178,20 @@ class Engine:
             self._run_steps(wanted)
             self._prefill_one()
             self._run_errand()
+
+    def _gather(self) -> None:
+        """Let those that the last turn answered come back, so that they share a forward again.
+
+        Without this the first to come back would have one of its own, and the others the next.
+        """
+        inbox = self._inbox
+        deadline = time.perf_counter() + self._patience
+        while inbox.steps and not (inbox.openings or inbox.errands or inbox.stopping):
+            missing = self._answered - self._closing - {step.decoder for step in inbox.steps}
+            left = deadline - time.perf_counter()
+            if not missing or left <= 0:
+                return
+            self._changed.wait(left)
 
     def _blocked(self) -> bool:
         """Whether all there is to do is openings that wait for slots."""
@@ -191,12 +210,16 @@ class Engine:
             self._closing.discard(decoder)
 
     def _run_steps(self, steps: list[Step]) -> None:
+        began = time.perf_counter()
         groups: dict[object, list[Step]] = {}
         for request in steps:
             key = len(request.work.tokens) if self._batching else request
             groups.setdefault(key, []).append(request)
         for group in groups.values():
             self._run_group(group)
+        if self._batching:
+            self._answered = {request.decoder for request in steps}
+            self._patience = _PATIENCE * (time.perf_counter() - began)
 
     def _run_group(self, group: list[Step]) -> None:
         self.model.abandon = lambda: all(

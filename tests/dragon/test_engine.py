@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -194,3 +195,35 @@ def test_a_prompt_over_the_context_is_refused(engine: Engine) -> None:
         engine.open(ROWS, list(range(tiny.CONTEXT)))
     with pytest.raises(ContextLengthError, match="empty"):
         engine.open([Row((), 0.0)], [])
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_those_answered_together_are_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, *, closing: bool
+) -> None:
+    monkeypatch.setattr("dragon.engine._PATIENCE", 1e9)
+    one, other = opened(engine, ROWS, [20]), opened(engine, ROWS, [21])
+    rows: list[int] = []
+    forward = engine.model.forward
+
+    def counting(slots: Sequence[int], *rest: Any) -> torch.Tensor:
+        rows.append(len(slots))
+        return forward(slots, *rest)
+
+    monkeypatch.setattr(engine.model, "forward", counting)
+    outcomes: list[Future[Outcome]] = [Future() for _ in range(4)]
+    gate = threading.Event()
+    engine.errand(gate.wait)
+    engine.run(one, Work(0, (30,), 1, 0), outcomes[0].set_result)
+    engine.run(other, Work(0, (31,), 1, 0), outcomes[1].set_result)
+    gate.set()
+    for outcome in outcomes[:2]:
+        outcome.result(WAIT_S)
+    engine.run(one, Work(1, (32,), 1, 0), outcomes[2].set_result)
+    if closing:
+        engine.close(other)
+    else:
+        engine.run(other, Work(1, (33,), 1, 0), outcomes[3].set_result)
+        outcomes[3].result(WAIT_S)
+    outcomes[2].result(WAIT_S)
+    assert rows == ([4, 2] if closing else [4, 4])

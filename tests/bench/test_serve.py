@@ -1,0 +1,101 @@
+"""What experiments change about a service: its speed, its documents, its ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from fastapi import FastAPI
+
+from bench.floors import slow_down
+from bench.latency import ratios, request_fields
+from bench.serve import FixedSearcher, never_end, started
+from bench.services import EMBEDDED_MODEL, Floor, Setup
+from bench.workload import Passage
+from dragon.model import LanguageModel
+from dragon.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def model() -> LanguageModel:
+    return LanguageModel.load(EMBEDDED_MODEL, Tokenizer.load(EMBEDDED_MODEL).vocab_size)
+
+
+def test_a_step_waits_for_its_floor_layer_by_layer_and_a_prefill_does_not(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("bench.floors.time.sleep", slept.append)
+    slow_down(model, 1e6)
+    model.forward([0], [0], torch.ones(1, 100, dtype=torch.int64), 1)
+    assert slept == []
+    model.forward([0], [100], torch.ones(1, 1, dtype=torch.int64), 1)
+    share = 1e3 / len(model.layers)
+    due = [share * index for index in range(len(model.layers) + 1)]
+    # Time that really passes counts towards the floor.
+    assert all(at - share < wait <= at for wait, at in zip(slept, due, strict=True))
+
+
+def test_end_tokens_get_no_probability(model: LanguageModel) -> None:
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    never_end(model, tokenizer)
+    logits = model.forward([0], [0], torch.ones(1, 4, dtype=torch.int64), 1)[0, -1]
+    ends = sorted(tokenizer.end_ids)
+    assert torch.softmax(logits, -1)[ends].sum() == 0
+    assert torch.isfinite(logits).sum() == tokenizer.vocab_size - len(ends)
+
+
+async def test_documents_are_those_of_the_query() -> None:
+    searcher = FixedSearcher({"q": [Passage("one", 0.75), Passage("two", 0.5)]})
+    (hit,) = await searcher.search("q", 1)
+    assert (hit.text, hit.score, hit.relevance) == ("one", 0.75, 20.0)
+    with pytest.raises(KeyError):
+        await searcher.search("another", 1)
+
+
+async def test_an_app_is_changed_once_its_parts_are_built() -> None:
+    order: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        order.append("built")
+        yield
+        order.append("closed")
+
+    app = started(FastAPI(lifespan=lifespan), lambda: order.append("changed"))
+    async with app.router.lifespan_context(app):
+        order.append("runs")
+    assert order == ["built", "changed", "runs", "closed"]
+
+
+def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None:
+    assert Setup(tmp_path).command("peer", Floor())[1:] == ["-m", "cli", "peer"]
+    slow = Setup(tmp_path, endless=True).command("peer", Floor(5))
+    assert slow[1:] == ["-m", "bench.serve", "peer", "--floor-ms", "5", "--endless"]
+
+
+def test_modes_are_request_fields() -> None:
+    assert request_fields("coupled") == {"aggregation": "coupled"}
+    assert request_fields("coupled:no-catch-up") == {"aggregation": "coupled", "catch_up": False}
+    assert request_fields("speculative:device") == {
+        "aggregation": "speculative",
+        "schedule": "device",
+    }
+
+
+def test_ratios_compare_what_was_measured_alike() -> None:
+    place = {"network": "n", "rtt_ms": 300.0, "floors_ms": "50/50", "temperature": 1.0}
+    times = {"decode_device_ms": 50.0, "decode_cloud_ms": 60.0, "measured_rtt_ms": 300.0}
+    rows = [
+        {"mode": "coupled", "ms_per_token": 72.0, **place, **times},
+        {"mode": "tokenwise", "ms_per_token": 396.0, **place, **times},
+        {"mode": "coupled", "ms_per_token": 1.0, **place, **times, "temperature": 0.0},
+    ]
+    where = "n, 300 ms, 50/50, T = 1"
+    assert ratios(rows) == {
+        f"coupled/tokenwise at {where}": 0.182,
+        f"tokenwise/bound at {where}": 1.1,
+    }
