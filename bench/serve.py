@@ -43,7 +43,7 @@ class FixedSearcher:
     async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
         """The first k; `KeyError` for a query without documents."""
         return [
-            DocumentHit(n, OWN, f"own {n}", p.text, p.score, p.relevance, None, None, 0, 0)
+            DocumentHit(n, OWN, f"own {n}", p.text, p.score, p.relevance, None, 0, 0)
             for n, p in enumerate(self.passages[query][:k], start=1)
         ]
 
@@ -56,7 +56,7 @@ class FixedRetriever(Retriever):
 
     def _search(self, query: str, top_k: int) -> list[Hit]:
         return [
-            Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance, None)
+            Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance)
             for n, p in enumerate(self.passages[query][:top_k], start=1)
         ]
 
