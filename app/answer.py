@@ -236,6 +236,7 @@ class Answer:
         record, agreement, now = self._record, self._session.agreement, time.monotonic()
         stats = {
             "ttft_ms": 1000 * ((record.first or now) - record.started),
+            "prefill_ms": 1000 * ((record.decoding or now) - record.started),
             "ms_per_token": 1000 * (now - (record.decoding or now)) / max(1, record.tokens),
             "document_tokens": sum(len(self._tokenizer.encode(s.text)) for s in self._sources),
             "sent_frames": record.sent_frames,

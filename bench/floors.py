@@ -1,6 +1,8 @@
 """Slower hardware than there is: every decode step takes at least so many milliseconds.
 
-They are spent layer by layer, so that preemption between layers works as on a slow machine.
+They are spent layer by layer, so that preemption between layers works as on a slow machine. A model
+that takes tens of milliseconds has more layers than the small one that stands in for it: each
+layer's wait is cut into the waits of several.
 """
 
 from __future__ import annotations
@@ -8,7 +10,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from dragon.errors import PreemptedError
 from dragon.model import LanguageModel
+
+LAYERS = 28
+"""Of the model that is stood in for; as many as Qwen2.5-1.5B has."""
 
 # More tokens a row than any catch-up feeds: a prefill, which keeps its own speed.
 _PREFILL_TOKENS = 65
@@ -18,11 +24,15 @@ def slow_down(model: LanguageModel, milliseconds: float) -> None:
     """Give every layer its share of the floor."""
     layers = model.layers
     share = milliseconds / 1000 / len(layers)
+    pause = milliseconds / 1000 / LAYERS
     began = 0.0
 
     def wait(index: int, tokens: int) -> None:
-        if tokens < _PREFILL_TOKENS:
-            time.sleep(max(0.0, began + share * index - time.perf_counter()))
+        due = began + share * index
+        while tokens < _PREFILL_TOKENS and (left := due - time.perf_counter()) > 0:
+            time.sleep(min(left, pause))
+            if model.abandon is not None and model.abandon():
+                raise PreemptedError("the step is no longer wanted")
 
     def before(index: int) -> Any:
         def hook(_: object, inputs: tuple[Any, ...]) -> None:

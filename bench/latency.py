@@ -24,14 +24,21 @@ import numpy as np
 
 from bench import report, services, workload
 from bench.link import Jitter, Network, Relay, read_trace, relay
+from bench.replay import simulated_ms, written_ms
 from bench.services import EMBEDDED_MODEL, Floor, Service, Setup
 from bench.workload import Query
 
+MODES = (
+    "local,context,sequencewise,tokenwise,exchange,speculative,speculative:paper,"
+    "speculative:device,speculative:cloud,speculative:random,coupled:no-catch-up,coupled"
+)
 _TIMEOUT_S = 3600
 _SENT_BYTES = "dragon_peer_sent_bytes_total"
 _NOTES = """Times are means over answers; `accept` is how often a side's own draft was the target,
 `tv` the distance between the two sides, `bytes` those of the hot frames of both sides, `joint` the
-share of tokens that both sides took part in. `rtt_ms` is emulated, `measured_rtt_ms` what the
+share of tokens that both sides took part in, `of_simulation` the time of an answer to that of the
+event simulation with its own verdicts, delays and round trip, `same_text` the share of answers that
+equal those of `tokenwise`. `rtt_ms` is emulated, `measured_rtt_ms` what the
 device saw."""
 
 Row = dict[str, Any]
@@ -76,12 +83,23 @@ def measure(
     before = peer.metric(_SENT_BYTES)
     replies = [ask(client, query, cell, tokens, seed) for seed, query in enumerate(queries)]
     choices = [reply["dragon"]["choices"][0] for reply in replies]
-    answers = [choice["stats"] for choice in choices]
+    answers = [
+        choice["stats"] | {"text": reply["choices"][0]["message"]["content"]}
+        for choice, reply in zip(choices, replies, strict=True)
+    ]
     lengths = [reply["usage"]["completion_tokens"] for reply in replies]
     total = sum(lengths)
     up_bytes = sum(answer["sent_bytes"] for answer in answers)
     down_bytes = peer.metric(_SENT_BYTES) - before
     joint = sum(end - start for choice in choices for start, end in choice["participation"])
+    verdicts = [choice["verdicts"] for choice in choices]
+    simulated = [
+        simulated_ms(cell.mode, answer, verdict)
+        for answer, verdict in zip(answers, verdicts, strict=True)
+    ]
+    for answer, length, milliseconds in zip(answers, lengths, simulated, strict=True):
+        if milliseconds is not None:
+            answer["of_simulation"] = written_ms(answer, length) / milliseconds
 
     def mean(name: str, weights: Sequence[int] | None = None) -> float | None:
         values = [answer.get(name) for answer in answers]
@@ -99,6 +117,8 @@ def measure(
         "decode_device_ms": mean("decode_device_ms"),
         "decode_cloud_ms": mean("decode_cloud_ms"),
         "measured_rtt_ms": mean("rtt_ms"),
+        "window": mean("window"),
+        "of_simulation": mean("of_simulation", lengths),
         "joint": round(joint / total, 3),
         "tokens": total,
         "answers": answers,
@@ -174,6 +194,17 @@ def bound_ms(row: Row) -> float | None:
     return None if None in (device, cloud, rtt) else max(device, cloud + rtt)
 
 
+def compare_texts(rows: Sequence[Row]) -> None:
+    """Note in each row the share of answers that equal those of `tokenwise` in its place."""
+    where = ("network", "rtt_ms", "floors_ms", "temperature")
+    slow = {tuple(row[k] for k in where): row for row in rows if row["mode"] == "tokenwise"}
+    for row in rows:
+        other = slow.get(tuple(row[k] for k in where))
+        pairs = zip(row["answers"], other["answers"], strict=True) if other else ()
+        same = [one["text"] == two["text"] for one, two in pairs]
+        row["same_text"] = sum(same) / len(same) if same else None
+
+
 def ratios(rows: Sequence[Row]) -> dict[str, float]:
     """Of each condition: every mode to tokenwise, and tokenwise to its bound."""
     found = {}
@@ -211,7 +242,7 @@ def draw(rows: Sequence[Row]) -> None:
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--modes", default="local,context,tokenwise,coupled")
+    parser.add_argument("--modes", default=MODES)
     parser.add_argument("--rtt-ms", default="0,100,200,300")
     parser.add_argument("--floors-ms", default="100/30,50/50,30/100", help="device/cloud")
     parser.add_argument("--temperature", default="0,1")
@@ -225,9 +256,13 @@ def main() -> None:
     rows = run(options)
     if not options.trace:
         draw(rows)
+    compare_texts(rows)
     columns = [key for key in rows[0] if key not in ("answers", "tokens")]
     title = f"latency, {options.trace}" if options.trace else "latency"
     report.section("latency", rows, title=title, columns=columns, notes=_NOTES)
+    for row in rows:
+        for answer in row["answers"]:
+            del answer["text"]
     print(json.dumps({"rows": rows, "ratios": ratios(rows)}))
 
 

@@ -50,7 +50,7 @@ class Params(_Frame):
     max_tokens: Limit | None = None
     seed: Seed | None = None
     private: bool = False
-    mode: Literal["coupled", "tokenwise", "sequencewise", "local", "context"] | None = None
+    mode: Annotated[Mode | None, Field(strict=False)] = None
 
 
 AnswerId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -164,7 +164,7 @@ class _Conversation:
                 seed=new_seed() if params.seed is None else params.seed,
             ),
             max_tokens=params.max_tokens,
-            mode=Mode(params.mode or self._state.settings.aggregation),
+            mode=params.mode or self._state.settings.aggregation,
             private=params.private,
         )
 

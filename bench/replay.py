@@ -1,0 +1,54 @@
+"""What the event simulation says of an answer that was really written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench import simulation
+from bench.floors import LAYERS
+from bench.simulation import World
+from dragon.scheduling import Schedule
+
+_ACCEPTED = {"=": (True, True), "d": (True, False), "c": (False, True), ".": (False, False)}
+
+
+def written_ms(stats: Mapping[str, float], tokens: int) -> float:
+    """Milliseconds from when both sides could begin to the last token.
+
+    The first token is out half a round trip after the cloud has prefilled. When that is depends on
+    how long it looked for documents, which is not what is simulated.
+    """
+    total = stats["ms_per_token"] * tokens
+    return total - (stats["ttft_ms"] - stats["prefill_ms"]) + stats["rtt_ms"] / 2
+
+
+def simulated_ms(mode: str, stats: Mapping[str, float], verdicts: str) -> float | None:
+    """The same of a simulated answer with this one's verdicts, delays and round trip.
+
+    None for a mode that is not simulated, and where something was not measured.
+    """
+    if not verdicts or {"decode_device_ms", "decode_cloud_ms", "rtt_ms"} - stats.keys():
+        return None
+    world: dict[str, Any] = {
+        "device_s": stats["decode_device_ms"] / 1000,
+        "cloud_s": stats["decode_cloud_ms"] / 1000,
+        "rtt_s": stats["rtt_ms"] / 1000,
+        "layers": LAYERS,
+    }
+    accepted = [_ACCEPTED[verdict] for verdict in verdicts]
+    aggregation, _, choice = mode.partition(":")
+    match aggregation:
+        case "coupled":
+            run = simulation.coupled(World(**world), accepted, catch_up=choice != "no-catch-up")
+        case "exchange":
+            run = simulation.coupled(World(**world, windows=(1, 1)), accepted)
+        case "tokenwise":
+            one = World(**world, windows=(1, 1))
+            run = simulation.speculative(one, accepted, Schedule.DEVICE)
+        case "speculative":
+            schedule = Schedule(choice or Schedule.GREEDY)
+            run = simulation.speculative(World(**world), accepted, schedule)
+        case _:
+            return None
+    return 1000 * run.seconds
