@@ -1,7 +1,7 @@
-"""How often do batching and catch-up change a token? `python -m bench.drift`
+"""How often do batching, catch-up and bfloat16 change a token? `python -m bench.drift`
 
-With them a forward has another shape, and its last bits may differ. Many questions are asked at
-once of services as people run them, and each answer is compared with the sequential reference. The
+With them a forward has another shape, and its last bits may differ. Questions are asked of services
+as people run them, and each answer is compared with the sequential reference in the same type. The
 rate is changed tokens (the first difference of an answer; what follows it is another text) over
 tokens compared.
 """
@@ -12,6 +12,8 @@ import argparse
 import asyncio
 import json
 import tempfile
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,31 @@ from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
 
 
+@dataclass(frozen=True)
+class Case:
+    """What is turned on."""
+
+    dtype: str
+    catch_up: bool
+    batching: bool
+
+
+CASES = (
+    Case("float32", catch_up=True, batching=False),
+    Case("float32", catch_up=False, batching=True),
+    Case("float32", catch_up=True, batching=True),
+    Case("bfloat16", catch_up=False, batching=False),
+    Case("bfloat16", catch_up=True, batching=True),
+)
+_AT_ONCE = 8
+Answers = list[tuple[Question, int, dict[str, Any]]]
+
+
 async def ask_all(
-    device: Service, questions: list[Question], seeds: range, tokens: int, concurrency: int
-) -> list[tuple[Question, int, dict[str, Any]]]:
-    """Every question under every seed, `concurrency` at a time."""
-    gate = asyncio.Semaphore(concurrency)
+    device: Service, questions: list[Question], seeds: range, tokens: int, case: Case
+) -> Answers:
+    """Every question under every seed, one at a time where there is to be no batching."""
+    gate = asyncio.Semaphore(_AT_ONCE if case.batching else 1)
     limits = httpx.Limits(max_connections=None)
 
     async def one(question: Question, seed: int) -> tuple[Question, int, dict[str, Any]]:
@@ -41,7 +63,7 @@ async def ask_all(
             "messages": [{"role": "user", "content": question.text}],
             "seed": seed,
             "max_tokens": tokens,
-            "dragon": {},
+            "dragon": {"catch_up": case.catch_up},
         }
         async with gate:
             reply = await client.post("/v1/chat/completions", json=body)
@@ -54,11 +76,11 @@ async def ask_all(
         return await asyncio.gather(*asked)
 
 
-def compare(answers: list[tuple[Question, int, dict[str, Any]]], tokens: int) -> dict[str, Any]:
+def compare(case: Case, answers: Answers, tokens: int) -> dict[str, Any]:
     """Count the tokens up to the first difference of each answer that was joint throughout."""
     torch.set_num_threads(1)
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size, dtype=case.dtype)
     compared = changed = skipped = 0
     for question, seed, reply in answers:
         own = reply["dragon"]["choices"][0]
@@ -79,7 +101,7 @@ def compare(answers: list[tuple[Question, int, dict[str, Any]]], tokens: int) ->
         if got != text:
             changed += 1
             print(f"changed: {question.text!r} seed {seed}: {got!r} for {text!r}", flush=True)
-    return {
+    return asdict(case) | {
         "answers": len(answers),
         "not_joint_throughout": skipped,
         "tokens": compared,
@@ -88,31 +110,39 @@ def compare(answers: list[tuple[Question, int, dict[str, Any]]], tokens: int) ->
     }
 
 
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row a case."""
+    questions = read(QUESTIONS)
+    rows = []
+    for dtype, cases in groupby(CASES, key=lambda case: case.dtype):
+        asked = {}
+        with tempfile.TemporaryDirectory() as folder:
+            setup = Setup(Path(folder), {"DRAGON_DTYPE": dtype})
+            with (
+                services.peer(setup, services.demo_corpus(setup.data)) as peer,
+                relay(peer.port, Network(options.rtt_ms / 1000)) as network,
+                services.device(setup, network.port) as device,
+            ):
+                upload_notes(device, questions)
+                services.wait_joint(device)
+                seeds = range(options.seeds)
+                for case in cases:
+                    asked[case] = asyncio.run(
+                        ask_all(device, questions, seeds, options.tokens, case)
+                    )
+        rows += [compare(case, answers, options.tokens) for case, answers in asked.items()]
+    return rows
+
+
 def main() -> None:
     """Ask, compare, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--rtt-ms", type=float, default=20.0)
-    options = parser.parse_args()
-    questions = read(QUESTIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        setup = Setup(Path(folder))
-        with (
-            services.peer(setup, services.demo_corpus(setup.data)) as peer,
-            relay(peer.port, Network(options.rtt_ms / 1000)) as network,
-            services.device(setup, network.port) as device,
-        ):
-            upload_notes(device, questions)
-            services.wait_joint(device)
-            seeds = range(options.seeds)
-            answers = asyncio.run(
-                ask_all(device, questions, seeds, options.tokens, options.concurrency)
-            )
-    result = compare(answers, options.tokens)
-    report.section("drift", [result])
-    print(json.dumps({**result, "rows": [result]}))
+    rows = run(parser.parse_args())
+    report.section("drift", rows)
+    print(json.dumps({"rows": rows}))
 
 
 if __name__ == "__main__":

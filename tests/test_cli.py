@@ -90,7 +90,7 @@ class Up:
         return {words[1]: int(words[2]) for words in started}
 
     def end(self) -> str:
-        output, _ = self.process.communicate(timeout=20)
+        output, _ = self.process.communicate(timeout=120)
         return "\n".join([*self.lines, output])
 
 
@@ -106,7 +106,7 @@ def up(environment: dict[str, str], tmp_path: Path) -> Iterator[Up]:
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             os.kill(pid, 0)

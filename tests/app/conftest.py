@@ -105,7 +105,7 @@ def address(app: FastAPI) -> Iterator[str]:
         yield address
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "this did not happen in time"

@@ -309,4 +309,4 @@ def test_a_body_over_the_limit_on_a_socket(address: str) -> None:
             headers={"Authorization": f"Bearer {KEY}"},
         )
         assert reply.status_code == 413
-    assert httpx.get(f"http://{address}/health").status_code == 200
+    assert httpx.get(f"http://{address}/health", timeout=60).status_code == 200

@@ -189,11 +189,12 @@ def test_leaving_the_stream_cancels_the_generation(
     stock: openai.OpenAI, generation: FakeGeneration
 ) -> None:
     generation.delay = 0.05
+    generation.script = "word " * 2000
     stream = stock.chat.completions.create(model="dragon-7m", messages=ASK, n=3, stream=True)
     next(iter(stream))
     assert generation.active == 3
     stream.close()
-    wait_until(lambda: generation.active == 0, 1.0)
+    wait_until(lambda: generation.active == 0)
     assert generation.cancelled == 3
 
 
@@ -203,8 +204,8 @@ def test_leaving_before_the_answer_cancels_the_generation(
     generation.silence = 30.0
     for stream in (False, True):
         with pytest.raises(openai.APITimeoutError):
-            stock.with_options(timeout=0.3).chat.completions.create(
+            stock.with_options(timeout=2.0).chat.completions.create(
                 model="dragon-7m", messages=ASK, stream=stream
             )
-        wait_until(lambda: generation.active == 0, 1.0)
+        wait_until(lambda: generation.active == 0)
     assert generation.cancelled == 2

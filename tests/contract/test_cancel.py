@@ -40,7 +40,7 @@ def free_slots(service: Service) -> float:
     return service.metric(name)
 
 
-def eventually(condition: Callable[[], bool], timeout: float = 30.0) -> None:
+def eventually(condition: Callable[[], bool], timeout: float = 120.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it never came to be"

@@ -154,7 +154,7 @@ def test_a_bad_frame_ends_its_link_and_no_other(
         # The other device's answer goes on: its cloud side sends drafts.
         while isinstance(good.recv(timeout=WAIT_S), str):
             pass
-    assert httpx.get(f"{peer.url}/ready").status_code == 200
+    assert httpx.get(f"{peer.url}/ready", timeout=60).status_code == 200
 
 
 def test_a_peer_with_no_session_left_refuses_one_answer_only(
