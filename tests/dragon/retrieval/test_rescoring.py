@@ -28,7 +28,11 @@ def tokenizer() -> Tokenizer:
 
 def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: Tokenizer) -> None:
     vectors = embedder.embed(DOCUMENTS)
-    rows = [Row((1,), 0.0, vectors[0]), Row((2,), 0.0, vectors[1]), Row((3,), BARE_RELEVANCE)]
+    rows = [
+        Row((1,), 0.0, vector=vectors[0]),
+        Row((2,), 0.0, vector=vectors[1]),
+        Row((3,), BARE_RELEVANCE),
+    ]
     made = rescoring(embedder, tokenizer, QUESTION, rows, 8)
     assert made is not None
     assert made.every == 8
@@ -41,7 +45,7 @@ def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: T
 
 
 def test_the_newest_tokens_count(embedder: Embedder, tokenizer: Tokenizer) -> None:
-    rows = [Row((1,), 0.0, embedder.embed(DOCUMENTS)[1])]
+    rows = [Row((1,), 0.0, vector=embedder.embed(DOCUMENTS)[1])]
     made = rescoring(embedder, tokenizer, QUESTION, rows, 8)
     assert made is not None
     text = tokenizer.encode(" word" * 500 + " rope and boots")
