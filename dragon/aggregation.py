@@ -43,15 +43,24 @@ def mixture(device: Side, cloud: Side) -> tuple[Ids, Ids]:
 
     With totals of at most 2^17 every weight stays below 2^50, exact in int64 and in float64.
     """
-    eta = device_weight(device.log_h, cloud.log_h)
-    ids = np.union1d(device.wire.ids, cloud.wire.ids)
-    weights = np.zeros(len(ids), dtype=np.int64)
-    at = np.searchsorted(ids, device.wire.ids)
-    weights[at] += device.wire.weights * (eta * cloud.wire.total)
-    at = np.searchsorted(ids, cloud.wire.ids)
-    weights[at] += cloud.wire.weights * ((ETA_ONE - eta) * device.wire.total)
+    ids, own, other = _aligned(device, cloud)
+    weights = _mixed(device, cloud, own, other)
     kept = weights > 0
     return ids[kept], weights[kept]
+
+
+def _aligned(device: Side, cloud: Side) -> tuple[Ids, Ids, Ids]:
+    """The ids [n] of either side, rising, and each side's weights [n] of them, 0 where absent."""
+    ids = np.union1d(device.wire.ids, cloud.wire.ids)
+    own, other = np.zeros((2, len(ids)), dtype=np.int64)
+    own[np.searchsorted(ids, device.wire.ids)] = device.wire.weights
+    other[np.searchsorted(ids, cloud.wire.ids)] = cloud.wire.weights
+    return ids, own, other
+
+
+def _mixed(device: Side, cloud: Side, own: Ids, other: Ids) -> Ids:
+    eta = device_weight(device.log_h, cloud.log_h)
+    return own * (eta * cloud.wire.total) + other * ((ETA_ONE - eta) * device.wire.total)
 
 
 def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
@@ -87,11 +96,8 @@ def stream(sampling: Sampling, lane: int) -> int:
 
 def total_variation(one: Side, other: Side) -> float:
     """TV distance between two sides, 0 to 1: half the sum of |p - q| over all tokens."""
-    ids = np.union1d(one.wire.ids, other.wire.ids)
-    difference = np.zeros(len(ids))
-    difference[np.searchsorted(ids, one.wire.ids)] += one.wire.weights / one.wire.total
-    difference[np.searchsorted(ids, other.wire.ids)] -= other.wire.weights / other.wire.total
-    return 0.5 * float(np.abs(difference).sum())
+    _, p, q = _aligned(one, other)
+    return 0.5 * float(np.abs(p / one.wire.total - q / other.wire.total).sum())
 
 
 def draft(side: Side, sampling: Sampling, position: int, lane: int = 0) -> int:
@@ -102,3 +108,30 @@ def draft(side: Side, sampling: Sampling, position: int, lane: int = 0) -> int:
 def target(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     """The token both sides commit."""
     return choose(*mixture(device, cloud), sampling, position)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The target, whether it is the device's draft and the cloud's, and the distance of the two."""
+
+    token: int
+    kept: tuple[bool, bool]
+    tv: float
+
+
+def judge(device: Side, cloud: Side, sampling: Sampling, position: int) -> Judgement:
+    """`target`, both `draft`s and `total_variation` for little more than the first alone.
+
+    They share the ids, and thus the noise, which is what costs.
+    """
+    if sampling.temperature == 0.0 or sampling.top_p < 1.0:
+        token = target(device, cloud, sampling, position)
+        kept = [draft(side, sampling, position) == token for side in (device, cloud)]
+        return Judgement(token, (kept[0], kept[1]), total_variation(device, cloud))
+    ids, own, other = _aligned(device, cloud)
+    weights = np.stack([_mixed(device, cloud, own, other), own, other])
+    gumbel = noise.gumbel(sampling.seed, stream(sampling, 0), position, ids)
+    scores = noise.log(np.maximum(weights, 1).astype(np.float64)) + sampling.temperature * gumbel
+    best = np.argmax(np.where(weights > 0, scores, -np.inf), axis=1).tolist()
+    tv = 0.5 * float(np.abs(own / device.wire.total - other / cloud.wire.total).sum())
+    return Judgement(int(ids[best[0]]), (best[1] == best[0], best[2] == best[0]), tv)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dragon import aggregation
-from dragon.aggregation import Side
+from dragon.aggregation import Judgement
 
 
 @dataclass
@@ -19,10 +18,10 @@ class Agreement:
     verdicts: list[tuple[bool, bool]] = field(default_factory=list)
     tv: float = 0.0
 
-    def add(self, verdict: tuple[bool, bool], device: Side, cloud: Side) -> None:
+    def add(self, judgement: Judgement) -> None:
         """Take in one position."""
-        self.verdicts.append(verdict)
-        self.tv += aggregation.total_variation(device, cloud)
+        self.verdicts.append(judgement.kept)
+        self.tv += judgement.tv
 
     def acceptance(self) -> tuple[float, float]:
         """The share of drafts that were the target, the device's and the cloud's, 0 to 1."""

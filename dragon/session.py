@@ -286,13 +286,20 @@ class Session:
         return True
 
     def _judge(self, own: Draft, remote: Draft) -> None:
-        self._take(own, remote, self._target(own.side, remote.side, own.position))
+        self._take(own, remote, self._judged(own, remote))
+
+    def _judged(self, own: Draft, remote: Draft) -> int:
+        """The target; the device notes how well the sides agree."""
+        device, cloud = self._by_role(own.side, remote.side)
+        if self.role is Role.CLOUD:
+            return aggregation.target(device, cloud, self.sampling, own.position)
+        judgement = aggregation.judge(device, cloud, self.sampling, own.position)
+        self.agreement.add(judgement)
+        return judgement.token
 
     def _take(self, own: Draft, remote: Draft, token: int) -> None:
         """The heads of both queues are judged: keep what agrees, throw away what does not."""
         self._commit(token)
-        if self.role is Role.DEVICE:
-            self._note(own, remote, token)
         if remote.token != token:
             self._remote.clear()
             self._remote_epoch += 1
@@ -300,12 +307,6 @@ class Session:
             self._own.clear()
             self._own_epoch += 1
             self._version += 1
-
-    def _note(self, own: Draft, remote: Draft, token: int) -> None:
-        device, cloud = self._by_role(own.side, remote.side)
-        drafts = (aggregation.draft(s, self.sampling, own.position) for s in (device, cloud))
-        device_kept, cloud_kept = (draft == token for draft in drafts)
-        self.agreement.add((device_kept, cloud_kept), device, cloud)
 
     def _commit(self, token: int) -> None:
         self._fed.settle(len(self.committed), token)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dragon import verification
-from dragon.aggregation import Side
+from dragon import aggregation, verification
+from dragon.aggregation import Judgement, Side
 from dragon.errors import InvalidRequestError
 from dragon.protocol import Draft, Role, SessionMessage, Target
 from dragon.scheduling import Aggregated
@@ -83,10 +83,13 @@ class SpeculativeSession(Session):
         self._outbox.append(Target(self.incarnation, own.position, token, *kept, self.aggregator))
         self._take(own, remote, token)
 
-    def _note(self, own: Draft, remote: Draft, token: int) -> None:
-        device, cloud = self._by_role(own, remote)
-        verdict = (device.token == token, cloud.token == token)
-        self.agreement.add(verdict, device.side, cloud.side)
+    def _take(self, own: Draft, remote: Draft, token: int) -> None:
+        if self.role is Role.DEVICE:
+            device, cloud = self._by_role(own, remote)
+            kept = (device.token == token, cloud.token == token)
+            distance = aggregation.total_variation(device.side, cloud.side)
+            self.agreement.add(Judgement(token, kept, distance))
+        super()._take(own, remote, token)
 
     def _receive_target(self, target: Target) -> None:
         if not self.joint or self.finished or target.incarnation != self.incarnation:

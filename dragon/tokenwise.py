@@ -40,11 +40,10 @@ class TokenwiseSession(ExchangeSession):
             super()._send(frame)
 
     def _judge(self, own: Draft, remote: Draft) -> None:
-        token = self._target(own.side, remote.side, own.position)
+        token = self._judged(own, remote)
         kept = (own.token == token, remote.token == token)
         self._outbox.append(Target(self.incarnation, own.position, token, *kept, Role.DEVICE))
         self._commit(token)
-        self._note(own, remote, token)
 
     def _receive_target(self, target: Target) -> None:
         if not self.joint or self.finished or target.incarnation != self.incarnation:
