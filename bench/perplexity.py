@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from bench import wikitext
+from bench import report, wikitext
 from bench.services import EMBEDDED_MODEL
 from bench.teacher_forcing import Case, Outcome, Scorer, Systems
 from bench.wikitext import Corpus
@@ -189,9 +189,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+_NOTES = """`gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL of the best centralised system);
+none where no centralised system beats no retrieval."""
+
+
 def main() -> None:
-    """Measure, and print one JSON object last."""
+    """Measure, write the results, and print one JSON object last."""
     rows = run(parser().parse_args())
+    plot(rows, report.figure("perplexity"))
+    columns = ["system", "documents", "perplexity", "stderr", "tokens", "gain", "gain_stderr"]
+    report.section("perplexity", rows, columns=columns, notes=_NOTES)
     for row in rows:
         shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}
         print("  ".join(f"{key} {value}" for key, value in shown.items()))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench import report
 from bench.floors import slow_down
 from bench.services import EMBEDDED_MODEL
 from dragon.decoder import Decoder, Row
@@ -108,12 +109,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> None:
-    """Measure, and print one JSON object last."""
+    """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
-    print(json.dumps({"rows": run(parser.parse_args())}))
+    rows = run(parser.parse_args())
+    report.section("preemption", rows)
+    print(json.dumps({"rows": rows}))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,13 @@ def section(
     _replace(results, title, "\n\n".join(lines) + "\n")
 
 
+def figure(name: str) -> Path:
+    """Where a section's plot is saved."""
+    path = RESULTS.parent / FIGURES / f"{name}.svg"
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
 @contextmanager
 def plot(
     name: str, panels: int = 1, *, x: str, y: str, results: Path = RESULTS

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from bench import simulation
+from bench import report, simulation
 from bench.acceptances import Acceptances, record
 from bench.simulation import Accepted, Run, SpanKind, World
 from dragon.protocol import Role
@@ -116,12 +116,11 @@ def run(options: argparse.Namespace) -> list[Row]:
             acceptances.save(options.save)
     delays = (options.decode_ms[0] / 1000, options.decode_ms[1] / 1000)
     rows = replay(acceptances, options.extra_ms, delays)
-    if options.pipeline is not None:
-        world = World(*delays, BASE_RTT_S + 0.5, jitter=JITTER)
-        draw_pipeline(
-            simulation.speculative(world, acceptances.speculative[0][:15], Schedule.GREEDY),
-            options.pipeline,
-        )
+    world = World(*delays, BASE_RTT_S + 0.5, jitter=JITTER)
+    draw_pipeline(
+        simulation.speculative(world, acceptances.speculative[0][:15], Schedule.GREEDY),
+        report.figure("pipeline"),
+    )
     return rows + over_grid(options.grid)
 
 
@@ -197,8 +196,14 @@ def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.replace("/", ",").split(",")]
 
 
+_NOTES = """Ratios of a schedule's time to that of the better static side. The pipeline of 15
+tokens at 500 ms extra latency, 250/25 ms decode:
+
+![pipeline](figures/pipeline.svg)"""
+
+
 def main() -> None:
-    """Simulate, and print one JSON object last."""
+    """Simulate, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
     parser.add_argument("--save", type=Path, help="where to save what was recorded")
@@ -208,14 +213,14 @@ def main() -> None:
     parser.add_argument("--extra-ms", type=_numbers, default=list(map(float, EXTRA_MS)))
     parser.add_argument("--decode-ms", type=_numbers, default=[1e3 * DEVICE_S, 1e3 * CLOUD_S])
     parser.add_argument("--grid", choices=list(_SHARES), default="small")
-    parser.add_argument("--plot", type=Path, help="an SVG of the rows")
-    parser.add_argument("--pipeline", type=Path, help="an SVG of 15 tokens at 500 ms")
     options = parser.parse_args()
     rows = run(options)
     for row in rows:
         print(row)
-    if options.plot is not None:
-        plot(rows, options.plot)
+    plot([row for row in rows if "extra_ms" in row], report.figure("scheduling"))
+    report.section("scheduling", [row for row in rows if "extra_ms" in row])
+    cells = [row for row in rows if "extra_ms" not in row]
+    report.section("scheduling", cells, title="scheduling over a grid", notes=_NOTES)
     print(json.dumps({"rows": rows}))
 
 

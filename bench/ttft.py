@@ -28,7 +28,7 @@ from typing import Any
 
 import httpx
 
-from bench import services, workload
+from bench import report, services, workload
 from bench.link import Network, Relay, relay
 from bench.services import EMBEDDED_MODEL, Service, Setup
 from bench.workload import Query
@@ -165,13 +165,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     workload.add_options(parser, prompts=8)
 
 
+_NOTES = """Milliseconds to the first token, with documents' KV on disk on both sides; that of
+concatenated documents is computed each time. `peer` is a device that holds the cloud's documents
+and answers alone."""
+
+
 def main() -> None:
-    """Measure, and print one JSON object last."""
+    """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
     measured = run(parser.parse_args())
+    report.section("ttft", measured, notes=_NOTES)
     print(json.dumps({"rows": measured, "ratios": ratios(measured)}))
 
 
