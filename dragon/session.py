@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dragon import aggregation
-from dragon.aggregation import Side
+from dragon.aggregation import Judgement, Side
 from dragon.agreement import Agreement
 from dragon.fed import Fed
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
@@ -74,6 +74,7 @@ class Session:
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
         self._commits: list[int] = []
+        self._heads: tuple[Side, Side, int, Judgement] | None = None
         self._joint_since = len(self.committed)
         self.alone_since = 0  # where the device last let the cloud go
         self._mismatch = _Mismatch()
@@ -253,12 +254,17 @@ class Session:
     def _propose(self, position: int, side: Side) -> int:
         """The token of an own frame: the target where it is known already, else an own draft."""
         if self.catch_up and self._remote and not self._own:
-            return self._target(side, self._remote[0].side, position)
+            return self._judgement(side, self._remote[0].side, position).token
         return aggregation.draft(side, self.sampling, position)
 
-    def _target(self, own: Side, remote: Side, position: int) -> int:
-        device, cloud = self._by_role(own, remote)
-        return aggregation.target(device, cloud, self.sampling, position)
+    def _judgement(self, own: Side, remote: Side, position: int) -> Judgement:
+        """Of two heads, or of two that are about to be: the last one is remembered."""
+        last = self._heads
+        if last is None or last[0] is not own or last[1] is not remote or last[2] != position:
+            device, cloud = self._by_role(own, remote)
+            judgement = aggregation.judge(device, cloud, self.sampling, position)
+            self._heads = last = own, remote, position, judgement
+        return last[3]
 
     def _by_role(self, own: T, remote: T) -> tuple[T, T]:
         """The device's first."""
@@ -286,15 +292,13 @@ class Session:
         return True
 
     def _judge(self, own: Draft, remote: Draft) -> None:
-        self._take(own, remote, self._judged(own, remote))
+        self._take(own, remote, self._decided(own, remote))
 
-    def _judged(self, own: Draft, remote: Draft) -> int:
+    def _decided(self, own: Draft, remote: Draft) -> int:
         """The target; the device notes how well the sides agree."""
-        device, cloud = self._by_role(own.side, remote.side)
-        if self.role is Role.CLOUD:
-            return aggregation.target(device, cloud, self.sampling, own.position)
-        judgement = aggregation.judge(device, cloud, self.sampling, own.position)
-        self.agreement.add(judgement)
+        judgement = self._judgement(own.side, remote.side, own.position)
+        if self.role is Role.DEVICE:
+            self.agreement.add(judgement)
         return judgement.token
 
     def _take(self, own: Draft, remote: Draft, token: int) -> None:

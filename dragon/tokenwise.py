@@ -40,7 +40,7 @@ class TokenwiseSession(ExchangeSession):
             super()._send(frame)
 
     def _judge(self, own: Draft, remote: Draft) -> None:
-        token = self._judged(own, remote)
+        token = self._decided(own, remote)
         kept = (own.token == token, remote.token == token)
         self._outbox.append(Target(self.incarnation, own.position, token, *kept, Role.DEVICE))
         self._commit(token)
