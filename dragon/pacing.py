@@ -130,11 +130,13 @@ class LinkMeter:
 
 
 def draft_window(rtt_s: float, decode_s: float, remote_s: float = 0.0) -> int:
-    """W = ceil((rtt + c + c_remote) / c), at most `MAX_WINDOW`.
+    """W = ceil((rtt + c + 2 max(0, c_remote - c)) / c), at most `MAX_WINDOW`.
 
-    That covers a round trip and, for a slower remote side to catch up with, one of its steps.
+    That covers a round trip and, where the remote side is slower, two of its steps: the one in
+    which it catches up, and the next, for which as many drafts must be there again.
     """
-    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s + remote_s) / decode_s))
+    slower = 2.0 * max(0.0, remote_s - decode_s)
+    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s + slower) / decode_s))
 
 
 @dataclass(eq=False)
