@@ -131,7 +131,7 @@ def draft(position: int, decode_us: int) -> Draft:
 
 def test_a_pace_from_nothing_to_conditions() -> None:
     pace = Pace(LinkMeter(), DecodeDelay())
-    assert pace.window() == 7
+    assert pace.window() == 8
     assert pace.stall_limit() == 1.0
     assert math.isnan(pace.reading("accept_cloud"))
     assert pace.conditions(Role.DEVICE) is None
