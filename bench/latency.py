@@ -222,10 +222,10 @@ def ratios(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
-def draw(rows: Sequence[Row]) -> None:
+def draw(rows: Sequence[Row], title: str) -> None:
     """Milliseconds a token over the round trip, a panel for each pair of floors."""
     floors = list(dict.fromkeys(row["floors_ms"] for row in rows))
-    with report.plot("latency", len(floors), x="round trip, ms", y="ms a token") as axes:
+    with report.plot(title, len(floors), x="round trip, ms", y="ms a token") as axes:
         for one, floors_ms in zip(axes, floors, strict=True):
             one.set_title(f"decode {floors_ms} ms, device/cloud")
             here = [row for row in rows if row["floors_ms"] == floors_ms]
@@ -237,6 +237,17 @@ def draw(rows: Sequence[Row]) -> None:
                     marker="o",
                     label="{}, T = {:g}".format(*kind),
                 )
+
+
+def write(rows: Sequence[Row], options: argparse.Namespace) -> None:
+    """The section of these floors and temperatures, or of the trace, and its plot."""
+    place = options.trace or f"{options.floors_ms.replace('/', '-')}-T{options.temperature}"
+    title = f"latency-{place}"
+    if not options.trace:
+        draw(rows, title)
+    compare_texts(rows)
+    columns = [key for key in rows[0] if key not in ("answers", "tokens", "network")]
+    report.section("latency", rows, title=title, columns=columns, notes=_NOTES)
 
 
 def main() -> None:
@@ -254,12 +265,7 @@ def main() -> None:
     workload.add_options(parser, prompts=8)
     options = parser.parse_args()
     rows = run(options)
-    if not options.trace:
-        draw(rows)
-    compare_texts(rows)
-    columns = [key for key in rows[0] if key not in ("answers", "tokens")]
-    title = f"latency, {options.trace}" if options.trace else "latency"
-    report.section("latency", rows, title=title, columns=columns, notes=_NOTES)
+    write(rows, options)
     for row in rows:
         for answer in row["answers"]:
             del answer["text"]

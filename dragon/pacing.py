@@ -130,13 +130,13 @@ class LinkMeter:
 
 
 def draft_window(rtt_s: float, decode_s: float, remote_s: float = 0.0) -> int:
-    """W = ceil((rtt + c + 2 max(0, c_remote - c)) / c), at most `MAX_WINDOW`.
+    """W = ceil((rtt + c + max(c_remote, 2 (c_remote - c))) / c), at most `MAX_WINDOW`.
 
-    That covers a round trip and, where the remote side is slower, two of its steps: the one in
-    which it catches up, and the next, for which as many drafts must be there again.
+    That covers a round trip and a step of the remote side; of a much slower one two steps, the one
+    in which it catches up and the next, for which as many drafts must be there again.
     """
-    slower = 2.0 * max(0.0, remote_s - decode_s)
-    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s + slower) / decode_s))
+    remote_s = max(remote_s, 2.0 * (remote_s - decode_s))
+    return min(MAX_WINDOW, math.ceil((rtt_s + decode_s + remote_s) / decode_s))
 
 
 @dataclass(eq=False)

@@ -118,8 +118,8 @@ def test_a_new_connection_starts_from_the_profile() -> None:
 
 def test_the_window_covers_a_round_trip_and_what_a_slower_side_catches_up_with() -> None:
     assert draft_window(0.3, 0.05) == 7
-    assert draft_window(0.3, 0.05, 0.05) == 7
-    assert draft_window(0.3, 0.05, 0.02) == 7
+    assert draft_window(0.3, 0.05, 0.05) == 8
+    assert draft_window(0.3, 0.05, 0.02) == 8
     assert draft_window(0.0, 0.03, 0.1) == 6
     assert draft_window(10.0, 0.01) == 64
 
@@ -141,7 +141,7 @@ def test_a_pace_from_nothing_to_conditions() -> None:
     pace.hear(draft(0, 10))  # the prefill's distribution, there at once
     assert pace.remote_decode.value is None
     pace.hear(draft(1, 20_000))
-    assert pace.window() == 7
+    assert pace.window() == 8
     assert pace.stall_limit() == pytest.approx(1.4)
     assert pace.conditions(Role.DEVICE) is None
     pace.accept_device.add(0.9)
