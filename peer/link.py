@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from dragon.decoder import Decoder
-from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import (
-    ContextLengthError,
     DragonError,
     FrameError,
     HandshakeError,
@@ -23,11 +20,9 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.link import codec, frames, messages
-from dragon.modes import Start, session_of
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
-from dragon.protocol import Draft, Limits, Role, SessionMessage
-from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
+from peer.answer import CloudAnswer
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
@@ -242,88 +237,3 @@ class Connection:
     def _send_ping(self, behind: int = 0) -> None:
         number = self.pace.link.ping(time.monotonic(), behind)
         self.send(messages.encode(messages.Ping(number=number)))
-
-
-class CloudAnswer:
-    """The cloud's part in one answer: documents, rows, a session that follows the device."""
-
-    def __init__(self, server: LinkServer, connection: Connection, opening: messages.Open) -> None:
-        self._server = server
-        self._connection = connection
-        self._opening = opening
-        self._decoder: Decoder | None = None
-        self._opened: asyncio.Task[None] | None = None
-        sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
-        limits = Limits(server.tokenizer.end_ids, opening.max_tokens)
-        self._session = session_of(
-            Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
-            Role.CLOUD,
-            connection.pace,
-            joint=opening.joint,
-            committed=opening.committed,
-        )
-        self._loop = asyncio.get_running_loop()
-        self._driver = Driver(
-            self._session,
-            server.engine,
-            connection.pace,
-            post=self._post,
-            send=self._send,
-            committed=lambda _: None,
-            failed=self._fail,
-        )
-
-    def start(self) -> None:
-        """Find documents, prefill, say so, and start drafting."""
-        self._opened = self._connection.start(self._begin())
-
-    async def _begin(self) -> None:
-        opening, server = self._opening, self._server
-        try:
-            found = await server.retriever.find(opening)
-            self._decoder = decoder = server.engine.open(
-                found.rows, opening.conversation, found.rescoring
-            )
-            await asyncio.wrap_future(decoder.prefilled)
-        except DragonError as error:
-            self._fail(error)
-            return
-        except Exception:
-            log.exception("an answer could not be opened")
-            self._fail(DragonError("the cloud peer failed"))
-            return
-        ready = messages.Ready(
-            generation=opening.generation,
-            documents=found.documents(decoder.weights.tolist()),
-            horizon=decoder.horizon,
-        )
-        self._session.set_horizon(decoder.horizon)
-        self._connection.send(messages.encode(ready))
-        self._driver.start(decoder)
-
-    def receive(self, message: SessionMessage) -> None:
-        """A message of the device's session."""
-        if isinstance(message, Draft):
-            self._connection.pace.hear(message)
-        self._driver.receive(message)
-
-    def close(self) -> None:
-        """Free the slots before the next step."""
-        self._driver.close()
-        if self._opened is not None:
-            self._opened.cancel()
-        if self._decoder is not None:
-            self._server.engine.close(self._decoder)
-
-    def _post(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(call)
-
-    def _send(self, message: SessionMessage) -> None:
-        frame = frames.pack(self._opening.generation, message)
-        self._server.metrics.sent_bytes.inc(len(frame))
-        self._connection.send(frame)
-
-    def _fail(self, error: DragonError) -> None:
-        if not isinstance(error, ContextLengthError):
-            log.error("answer failed: %s", error.message)
-        self._connection.fail(self._opening.generation, error)
