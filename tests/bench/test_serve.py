@@ -10,11 +10,12 @@ import pytest
 import torch
 from fastapi import FastAPI
 
-from bench.floors import slow_down
+from bench.floors import LAYERS, slow_down
 from bench.latency import ratios, request_fields
 from bench.serve import FixedSearcher, never_end, started
 from bench.services import EMBEDDED_MODEL, Floor, Setup
 from bench.workload import Passage
+from dragon.errors import PreemptedError
 from dragon.model import LanguageModel
 from dragon.tokenizer import Tokenizer
 
@@ -24,19 +25,44 @@ def model() -> LanguageModel:
     return LanguageModel.load(EMBEDDED_MODEL, Tokenizer.load(EMBEDDED_MODEL).vocab_size)
 
 
-def test_a_step_waits_for_its_floor_layer_by_layer_and_a_prefill_does_not(
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def test_a_step_waits_for_its_floor_bit_by_bit_and_a_prefill_does_not(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("bench.floors.time.sleep", slept.append)
-    slow_down(model, 1e6)
+    clock = Clock()
+    monkeypatch.setattr("bench.floors.time", clock)
+    slow_down(model, 560.0)
     model.forward([0], [0], torch.ones(1, 100, dtype=torch.int64), 1)
-    assert slept == []
+    assert clock.slept == []
     model.forward([0], [100], torch.ones(1, 1, dtype=torch.int64), 1)
-    share = 1e3 / len(model.layers)
-    due = [share * index for index in range(len(model.layers) + 1)]
-    # Time that really passes counts towards the floor.
-    assert all(at - share < wait <= at for wait, at in zip(slept, due, strict=True))
+    assert clock.now == pytest.approx(0.560)
+    assert max(clock.slept) == pytest.approx(0.560 / LAYERS)
+
+
+def test_a_slow_step_is_given_up_as_soon_as_it_is_not_wanted(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("bench.floors.time", clock)
+    slow_down(model, 560.0)
+    model.abandon = lambda: clock.now > 0.1
+    with pytest.raises(PreemptedError):
+        model.forward([0], [0], torch.ones(1, 1, dtype=torch.int64), 1)
+    assert clock.now < 0.1 + 2 * 0.560 / LAYERS
 
 
 def test_end_tokens_get_no_probability(model: LanguageModel) -> None:
