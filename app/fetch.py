@@ -22,6 +22,8 @@ from dragon.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
+_TIMEOUT_S = 120.0
+
 
 @dataclass(frozen=True)
 class PublicHit(Hit):
@@ -42,7 +44,7 @@ class Fetcher:
         """The documents the peer finds; none without a peer that answers."""
         if not self.link.connected:
             return []
-        fetching = _Fetching(self, raw=raw, kv=kv)
+        fetching = _Fetching(self, top_k, raw=raw, kv=kv)
         generation = self.link.open_fetch(fetching)
         request = messages.Fetch(
             generation=generation,
@@ -53,9 +55,10 @@ class Fetcher:
         )
         self.link.send(messages.encode(request))
         try:
-            return await fetching.hits
-        except LinkError as error:
-            log.warning("no documents were fetched: %s", error.message)
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await fetching.hits
+        except (LinkError, TimeoutError) as error:
+            log.warning("no documents were fetched: %s", error or "no answer in time")
             return []
         finally:
             self.link.close(generation, "fetched")
@@ -64,8 +67,9 @@ class Fetcher:
 class _Fetching:
     """One fetch under way, as the link sees it."""
 
-    def __init__(self, fetcher: Fetcher, *, raw: bool, kv: bool) -> None:
+    def __init__(self, fetcher: Fetcher, top_k: int, *, raw: bool, kv: bool) -> None:
         self._fetcher = fetcher
+        self._top_k = top_k
         self._raw = raw
         self._kv = kv
         self._documents: Sequence[messages.PublicDocument] | None = None
@@ -77,10 +81,14 @@ class _Fetching:
         """The documents; if there is to be KV, how long theirs are follows."""
         if self._documents is not None:
             raise FrameError("documents that were fetched once came again")
+        if len(fetched.documents) > self._top_k:
+            raise FrameError("more documents came than were asked for")
         self._documents = fetched.documents
         if self._kv:
             tokenizer, model = self._fetcher.tokenizer, self._fetcher.model
             rows = [tokenizer.document_row(d.text, raw=self._raw) for d in fetched.documents]
+            if any(len(row) >= model.context for row in rows):
+                raise FrameError("a fetched document is longer than the context")
             self._sizes = [model.packed_bytes(len(row)) for row in rows]
         self._finish_if_whole()
 

@@ -117,6 +117,7 @@ class GenerationService:
         """Private documents as rows, only those that leave room for an answer."""
         own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
+        hits = hits[: self.engine.model.cache.slots]
         room = room_for_document(
             self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
         )

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from dragon.errors import FrameError
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -49,8 +51,13 @@ class KV:
 
     @classmethod
     def unpack(cls, data: bytes, layers: int, heads: int, dim: int) -> KV:
-        """What `pack` made of a model of this shape."""
+        """What `pack` made of a model of this shape; raises `FrameError` for what no model makes.
+
+        A NaN would outlive its answer in the slot: even where it is masked, 0 times it is a NaN.
+        """
         both = torch.frombuffer(bytearray(data), dtype=torch.bfloat16)
+        if not bool(torch.isfinite(both).all()):
+            raise FrameError("document KV must be finite")
         keys, values = both.view(2, layers, heads, -1, dim)
         return cls(keys, values)
 

@@ -35,8 +35,10 @@ def _run(model: LanguageModel, rows: int, steps: int, chance: random.Random) -> 
     def tokens(count: int) -> tuple[int, ...]:
         return tuple(chance.randrange(model.vocab_size) for _ in range(count))
 
-    decoder = Decoder(model, [Row(tokens(CHUNK_TOKENS), 0.0) for _ in range(rows)], tokens(1))
-    assert decoder.acquire(), "nothing else uses the model"
+    chunks = [Row(tokens(CHUNK_TOKENS), 0.0) for _ in range(min(rows, model.cache.slots))]
+    decoder = Decoder(model, chunks, tokens(1))
+    acquired = decoder.acquire()
+    assert acquired, "nothing else uses the model"
     try:
         decoder.prefill()
         for keep in range(min(decoder.horizon, steps)):

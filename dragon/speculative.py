@@ -69,12 +69,7 @@ class SpeculativeSession(Session):
 
     def _judge(self, own: Draft, remote: Draft) -> None:
         device, cloud = self._by_role(own, remote)
-        token = verification.target(
-            Drafted(device.token, device.side),
-            Drafted(cloud.token, cloud.side),
-            self.sampling,
-            own.position,
-        )
+        token = self._algorithm_1(own, remote)
         kept = (device.token == token, cloud.token == token)
         queues = self._by_role(self._own, self._remote)
         queued = [len(queue) if good else 0 for queue, good in zip(queues, kept, strict=True)]
@@ -91,6 +86,22 @@ class SpeculativeSession(Session):
             self.agreement.add(Judgement(token, kept, distance))
         super()._take(own, remote, token)
 
+    def _algorithm_1(self, own: Draft, remote: Draft) -> int:
+        device, cloud = self._by_role(own, remote)
+        return verification.target(
+            Drafted(device.token, device.side),
+            Drafted(cloud.token, cloud.side),
+            self.sampling,
+            own.position,
+        )
+
+    def _receive_draft(self, frame: Draft) -> None:
+        current = self.joint and not self.finished and frame.incarnation == self.incarnation
+        if current and not verification.possible(frame.token, frame.side):
+            self._desync()
+        else:
+            super()._receive_draft(frame)
+
     def _receive_target(self, target: Target) -> None:
         if not self.joint or self.finished or target.incarnation != self.incarnation:
             return
@@ -102,7 +113,11 @@ class SpeculativeSession(Session):
             return
         own, remote = self._own.popleft(), self._remote.popleft()
         drafts = [draft.token == target.token for draft in self._by_role(own, remote)]
-        if drafts != [target.device_kept, target.cloud_kept]:
+        # It can be computed here as well: nobody else's word is taken for the text.
+        if (
+            drafts != [target.device_kept, target.cloud_kept]
+            or self._algorithm_1(own, remote) != target.token
+        ):
             self._desync()
             return
         self.aggregator = target.next

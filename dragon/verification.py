@@ -56,6 +56,11 @@ def draft(role: Role, side: Side, sampling: Sampling, position: int) -> int:
     return aggregation.draft(side, sampling, position, _DRAFT_LANE[role])
 
 
+def possible(token: int, side: Side) -> bool:
+    """Whether a side can have drawn this token at all."""
+    return _probability(side.wire, token) > 0.0
+
+
 def target(device: Drafted, cloud: Drafted, sampling: Sampling, position: int) -> int:
     """x_t of Algorithm 1, for T = 1; at T = 0 the argmax of the mixture."""
     if sampling.temperature == 0.0:

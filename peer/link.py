@@ -34,6 +34,7 @@ _PING_S = 1.0
 # A device pings twice a second: one silent for this long is gone, and its answers hold slots.
 _SILENCE_S = 10.0
 _MAX_QUEUED = 20_000
+_MAX_QUEUED_BYTES = 256 << 20
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Connection:
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_heard = time.monotonic()
         self._hung_up = False
+        self._queued_bytes = 0
         self.pace = Pace(LinkMeter(), server.decode)
 
     async def greet(self) -> None:
@@ -116,10 +118,11 @@ class Connection:
 
     def send(self, frame: str | bytes) -> None:
         """Queue a frame. A device that does not read is hung up on."""
-        try:
-            self._outbound.put_nowait(frame)
-        except asyncio.QueueFull:
+        if self._outbound.full() or self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES:
             self._hang_up("does not read")
+            return
+        self._outbound.put_nowait(frame)
+        self._queued_bytes += len(frame)
         if self.pace.link.wants_ping(len(frame)):
             self._send_ping(len(frame))
 
@@ -220,6 +223,7 @@ class Connection:
         try:
             while True:
                 frame = await self._outbound.get()
+                self._queued_bytes -= len(frame)
                 if isinstance(frame, bytes):
                     await self._socket.send_bytes(frame)
                 else:

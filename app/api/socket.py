@@ -156,15 +156,18 @@ class _Conversation:
     async def _request(self, frame: Ask) -> GenerationRequest:
         params = frame.params
         prompt = await chat_prompt(self._state.generation, as_messages(frame.messages))
+        mode = params.mode or self._state.settings.aggregation
+        # Algorithm 1 is not defined in between.
+        usual = 0.0 if mode is Mode.SPECULATIVE else _TEMPERATURE
         return GenerationRequest(
             conversation=prompt.tokens,
             query=prompt.query,
             sampling=Sampling(
-                temperature=_TEMPERATURE if params.temperature is None else params.temperature,
+                temperature=usual if params.temperature is None else params.temperature,
                 seed=new_seed() if params.seed is None else params.seed,
             ),
             max_tokens=params.max_tokens,
-            mode=params.mode or self._state.settings.aggregation,
+            mode=mode,
             private=params.private,
         )
 

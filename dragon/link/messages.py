@@ -18,7 +18,7 @@ from dragon.errors import FrameError, HandshakeError
 from dragon.sampling import MAX_RESCORE_EVERY, MAX_TEMPERATURE, Mode
 from dragon.scheduling import Schedule
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_CONTROL_BYTES = 1 << 20
 MAX_TOKENS = 1 << 16
 MAX_QUERY = 4096

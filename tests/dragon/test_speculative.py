@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.errors import InvalidRequestError
-from dragon.protocol import Draft, Limits, Resync, Role, Target
+from dragon.protocol import Draft, Join, Limits, Resync, Role, Target
 from dragon.sampling import Sampling
 from dragon.speculative import SpeculativeSession
 from tests.dragon.fire import maker
-from tests.dragon.toy import END, World, reference, toy_side
+from tests.dragon.toy import END, VOCABULARY, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
 
@@ -116,6 +116,23 @@ def test_a_target_that_does_not_fit_asks_for_a_resync(change: dict[str, int]) ->
     cloud.receive(Target(0, **(fields | change), next=Role.DEVICE))  # type: ignore[arg-type]
     assert cloud.take_outbox() == [Resync(0)]
     assert cloud.committed == []
+
+
+def test_nobody_elses_word_is_taken_for_the_text() -> None:
+    """A peer that names any token it likes, with verdicts that fit, is not believed."""
+    cloud = ready_cloud()
+    cloud.receive(Target(0, 0, VOCABULARY + 5, False, False, Role.DEVICE))
+    assert cloud.take_outbox() == [Resync(0)]
+    assert cloud.committed == []
+
+
+def test_a_draft_that_its_side_cannot_have_drawn_is_a_desync() -> None:
+    device = SpeculativeSession(Role.DEVICE, Sampling(), LIMITS)
+    side = toy_side(Role.CLOUD, ())
+    device.receive(Draft(0, 0, 0, 0, 0, VOCABULARY + 5, 0, side))
+    (join,) = device.take_outbox()
+    assert isinstance(join, Join)
+    assert device.joint
 
 
 def test_a_target_sent_to_the_side_that_aggregates_is_a_desync() -> None:
