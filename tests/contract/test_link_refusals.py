@@ -106,7 +106,7 @@ def test_a_wrong_key_is_told_what_to_set(peer: Service) -> None:
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
-        ({"version": 2}, "same release"),
+        ({"version": messages.PROTOCOL_VERSION + 1}, "same release"),
         ({"tokenizer": "another"}, "DRAGON_MODEL"),
         ({"relevance": "another"}, "DRAGON_EMBEDDER"),
         ({"noise": "another"}, "noise"),
