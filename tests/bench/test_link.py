@@ -98,7 +98,7 @@ def echo() -> Iterator[int]:
                 threading.Thread(target=answer, args=(connection,), daemon=True).start()
 
         def answer(connection: socket.socket) -> None:
-            with connection:
+            with connection, contextlib.suppress(ConnectionResetError):
                 while data := connection.recv(1 << 16):
                     connection.sendall(data)
 
