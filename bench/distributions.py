@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from bench.workload import Passage, Query
+from bench.reference import Passage
+from bench.workload import Query
 from dragon import aggregation
 from dragon.aggregation import Side
 from dragon.decoder import Decoder, step

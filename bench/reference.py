@@ -22,7 +22,7 @@ from dragon.verification import Drafted
 
 @dataclass(frozen=True)
 class Passage:
-    """A document as a response names it: its text, and its cosine with the question."""
+    """A document and its cosine with the question, as a response or a workload has it."""
 
     text: str
     score: float
@@ -35,7 +35,7 @@ class Passage:
 
     @property
     def vector(self) -> None:
-        """A response does not tell."""
+        """Not known: its relevance is not re-scored."""
 
 
 def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:

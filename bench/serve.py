@@ -23,7 +23,7 @@ from app.main import create_app as create_device
 from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down
-from bench.workload import Passage
+from bench.reference import Passage
 from dragon.model import LanguageModel
 from dragon.retrieval.relevance import Hit
 from dragon.tokenizer import Tokenizer

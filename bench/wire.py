@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 from bench import distributions, report, workload
+from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, read
-from bench.workload import Passage, Query
+from bench.workload import Query
 from dragon.aggregation import Side
 from dragon.link import codec
 from dragon.noise import Ids

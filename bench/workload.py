@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.reference import Passage
 from bench.services import ROOT
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import relevance
 from dragon.tokenizer import Tokenizer
 
 DATA = ROOT.parent / "shared" / "data"
@@ -27,24 +27,6 @@ WINDOW_TOKENS = 64
 DOCUMENTS_A_SIDE = 2
 # Characters that hold a window whatever the tokenizer.
 _WINDOW_CHARACTERS = 16 * WINDOW_TOKENS
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A document, and its cosine with the prompt."""
-
-    text: str
-    score: float
-    document: str = ""
-
-    @property
-    def relevance(self) -> float:
-        """The score in nats."""
-        return relevance(self.score)
-
-    @property
-    def vector(self) -> None:
-        """Not kept: its relevance is not re-scored."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 
 from bench.floors import LAYERS, slow_down
 from bench.latency import ratios, request_fields
+from bench.reference import Passage
 from bench.serve import FixedSearcher, never_end, started
 from bench.services import EMBEDDED_MODEL, Floor, Setup
-from bench.workload import Passage
 from dragon.errors import PreemptedError
 from dragon.model import LanguageModel
 from dragon.tokenizer import Tokenizer

@@ -7,8 +7,9 @@ import lzma
 from pathlib import Path
 
 from bench import workload
+from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
-from bench.workload import WINDOW_TOKENS, Passage, Query
+from bench.workload import WINDOW_TOKENS, Query
 from dragon.tokenizer import Tokenizer
 from tests.samples import embedder, prose
 
