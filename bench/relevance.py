@@ -23,7 +23,7 @@ from scipy.special import expit, logsumexp
 
 from dragon.retrieval.chunking import chunk
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, SLOPE
+from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE
 from dragon.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,8 +41,8 @@ def knowing_weight(cases: list[Case], slope: float, bare: float = BARE_RELEVANCE
 
     def log_h(cosines: Array) -> float:
         best = np.sort(cosines)[-TOP_K:]
-        best = best[best >= MINIMUM_COSINE]
-        return float(logsumexp(slope * (best - MINIMUM_COSINE))) if len(best) else bare
+        best = best[best >= MINIMUM_SCORE]
+        return float(logsumexp(slope * (best - MINIMUM_SCORE))) if len(best) else bare
 
     differences = [(log_h(d) - log_h(c)) * (1 if known else -1) for d, c, known in cases]
     return np.asarray(expit(differences), dtype=np.float64)
