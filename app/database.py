@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import (
 
 logger = logging.getLogger(__name__)
 
+DATABASE = "dragon.db"
 _MIGRATIONS = Path(__file__).resolve().parents[1] / "alembic"
 _PRAGMAS = (
     "journal_mode = WAL",
@@ -35,7 +36,7 @@ def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
 
 def database_url(data_dir: Path) -> str:
     """The URL of the database in a data directory."""
-    return f"sqlite+aiosqlite:///{data_dir.resolve() / 'dragon.db'}"
+    return f"sqlite+aiosqlite:///{data_dir.resolve() / DATABASE}"
 
 
 def migrate(url: str) -> None:

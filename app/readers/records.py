@@ -26,7 +26,10 @@ def rows(text: str, *, named: bool) -> list[list[str]] | None:
     """
     csv.field_size_limit(len(text) + 1)
     for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
-        widths = [len(row) for row in _read(text, delimiter, _SAMPLE)]
+        sample = list(_read(text, delimiter, _SAMPLE))
+        if not named and any(cell.startswith(" ") for row in sample for cell in row):
+            continue
+        widths = [len(row) for row in sample]
         columns, least = (2, 1) if named else (3 if delimiter == "," else 2, 3)
         if len(widths) >= least and min(widths) == max(widths) >= columns:
             return list(_read(text, delimiter))
