@@ -56,6 +56,8 @@ def main() -> None:
 @program.command()
 def up() -> None:
     """Start the peer and the device on this machine, with a demo corpus if there is none."""
+    from peer.corpus import outdated
+
     _share_cores()
     data_dir = Settings.read().data_dir
     _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
@@ -69,7 +71,7 @@ def up() -> None:
     _require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
     _require_free("DRAGON_PORT", device.host, device.port)
     with _stoppable():
-        if not peer.peer_corpus.exists():
+        if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS.name):
             print("Building the demo corpus; this happens once.", flush=True)
             command = [*_self("corpus", "build"), str(DEMO_CORPUS), "--out", str(peer.peer_corpus)]
             if subprocess.run(command, check=False).returncode:
@@ -192,7 +194,7 @@ def build_corpus(
 
     from dragon.retrieval.embedder import Embedder
     from dragon.tokenizer import Tokenizer
-    from peer.corpus import build
+    from peer.corpus_building import build
 
     tokenizer = Tokenizer.load(settings.model)
     embedder = Embedder.load(settings.embedder)

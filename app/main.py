@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from app import errors
-from app.api import browser, chat, completions, files, health, models, socket
+from app.api import browser, chat, completions, files, health, models, search, socket
 from app.auth import Authenticator, api_key
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.state import AppState
 
 MAX_BODY_BYTES = 8 * 2**20
-_ROUTERS = (models, completions, chat, files, health, browser, socket)
+_ROUTERS = (models, completions, chat, files, search, health, browser, socket)
 
 
 def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:

@@ -5,8 +5,9 @@
 Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
 with its notes on the device and the demo corpus on the cloud, and, if a SQuAD 2.0 file is given
 (`title, context, question, answers, unanswerable` a line), 400 of its questions, each once with its
-context on the device and once with it in the corpus. Measured is the weight that the side that
-knows would get, and the slope and the worth of shared words that make these weights likeliest.
+context on the device and once with it in the corpus. Measured are the weight that the side that
+knows would get, the slope and the worth of shared words that make these weights likeliest, and how
+often each side finds something relevant.
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class Candidates:
         best = np.argsort(-cosines)[:CANDIDATES]
         return cls(cosines[best], np.array([coverage(question, side.texts[i]) for i in best]))
 
+    def relevant(self) -> bool:
+        """Whether anything counts as relevant."""
+        return bool((self.cosines + WORDS * self.coverages >= MINIMUM_SCORE).any())
+
     def log_h(self, slope: float, words: float) -> float:
         """log of the summed relevance of the best, as the engine takes it."""
         best = np.sort(self.cosines + words * self.coverages)[-TOP_K:]
@@ -124,6 +129,8 @@ def summary(cases: Sequence[Case]) -> dict[str, float]:
         "mean": weights.mean(),
         "under_half": (weights < 0.5).mean(),
         "under_nine_tenths": (weights < 0.9).mean(),
+        "knowing_side_finds": np.mean([(d if known else c).relevant() for d, c, known in cases]),
+        "other_side_finds": np.mean([(c if known else d).relevant() for d, c, known in cases]),
     }
     return {name: round(float(value), 4) for name, value in figures.items()}
 

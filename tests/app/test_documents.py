@@ -13,6 +13,7 @@ from app import uploads
 from app.documents import DocumentStore
 from app.models import Status
 from app.progress import Progress, Stage
+from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import (
@@ -23,7 +24,7 @@ from tests.app.stores import (
     ingest,
     opened,
 )
-from tests.samples import pdf, prose
+from tests.samples import prose
 
 
 async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
