@@ -65,8 +65,8 @@ async def parse(
 ) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    The text is UTF-8, its pages joined by form feeds. Beside the kind a note for people is returned,
-    if some of the file could not be read. Raises DocumentError with a message for people if the
+    The text is UTF-8, its pages joined by form feeds. Beside the kind a note for people comes
+    if some of it could not be read. Raises DocumentError with a message for people if the
     file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then does
     not exist. The process has an empty environment: no key reaches a parser.
     """
