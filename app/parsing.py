@@ -67,8 +67,8 @@ async def parse(
 
     The text is UTF-8, its pages joined by form feeds. Beside the kind a note for people comes
     if some of it could not be read. Raises DocumentError with a message for people if the
-    file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then does
-    not exist. The process has an empty environment: no key reaches a parser.
+    file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then
+    does not exist. The process has an empty environment: no key reaches a parser.
     """
     partial = out.with_name(out.name + ".partial")
     process = await asyncio.create_subprocess_exec(
