@@ -16,6 +16,7 @@ from app.events import (
     SourcesFound,
     TextDelta,
 )
+from app.ledger import Account
 from app.link import Link
 from app.partner import Partner
 from dragon.decoder import Decoder, Row
@@ -77,8 +78,10 @@ class Answer:
         tokenizer: Tokenizer,
         link: Link | None,
         pace: Pace,
+        account: Account,
     ) -> None:
         self._request = request
+        self._account = account
         self._engine = engine
         self._tokenizer = tokenizer
         self._link = link
@@ -115,6 +118,7 @@ class Answer:
                 self._driver,
                 self._pace,
                 plan.deadline,
+                opened=account.assign,
                 found=self._found_public,
                 tell=self._events.put_nowait,
             )
@@ -228,6 +232,9 @@ class Answer:
             self._watcher.cancel()
         if self._partner is not None:
             self._partner.leave(reason)
+        joint = max((end for _, end in self._session.intervals()), default=0)
+        private = (source.text for source in self._sources if source.side == "private")
+        self._account.end(map(self._tokenizer.encode, private), self._session.committed, joint)
         if self._decoder is not None:
             self._engine.close(self._decoder)
             self._decoder = None

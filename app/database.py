@@ -28,9 +28,14 @@ _PRAGMAS = (
 )
 
 
+def database_file(data_dir: Path) -> Path:
+    """The database in a data directory."""
+    return data_dir.resolve() / "dragon.db"
+
+
 def database_url(data_dir: Path) -> str:
     """The URL of the database in a data directory."""
-    return f"sqlite+aiosqlite:///{data_dir.resolve() / 'dragon.db'}"
+    return f"sqlite+aiosqlite:///{database_file(data_dir)}"
 
 
 def migrate(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,7 +18,7 @@ class GenerationRequest:
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for.
     `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
-    the other's drafts.
+    the other's drafts. `id` names the answer, in the ledger too.
     """
 
     conversation: tuple[int, ...]
@@ -31,6 +32,7 @@ class GenerationRequest:
     top_k: int | None = None
     private: bool = False
     raw: bool = False
+    id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
 
 
 @dataclass(frozen=True)

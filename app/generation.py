@@ -12,6 +12,7 @@ from app.answer import Answer, Plan, Retrieved
 from app.documents import DocumentHit
 from app.events import Event, GenerationRequest, PeerStatus, Source
 from app.fetch import Fetcher, PublicHit
+from app.ledger import Account, Ledger
 from app.link import Link
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
@@ -47,6 +48,7 @@ class GenerationService:
     documents: Searcher
     link: Link
     pace: Pace
+    ledger: Ledger
 
     @property
     def model_name(self) -> str:
@@ -77,6 +79,7 @@ class GenerationService:
         request = replace(request, query=request.query[-MAX_QUERY:])
         self._check(request)
         exact = self.settings.exact
+        account = self.ledger.begin(request.id, private=request.private)
         answer = Answer(
             request,
             Plan(
@@ -90,10 +93,11 @@ class GenerationService:
             tokenizer=self.tokenizer,
             link=self.link if request.mode.joint and not request.private else None,
             pace=self.pace,
+            account=account,
         )
         async with answer:
             answer.ask_peer()
-            await answer.begin(await self._retrieve(request))
+            await answer.begin(await self._retrieve(request, account))
             while True:
                 event = await answer.next_event()
                 yield event
@@ -113,9 +117,10 @@ class GenerationService:
         wanted = self.settings.top_k if request.top_k is None else request.top_k
         return min(wanted, self.engine.model.cache.slots)
 
-    async def _retrieve(self, request: GenerationRequest) -> Retrieved:
+    async def _retrieve(self, request: GenerationRequest, account: Account) -> Retrieved:
         """Private documents as rows, only those that leave room for an answer."""
-        own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
+        fetching = self._fetch(request, account)
+        own, fetched = await asyncio.gather(self._search(request), fetching)
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
         room = room_for_document(
@@ -135,11 +140,11 @@ class GenerationService:
         k = self._top_k(request)
         return await self.documents.search(request.query, k) if k and request.query else []
 
-    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
+    async def _fetch(self, request: GenerationRequest, account: Account) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode has them fetched."""
         if request.private or not request.mode.fetches:
             return []
-        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
+        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model, account.assign)
         kv = request.mode is Mode.CONTEXT_KV
         return await fetcher.fetch(request.query, self._top_k(request), raw=request.raw, kv=kv)
 
@@ -174,11 +179,14 @@ async def open_generation(
     documents: Searcher,
     link: Link,
     pace: Pace,
+    ledger: Ledger,
 ) -> AsyncIterator[GenerationService]:
     """The service with its link running; the engine is the caller's, which runs the embedder."""
     task = asyncio.create_task(link.run(), name="link")
     try:
-        yield GenerationService(settings, tokenizer, embedder, engine, documents, link, pace)
+        yield GenerationService(
+            settings, tokenizer, embedder, engine, documents, link, pace, ledger
+        )
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

@@ -24,7 +24,8 @@ _WATCH_S = 0.1
 class Partner:
     """Asks the peer in, watches it, lets it go. The link calls it about frames and connections.
 
-    `found` takes the peer's documents, `tell` what people are told of its comings and goings.
+    `opened` takes each generation number the answer gets on the link, `found` the peer's documents,
+    `tell` what people are told of its comings and goings.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Partner:
         pace: Pace,
         deadline: float | None,
         *,
+        opened: Callable[[int], None],
         found: Callable[[list[Source]], None],
         tell: Callable[[PeerChanged], None],
     ) -> None:
@@ -45,6 +47,7 @@ class Partner:
         self._driver = driver
         self._pace = pace
         self._deadline = deadline
+        self._opened = opened
         self._found = found
         self._tell = tell
         self._generation: int | None = None
@@ -61,6 +64,7 @@ class Partner:
         self._base = len(committed)
         self._ready = False
         self._generation = self._link.open(self)
+        self._opened(self._generation)
         changes = {
             "generation": self._generation,
             "committed": committed,

@@ -45,9 +45,11 @@ class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
+    `ledger` is its id under `/api/ledger`.
     """
 
     index: int
+    ledger: str
     sources: list[SourceReply]
     participation: list[tuple[int, int]]
     verdicts: str

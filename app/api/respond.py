@@ -281,6 +281,7 @@ def _dragon(answers: Sequence[Choice]) -> DragonReply:
         choices=[
             DragonChoice(
                 index=answer.index,
+                ledger=answer.request.id,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
                 participation=list(answer.end.participation),
                 verdicts=answer.end.verdicts,

@@ -147,7 +147,7 @@ class _Conversation:
             async with aclosing(self._state.generate(request)) as events:
                 async for event in events:
                     answer.take(event)
-                    await self._send(_told(frame.id, event))
+                    await self._send(_told(frame.id, request, event))
         except asyncio.CancelledError:
             await self._send(_cancelled(frame.id, answer))
         except Exception as error:
@@ -198,7 +198,7 @@ def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
     return peer.state, peer.detail, peer.rtt_ms is None
 
 
-def _told(answer_id: str, event: Event) -> dict[str, Any]:
+def _told(answer_id: str, request: GenerationRequest, event: Event) -> dict[str, Any]:
     match event:
         case SourcesFound(sources=sources):
             return {"type": "sources", "id": answer_id, "sources": [asdict(s) for s in sources]}
@@ -211,6 +211,7 @@ def _told(answer_id: str, event: Event) -> dict[str, Any]:
                 "type": "done",
                 "id": answer_id,
                 "finish_reason": event.reason,
+                "ledger": request.id,
                 "usage": {
                     "prompt_tokens": event.prompt_tokens,
                     "completion_tokens": event.completion_tokens,
@@ -224,6 +225,7 @@ def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
         "type": "done",
         "id": answer_id,
         "finish_reason": "cancelled",
+        "ledger": answer.request.id if answer else None,
         "usage": {
             "prompt_tokens": len(answer.request.conversation) if answer else 0,
             "completion_tokens": answer.tokens if answer else 0,
