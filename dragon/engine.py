@@ -90,6 +90,7 @@ class Engine:
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
+        self._writing: set[Decoder] = set()
         self._patience = 0.0
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
@@ -103,6 +104,11 @@ class Engine:
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def sharing(self) -> int:
+        """How many answers are being written."""
+        return len(self._writing)
 
     @property
     def wanted(self) -> bool:
@@ -208,6 +214,7 @@ class Engine:
             decoder.prefilled.cancel()
             decoder.release()
             self._closing.discard(decoder)
+            self._writing.discard(decoder)
 
     def _run_steps(self, steps: list[Step]) -> None:
         began = time.perf_counter()
@@ -260,6 +267,7 @@ class Engine:
             log.exception("a prefill failed")
             decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
         else:
+            self._writing.add(decoder)
             decoder.prefilled.set_result(None)
 
     def _run_errand(self) -> None:
