@@ -7,13 +7,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from app.events import (
+    Detailed,
     Event,
     Finished,
     GenerationRequest,
     PeerChanged,
+    PromptDetailed,
     Source,
     SourcesFound,
     TextDelta,
+    TokenDetail,
 )
 
 # One request with many choices must not take every slot of the engine.
@@ -31,6 +34,8 @@ class Choice:
         self.request = request
         self.sources: tuple[Source, ...] = ()
         self.tokens = 0
+        self.prompt: tuple[TokenDetail, ...] = ()
+        self.details: list[TokenDetail] = []
         self._texts: list[str] = []
         self._end: Finished | None = None
 
@@ -42,6 +47,10 @@ class Choice:
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
                 self.tokens += len(tokens)
+            case Detailed(details=details):
+                self.details += details
+            case PromptDetailed(details=details):
+                self.prompt = details
             case Finished():
                 self._end = event
             case PeerChanged():
