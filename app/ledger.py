@@ -22,7 +22,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.models import LedgerAnswer, LedgerEntry
 from app.quoting import Outbound, Quoted
-from dragon.link import codec, messages
+from dragon.details import DetailMessage
+from dragon.link import codec, detail_frames, messages
 from dragon.protocol import Draft, Target
 
 log = logging.getLogger(__name__)
@@ -78,9 +79,12 @@ class Ledger:
 
     def sent(self, frame: str | bytes) -> None:
         """The link sends a frame; those of no answer (greetings, pings) are not recorded."""
-        message: Draft | Target | messages.AnyControl
+        message: Draft | Target | DetailMessage | messages.AnyControl
         generation: int | None
-        if isinstance(frame, bytes):
+        if isinstance(frame, bytes) and detail_frames.is_detail(frame):
+            generation, message = detail_frames.decode(frame, self._vocab_size)
+            kind, data = type(message).__name__.lower(), frame
+        elif isinstance(frame, bytes):
             generation, message = codec.decode(frame, self._vocab_size)
             kind, data = type(message).__name__.lower(), frame
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from dragon.details import DetailMessage
 from dragon.link.messages import AnyControl, CandidateSent, Joined, Open
 from dragon.protocol import Draft, Target
 
@@ -35,7 +36,7 @@ class Outbound:
     _candidates: list[Sequence[int]] = field(default_factory=list)
     _told: int = 0  # committed tokens that were sent as such
 
-    def note(self, message: Draft | Target | AnyControl) -> None:
+    def note(self, message: Draft | Target | DetailMessage | AnyControl) -> None:
         """Take a message that was sent."""
         match message:
             case Draft():
@@ -48,7 +49,7 @@ class Outbound:
             case Joined():
                 self._told = max(self._told, message.base + len(message.tail))
             case _:
-                pass  # targets stand in the answer; the others hold no tokens of it
+                pass  # targets stand in the answer; the others hold no run of its tokens
 
     def quoted(
         self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int

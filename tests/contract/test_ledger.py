@@ -18,7 +18,7 @@ import pytest
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import ROOT, Service, Setup
-from dragon.link import codec, messages
+from dragon.link import codec, detail_frames, messages
 from dragon.protocol import Draft
 from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, upload
@@ -41,13 +41,13 @@ class Tapped:
             f"{self.device.url}{path}", headers=self.device.headers, timeout=60
         ).raise_for_status()
 
-    def ask(self, ask: Ask) -> tuple[dict[str, Any], list[str | bytes]]:
+    def ask(self, ask: Ask, **more: Any) -> tuple[dict[str, Any], list[str | bytes]]:
         """The response, and what left the device from the question to the ledger's last word."""
         before = len(self.tap.sent)
         reply = httpx.post(
             f"{self.device.url}/v1/chat/completions",
             headers=self.device.headers,
-            json=ask.body(),
+            json=ask.body(**more),
             timeout=120,
         ).raise_for_status()
         # A later answer's frames come behind all of this one's.
@@ -73,6 +73,8 @@ def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 def kind_of(frame: str | bytes) -> str:
     if isinstance(frame, str):
         return messages.decode(frame).kind
+    if detail_frames.is_detail(frame):
+        return type(detail_frames.decode(frame, 1 << 20)[1]).__name__.lower()
     return type(codec.decode(frame, 1 << 20)[1]).__name__.lower()
 
 
@@ -89,10 +91,20 @@ def digest(frame: str | bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    "mode", ["coupled", "tokenwise", "speculative", "sequencewise", "context_text"]
+    ("mode", "more"),
+    [
+        ("coupled", {}),
+        ("coupled", {"logprobs": True, "top_logprobs": 5}),
+        ("tokenwise", {}),
+        ("speculative", {}),
+        ("sequencewise", {}),
+        ("context_text", {}),
+    ],
 )
-def test_the_ledger_has_every_frame_that_left(tapped: Tapped, mode: str) -> None:
-    reply, sent = tapped.ask(Ask(QUESTION, mode, temperature=0.0))
+def test_the_ledger_has_every_frame_that_left(
+    tapped: Tapped, mode: str, more: dict[str, Any]
+) -> None:
+    reply, sent = tapped.ask(Ask(QUESTION, mode, temperature=0.0), **more)
     ledger = tapped.get(f"/api/ledger/{reply['dragon']['choices'][0]['ledger']}").json()
     wire = of_answers(sent)
     assert wire
