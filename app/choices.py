@@ -34,7 +34,7 @@ class Choice:
         self.index = index
         self.request = request
         self.sources: tuple[Source, ...] = ()
-        self.tokens = 0
+        self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
         self._texts: list[str] = []
@@ -47,7 +47,7 @@ class Choice:
                 self.sources = sources
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
-                self.tokens += len(tokens)
+                self.tokens += tokens
             case Detailed(details=details):
                 self.details += details
             case PromptDetailed(details=details):

@@ -8,20 +8,20 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.answer import Answer, Plan, Retrieved
-from app.details import TokenTexts, described
+from app.answer import Answer
+from app.choices import Choice
 from app.documents import DocumentHit
 from app.events import (
     Event,
     Finished,
     GenerationRequest,
     PeerStatus,
-    PromptDetailed,
     Source,
     SourcesFound,
 )
 from app.fetch import Fetcher, PublicHit
 from app.link import Link
+from app.plan import Plan, Retrieved
 from app.scoring import Scorer
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
@@ -86,74 +86,62 @@ class GenerationService:
         # One text for both sides: relevance to different ones could not be compared.
         request = replace(request, query=request.query[-messages.MAX_QUERY :])
         self._check(request)
-        scored = request.details is not None and request.details.prompt
+        plan = self._plan(request)
         if request.max_tokens == 0:
-            retrieved = await self._retrieve(request)
-            if scored:
-                for event in await self._score(request, retrieved):
-                    yield event
-            else:
-                yield SourcesFound(tuple(retrieved.weighted()))
+            for event in await self._beginning(request, plan, await self._retrieve(request)):
+                yield event
             yield Finished("length", len(request.conversation), 0)
             return
-        async with self._answer(request) as answer:
-            if not scored:
+        # Whole answers are scored when they are written.
+        whole = request.mode is Mode.SEQUENCEWISE and request.details is not None
+        written = Choice(0, request)
+        now = replace(request, details=None) if whole else request
+        async with self._answer(now, plan) as answer:
+            first = request.details is not None and request.details.prompt
+            if not first:
                 answer.ask_peer()
             retrieved = await self._retrieve(request)
-            if scored:
-                for event in await self._score(request, retrieved):
+            if first:
+                for event in await self._beginning(request, plan, retrieved):
                     yield event
                 answer.ask_peer()
             await answer.begin(retrieved)
             while not answer.over:
-                yield await answer.next_event()
+                event = await answer.next_event()
+                written.take(event)
+                if isinstance(event, Finished) and whole:
+                    jointly = bool(event.participation)
+                    scorer = self._scorer(request, joint=jointly)
+                    yield await scorer.answer(request, plan, retrieved, written)
+                yield event
 
-    def _answer(self, request: GenerationRequest) -> Answer:
+    def _plan(self, request: GenerationRequest) -> Plan:
         exact = self.settings.exact
-        return Answer(
-            request,
-            Plan(
-                top_k=self._top_k(request),
-                limit=_limit(request),
-                deadline=None if exact else self.settings.first_token_deadline,
-                catch_up=request.catch_up and not exact,
-                rescore_every=self.settings.rescore_every,
-            ),
-            engine=self.engine,
-            tokenizer=self.tokenizer,
-            link=self._link_for(request),
-            pace=self.pace,
+        return Plan(
+            top_k=self._top_k(request),
+            limit=_limit(request),
+            deadline=None if exact else self.settings.first_token_deadline,
+            catch_up=request.catch_up and not exact,
+            rescore_every=self.settings.rescore_every,
         )
 
-    def _link_for(self, request: GenerationRequest) -> Link | None:
-        return self.link if request.mode.joint and not request.private else None
+    def _answer(self, request: GenerationRequest, plan: Plan) -> Answer:
+        link = self.link if _joint(request) else None
+        return Answer(
+            request, plan, engine=self.engine, tokenizer=self.tokenizer, link=link, pace=self.pace
+        )
 
-    async def _score(self, request: GenerationRequest, retrieved: Retrieved) -> list[Event]:
-        """Score the prompt as it stands: bias, penalties and re-scoring are of the answer."""
-        assert request.details is not None
-        prompt = request.conversation
-        texts = TokenTexts(self.tokenizer)
-        found = [texts.next(token) for token in prompt]
-        sources = retrieved.weighted()
-        if len(prompt) > 1:
-            asked = messages.ScoreAsked(
-                generation=0,
-                conversation=prompt[:1],
-                text=prompt[1:],
-                raw=request.raw,
-                query=request.query,
-                top_k=self._top_k(request),
-                prompt=len(prompt),
-                max_tokens=_limit(request),
-            )
-            scorer = Scorer(self.engine, self._link_for(request), request.details.top)
-            scored = await scorer.score(asked, retrieved.rows, None)
-            own, sources = len(sources), [*sources, *scored.sources]
-            found[1:] = [
-                described(detail, token, own, len(sources))
-                for detail, token in zip(found[1:], scored.tokens, strict=True)
-            ]
-        return [SourcesFound(tuple(sources)), PromptDetailed(tuple(found))]
+    async def _beginning(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
+    ) -> Sequence[Event]:
+        """What is told of the prompt before any answer."""
+        if request.details is None or not request.details.prompt:
+            return (SourcesFound(tuple(retrieved.weighted())),)
+        return await self._scorer(request, joint=_joint(request)).prompt(request, plan, retrieved)
+
+    def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
+        top = 0 if request.details is None else request.details.top
+        return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def _check(self, request: GenerationRequest) -> None:
         wanted = 1 if request.max_tokens is None else request.max_tokens
@@ -209,6 +197,10 @@ class GenerationService:
             hits = hits[:-1]
         rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
         return Retrieved(rows, [])
+
+
+def _joint(request: GenerationRequest) -> bool:
+    return request.mode.joint and not request.private
 
 
 def _limit(request: GenerationRequest) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from app.events import PeerChanged, Source
 from app.link import Link
-from app.scoring import public_source
 from dragon.details import DetailMessage, Question
 from dragon.driver import Driver
 from dragon.link import detail_frames, messages
@@ -204,3 +203,15 @@ class Partner:
         if self._generation is not None:
             self._link.close(self._generation, reason)
             self._generation = None
+
+
+def public_source(document: messages.PublicDocument) -> Source:
+    """A document of the cloud's as people see it."""
+    return Source(
+        "public",
+        document.id,
+        document.title,
+        document.text,
+        score=document.score,
+        weight=document.weight,
+    )

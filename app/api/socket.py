@@ -231,7 +231,7 @@ def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
         "finish_reason": "cancelled",
         "usage": {
             "prompt_tokens": len(answer.request.conversation) if answer else 0,
-            "completion_tokens": answer.tokens if answer else 0,
+            "completion_tokens": len(answer.tokens) if answer else 0,
         },
         "dragon": {},
     }
