@@ -172,7 +172,7 @@ class Partner:
 
     def link_up(self) -> None:
         """A connection again."""
-        if not self._session.joint and not self._session.finished:
+        if self._session.joinable:
             self.ask()
 
     def link_down(self) -> None:

@@ -39,7 +39,8 @@ class Passage:
         """Not known: its relevance is not re-scored."""
 
 
-def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
+def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
+    """What both sides take in `speculative`, of their distributions alone."""
     own, other = (
         Drafted(verification.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
@@ -135,7 +136,7 @@ def write(
     elif mode is Mode.LOCAL:
         text = whole(partial(alone, device))
     else:
-        take = _algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
+        take = algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
         text = whole(lambda text: take(device.after(text), cloud.after(text), sampling, len(text)))
     for side in (device, cloud):
         side.decoder.release()

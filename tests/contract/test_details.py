@@ -27,6 +27,7 @@ from tests.contract.asking import questions
 from tests.contract.conftest import Pair
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+BOTH = "What is the capital of Kenya, and what is my gym locker's code?"
 TOKENS = 10
 SEED = 11
 TOP = 20
@@ -112,12 +113,19 @@ def ask(pair: Pair, question: str, mode: Mode, temperature: float, **more: Any) 
     return post(pair, "/v1/chat/completions", body | more)
 
 
-def check_documents(found: dict[str, Any], shares: torch.Tensor, sources: int) -> None:
-    """`shares` of the rows in one token; here every row has a document."""
-    expected = (shares / shares.sum()).tolist()
-    assert found["documents"][: len(expected)] == pytest.approx(expected, abs=1e-4)
-    assert len(found["documents"]) == sources
-    assert sum(found["documents"]) == pytest.approx(1.0, abs=1e-4)
+def check_documents(
+    found: dict[str, Any], slow: Slow, shares: torch.Tensor, sources: Sequence[dict[str, Any]]
+) -> None:
+    """`shares` of the rows in one token; a side without a document has a row that is left out."""
+    of_rows = (shares / shares.sum()).tolist()
+    expected = []
+    for side, rows in (
+        ("private", of_rows[: len(slow.own)]),
+        ("public", of_rows[len(slow.own) :]),
+    ):
+        expected += rows[: sum(source["side"] == side for source in sources)]
+    expected += [0.0] * (len(sources) - len(expected))
+    assert found["documents"] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +149,10 @@ def test_every_token_of_an_answer(
 ) -> None:
     exact.network.network = Network(rtt_ms / 1000)
     wait_joint(exact.device)
-    for question in [q for q in questions() if q.note is not None][:2]:
-        plain = ask(exact, question.text, mode, temperature)
+    for question in (questions()[0].text, BOTH):
+        plain = ask(exact, question, mode, temperature)
         told = ask(
-            exact, question.text, mode, temperature,
+            exact, question, mode, temperature,
             logprobs=True, top_logprobs=TOP, dragon={"provenance": True},
         )  # fmt: skip
         choice, own = told["choices"][0], told["dragon"]["choices"][0]
@@ -155,13 +163,13 @@ def test_every_token_of_an_answer(
 
         sources = own["sources"]
         slow = slow_of(model, tokenizer, sources, raw=False)
-        conversation = tokenizer.conversation([Message("user", question.text)])
+        conversation = tokenizer.conversation([Message("user", question)])
         passages = [
             [Passage(s["text"], s["score"]) for s in sources if s["side"] == side]
             for side in ("private", "public")
         ]
         written = reference.write(
-            model, tokenizer, question.text, *passages,
+            model, tokenizer, question, *passages,
             Sampling(temperature, seed=SEED), TOKENS, mode,
         )  # fmt: skip
         content, provenance = choice["logprobs"]["content"], own["provenance"]
@@ -177,7 +185,7 @@ def test_every_token_of_an_answer(
             assert text[origin["start"] : origin["end"]] in (origin["text"], "")
             cloud = float(shares[len(slow.own) :, token].sum() / shares[:, token].sum())
             assert origin["cloud"] == pytest.approx(cloud, abs=1e-4)
-            check_documents(origin, shares[:, token], len(sources))
+            check_documents(origin, slow, shares[:, token], sources)
             assert (origin["tv"] is not None) is joint
             if position >= len(spoken):
                 continue
