@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 
 from app.details import AnswerDetails
@@ -20,59 +20,18 @@ from app.events import (
 from app.ledger import Account
 from app.link import Link
 from app.partner import Partner
+from app.plan import Plan, Retrieved, opening
+from app.record import Record, cut_statistics, verdicts
 from dragon.adjustment import Adjustment
-from dragon.decoder import Decoder, Row
+from dragon.decoder import Decoder
 from dragon.details import DetailMessage, Question, Settled
 from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
-from dragon.link import messages
 from dragon.modes import Start, session_of
 from dragon.pacing import Pace
 from dragon.protocol import Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
-from dragon.weighting import Rescoring, Weights
-
-
-@dataclass(frozen=True)
-class Retrieved:
-    """Rows of this side, and the documents behind them; none behind a bare row."""
-
-    rows: Sequence[Row]
-    sources: Sequence[Source]
-    rescoring: Rescoring | None = None
-
-    def weighted(self) -> list[Source]:
-        """The documents with their shares; those concatenated in one row have its share."""
-        weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
-        weights *= max(1, len(self.sources) // len(self.rows))
-        return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to write: documents a side, token limit, seconds to wait for the cloud's first token.
-
-    `rescore_every` so many tokens both sides weigh their documents anew, unless it is 0.
-    """
-
-    top_k: int
-    limit: int
-    deadline: float | None
-    catch_up: bool
-    rescore_every: int
-
-
-@dataclass
-class _Record:
-    """What happened so far; times in seconds of the monotonic clock."""
-
-    started: float = field(default_factory=time.monotonic)
-    decoding: float | None = None
-    first: float | None = None
-    tokens: int = 0
-    sent_frames: int = 0
-    sent_bytes: int = 0
 
 
 class Answer:
@@ -96,7 +55,7 @@ class Answer:
         self._link = link
         self._events: asyncio.Queue[Event | DragonError] = asyncio.Queue()
         self._text = TextStream(tokenizer, request.stop)
-        self._record = _Record()
+        self._record = Record()
         self._sources: list[Source] = []
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -129,7 +88,7 @@ class Answer:
         self._partner: Partner | None = None
         if link is not None:
             self._partner = Partner(
-                _opening(request, plan),
+                opening(request, plan),
                 link,
                 self._session,
                 self._driver,
@@ -264,11 +223,11 @@ class Answer:
             completion_tokens=count,
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
             stats=self._statistics(),
-            verdicts=_verdicts(self._session.agreement.verdicts[:count]),
+            verdicts=verdicts(self._session.agreement.verdicts[:count]),
         )
         self._stop_writing()
         if self._details is not None:
-            self._details.end(self._written)
+            self._details.end(self._written, stopped=self._text.stopped)
         self._conclude()
 
     def _conclude(self) -> None:
@@ -307,59 +266,8 @@ class Answer:
         self._account.end(map(self._tokenizer.encode, private), self._session.committed, joint)
 
     def _statistics(self) -> dict[str, float]:
-        record, agreement, now = self._record, self._session.agreement, time.monotonic()
-        stats = {
-            "ttft_ms": 1000 * ((record.first or now) - record.started),
-            "prefill_ms": 1000 * ((record.decoding or now) - record.started),
-            "ms_per_token": 1000 * (now - (record.decoding or now)) / max(1, record.tokens),
-            "document_tokens": sum(len(self._tokenizer.encode(s.text)) for s in self._sources),
-            "sent_frames": record.sent_frames,
-            "sent_bytes": record.sent_bytes,
-        }
-        if agreement.verdicts:
-            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
-            self._pace.accept_device.add(stats["accept_device"])
-            self._pace.accept_cloud.add(stats["accept_cloud"])
-            stats["tv"] = agreement.tv / len(agreement.verdicts)
-            stats["window"] = self._session.window
-        seconds = {"decode_device_ms": self._pace.decode.value}
-        if self._partner is not None:
-            seconds["rtt_ms"] = self._pace.link.round_trip.value
-            seconds["decode_cloud_ms"] = self._pace.remote_decode.value
-        for name, value in seconds.items():
-            if value is not None:
-                stats[name] = 1000 * value
-        if self._decoder is not None and (cuts := self._decoder.statistics).count:
-            stats["wire_mass"] = cuts.mass / cuts.count
-            stats["wire_tv"] = cuts.tv / cuts.count
+        stats = self._record.statistics(self._session, self._pace, linked=self._partner is not None)
+        stats["document_tokens"] = sum(len(self._tokenizer.encode(s.text)) for s in self._sources)
+        if self._decoder is not None:
+            stats |= cut_statistics(self._decoder.statistics)
         return {name: round(value, 4) for name, value in stats.items()}
-
-
-def _verdicts(verdicts: Sequence[tuple[bool, bool]]) -> str:
-    """A character a position: both drafts were taken, the device's, the cloud's, or neither."""
-    characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
-    return "".join(characters[verdict] for verdict in verdicts)
-
-
-def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
-    """What the peer is told of a request."""
-    return messages.Open(
-        generation=0,
-        conversation=request.conversation,
-        raw=request.raw,
-        query=request.query,
-        mode=request.mode,
-        temperature=request.sampling.temperature,
-        top_p=request.sampling.top_p,
-        seed=request.sampling.seed,
-        logit_bias=request.sampling.logit_bias,
-        presence_penalty=request.sampling.presence_penalty,
-        frequency_penalty=request.sampling.frequency_penalty,
-        details=None if request.details is None else request.details.top,
-        stream=request.sampling.stream,
-        max_tokens=plan.limit,
-        top_k=plan.top_k,
-        catch_up=plan.catch_up,
-        schedule=request.schedule,
-        rescore_every=plan.rescore_every,
-    )

@@ -34,11 +34,13 @@ class Choice:
         self.index = index
         self.request = request
         self.sources: tuple[Source, ...] = ()
-        self.tokens = 0
+        self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
         self._texts: list[str] = []
         self._end: Finished | None = None
+        self._jointly: list[tuple[int, int]] = []
+        self._joint_since: int | None = None
 
     def take(self, event: Event) -> None:
         """Note an event."""
@@ -47,15 +49,27 @@ class Choice:
                 self.sources = sources
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
-                self.tokens += len(tokens)
+                self.tokens += tokens
             case Detailed(details=details):
                 self.details += details
             case PromptDetailed(details=details):
                 self.prompt = details
             case Finished():
                 self._end = event
-            case PeerChanged():
-                pass  # the intervals come with the end
+            case PeerChanged(joint=joint, position=position):
+                if joint:
+                    self._joint_since = position
+                elif self._joint_since is not None:
+                    self._jointly.append((self._joint_since, position))
+                    self._joint_since = None
+
+    @property
+    def participation(self) -> list[tuple[int, int]]:
+        """The token ranges written jointly so far, half open."""
+        if self._end is not None:
+            return list(self._end.participation)
+        last = [] if self._joint_since is None else [(self._joint_since, len(self.tokens))]
+        return [(start, end) for start, end in (*self._jointly, *last) if start < end]
 
     @property
     def text(self) -> str:

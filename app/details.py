@@ -65,7 +65,7 @@ class AnswerDetails:
         self._texts = TokenTexts(tokenizer)
         self._ask = ask
         self._tell = tell
-        self._final = 0  # of those the characters that no stop string can cut any more
+        self._final = 0  # characters of the text that no stop string can cut any more
         self._waiting: dict[int, _Waiting] = {}
         self.own_sources = 0
         self.sources = 0
@@ -84,15 +84,15 @@ class AnswerDetails:
         self._final = written
         self._release()
 
-    def end(self, length: int) -> None:
-        """The answer's text has `length` characters, and no token is to come."""
+    def end(self, length: int, *, stopped: bool) -> None:
+        """The answer's text has `length` characters, no token is to come; a stop string may cut."""
         for position, waiting in list(self._waiting.items()):
-            found = waiting.detail
-            if found.start >= length and found.end > found.start:
-                del self._waiting[position]  # cut off with a stop string
+            detail = cut_off(waiting.detail, length) if stopped else waiting.detail
+            if detail is None:
+                del self._waiting[position]
             else:
-                waiting.detail = replace(found, end=min(found.end, length))
-        self._final = length
+                waiting.detail = detail
+        self._final = max(length, self._final)
         self._release()
 
     def hear(self, message: DetailMessage) -> None:
@@ -156,6 +156,11 @@ class AnswerDetails:
         shares = tuple(settled.own.full.shares(settled.token))
         scored = Scored(found, shares, waiting.shares, details.distance(settled))
         return described(waiting.detail, scored, self.own_sources, self.sources)
+
+
+def cut_off(detail: TokenDetail, length: int) -> TokenDetail | None:
+    """What a stop string leaves of a token, in a text cut to `length` characters."""
+    return None if detail.start >= length else replace(detail, end=min(detail.end, length))
 
 
 def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: int) -> TokenDetail:

@@ -8,21 +8,21 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.answer import Answer, Plan, Retrieved
-from app.details import TokenTexts, described
+from app.answer import Answer
+from app.choices import Choice
 from app.documents import DocumentHit
 from app.events import (
     Event,
     Finished,
     GenerationRequest,
     PeerStatus,
-    PromptDetailed,
     Source,
     SourcesFound,
 )
 from app.fetch import Fetcher, PublicHit
 from app.ledger import Account, Ledger
 from app.link import Link
+from app.plan import Plan, Retrieved
 from app.scoring import Scorer
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
@@ -90,90 +90,81 @@ class GenerationService:
         self._check(request)
         account = self.ledger.begin(request.id, private=request.private)
         try:
-            write = self._write if request.max_tokens != 0 else self._write_nothing
-            async with aclosing(write(request, account)) as events:
+            async with aclosing(self._write(request, account)) as events:
                 async for event in events:
                     yield event
         finally:
             account.end((), (), 0)  # unless an answer has
 
-    async def _write_nothing(
-        self, request: GenerationRequest, account: Account
-    ) -> AsyncGenerator[Event, None]:
-        retrieved = await self._retrieve(request, account)
-        if _scores_prompt(request):
-            for event in await self._score(request, retrieved, account):
-                yield event
-        else:
-            yield SourcesFound(tuple(retrieved.weighted()))
-        yield Finished("length", len(request.conversation), 0)
-
     async def _write(
         self, request: GenerationRequest, account: Account
     ) -> AsyncGenerator[Event, None]:
-        async with self._answer(request, account) as answer:
-            scores = _scores_prompt(request)
-            if not scores:
+        plan = self._plan(request)
+        if request.max_tokens == 0:
+            for event in await self._beginning(
+                request, plan, await self._retrieve(request, account), account
+            ):
+                yield event
+            yield Finished("length", len(request.conversation), 0)
+            return
+        # Whole answers are scored when they are written.
+        whole = request.mode is Mode.SEQUENCEWISE and request.details is not None
+        written = Choice(0, request)
+        now = replace(request, details=None) if whole else request
+        async with self._answer(now, plan, account) as answer:
+            first = request.details is not None and request.details.prompt
+            if not first:
                 answer.ask_peer()
             retrieved = await self._retrieve(request, account)
-            if scores:
-                for event in await self._score(request, retrieved, account):
+            if first:
+                for event in await self._beginning(request, plan, retrieved, account):
                     yield event
                 answer.ask_peer()
             await answer.begin(retrieved)
             while not answer.over:
-                yield await answer.next_event()
+                event = await answer.next_event()
+                written.take(event)
+                if isinstance(event, Finished) and whole:
+                    jointly = bool(event.participation)
+                    scorer = self._scorer(request, account, joint=jointly)
+                    yield await scorer.answer(request, plan, retrieved, written)
+                yield event
 
-    def _answer(self, request: GenerationRequest, account: Account) -> Answer:
+    def _plan(self, request: GenerationRequest) -> Plan:
         exact = self.settings.exact
+        return Plan(
+            top_k=self._top_k(request),
+            limit=_limit(request),
+            deadline=None if exact else self.settings.first_token_deadline,
+            catch_up=request.catch_up and not exact,
+            rescore_every=self.settings.rescore_every,
+        )
+
+    def _answer(self, request: GenerationRequest, plan: Plan, account: Account) -> Answer:
+        link = self.link if _joint(request) else None
         return Answer(
             request,
-            Plan(
-                top_k=self._top_k(request),
-                limit=_limit(request),
-                deadline=None if exact else self.settings.first_token_deadline,
-                catch_up=request.catch_up and not exact,
-                rescore_every=self.settings.rescore_every,
-            ),
+            plan,
             engine=self.engine,
             tokenizer=self.tokenizer,
-            link=self._link_for(request),
+            link=link,
             pace=self.pace,
             account=account,
         )
 
-    def _link_for(self, request: GenerationRequest) -> Link | None:
-        return self.link if request.mode.joint and not request.private else None
+    async def _beginning(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, account: Account
+    ) -> Sequence[Event]:
+        """What is told of the prompt before any answer."""
+        if request.details is None or not request.details.prompt:
+            return (SourcesFound(tuple(retrieved.weighted())),)
+        scorer = self._scorer(request, account, joint=_joint(request))
+        return await scorer.prompt(request, plan, retrieved)
 
-    async def _score(
-        self, request: GenerationRequest, retrieved: Retrieved, account: Account
-    ) -> list[Event]:
-        """Score the prompt as it stands: bias, penalties and re-scoring are of the answer."""
-        assert request.details is not None
-        prompt = request.conversation
-        texts = TokenTexts(self.tokenizer)
-        found = [texts.next(token) for token in prompt]
-        sources = retrieved.weighted()
-        if len(prompt) > 1:
-            asked = messages.ScoreAsked(
-                generation=0,
-                conversation=prompt[:1],
-                text=prompt[1:],
-                raw=request.raw,
-                query=request.query,
-                top_k=self._top_k(request),
-                prompt=len(prompt),
-                max_tokens=_limit(request),
-            )
-            link = self._link_for(request)
-            scorer = Scorer(self.engine, link, request.details.top, account.assign)
-            scored = await scorer.score(asked, retrieved.rows, None)
-            own, sources = len(sources), [*sources, *scored.sources]
-            found[1:] = [
-                described(detail, token, own, len(sources))
-                for detail, token in zip(found[1:], scored.tokens, strict=True)
-            ]
-        return [SourcesFound(tuple(sources)), PromptDetailed(tuple(found))]
+    def _scorer(self, request: GenerationRequest, account: Account, *, joint: bool) -> Scorer:
+        top = 0 if request.details is None else request.details.top
+        link = self.link if joint else None
+        return Scorer(self.engine, self.tokenizer, link, top, account.assign)
 
     def _check(self, request: GenerationRequest) -> None:
         wanted = 1 if request.max_tokens is None else request.max_tokens
@@ -232,8 +223,8 @@ class GenerationService:
         return Retrieved(rows, [])
 
 
-def _scores_prompt(request: GenerationRequest) -> bool:
-    return request.details is not None and request.details.prompt
+def _joint(request: GenerationRequest) -> bool:
+    return request.mode.joint and not request.private
 
 
 def _limit(request: GenerationRequest) -> int:

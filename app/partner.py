@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from app.events import PeerChanged, Source
 from app.link import Link
-from app.scoring import public_source
 from dragon.details import DetailMessage, Question
 from dragon.driver import Driver
 from dragon.link import detail_frames, messages
@@ -177,7 +176,7 @@ class Partner:
 
     def link_up(self) -> None:
         """A connection again."""
-        if not self._session.joint and not self._session.finished:
+        if self._session.joinable:
             self.ask()
 
     def link_down(self) -> None:
@@ -208,3 +207,15 @@ class Partner:
         if self._generation is not None:
             self._link.close(self._generation, reason)
             self._generation = None
+
+
+def public_source(document: messages.PublicDocument) -> Source:
+    """A document of the cloud's as people see it."""
+    return Source(
+        "public",
+        document.id,
+        document.title,
+        document.text,
+        score=document.score,
+        weight=document.weight,
+    )

@@ -12,14 +12,19 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.events import Source
+from app.choices import Choice
+from app.details import TokenTexts, cut_off, described
+from app.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
 from app.link import Link
+from app.partner import public_source
+from app.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from dragon import scoring
 from dragon.decoder import Decoder, Row
 from dragon.engine import Engine
 from dragon.errors import FrameError, LinkError
 from dragon.link import messages
 from dragon.scoring import CloudScore, Scored
+from dragon.tokenizer import Tokenizer
 from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
@@ -40,13 +45,50 @@ class ScoredText:
 class Scorer:
     """Scores texts with the device's engine and, if there is a link, with the peer.
 
-    `opened` takes the generation number that a text gets on the link.
+    `top` of the likeliest tokens come along. `opened` takes the generation number that a text gets
+    on the link.
     """
 
     engine: Engine
+    tokenizer: Tokenizer
     link: Link | None
     top: int
     opened: Callable[[int], None]
+
+    async def prompt(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
+    ) -> tuple[SourcesFound, PromptDetailed]:
+        """Score the prompt, but for its first token, which nothing stands before."""
+        own = retrieved.weighted()
+        texts = TokenTexts(self.tokenizer)
+        first, *rest = [texts.next(token) for token in request.conversation]
+        if not rest:
+            return SourcesFound(tuple(own)), PromptDetailed((first,))
+        scored = await self.score(prompt_scoring(request, plan), retrieved.rows, None)
+        sources = (*own, *scored.sources)
+        details = [
+            described(detail, token, len(own), len(sources))
+            for detail, token in zip(rest, scored.tokens, strict=True)
+        ]
+        return SourcesFound(sources), PromptDetailed((first, *details))
+
+    async def answer(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: Choice
+    ) -> Detailed:
+        """Score an answer that was written whole: its tokens were drawn from one side alone."""
+        tokens = tuple(written.tokens)
+        asked = answer_scoring(request, plan, tokens)
+        scored = await self.score(asked, retrieved.rows, retrieved.rescoring)
+        texts = TokenTexts(self.tokenizer)
+        own, every = len(retrieved.sources), len(retrieved.sources) + len(scored.sources)
+        found = [
+            described(texts.next(token), each, own, every)
+            for token, each in zip(tokens, scored.tokens, strict=True)
+        ]
+        if written.end.reason == "stop" and tokens[-1] not in self.tokenizer.end_ids:
+            cut = [cut_off(detail, len(written.text)) for detail in found]
+            found = [detail for detail in cut if detail is not None]
+        return Detailed(tuple(found))
 
     async def score(
         self, asked: messages.ScoreAsked, rows: Sequence[Row], rescoring: Rescoring | None
@@ -153,15 +195,3 @@ class _PeerScores:
     def peer_failed(self, message: str) -> None:
         """Nothing more comes."""
         self._scores.put_nowait(LinkError(message))
-
-
-def public_source(document: messages.PublicDocument) -> Source:
-    """A document of the cloud's as people see it."""
-    return Source(
-        "public",
-        document.id,
-        document.title,
-        document.text,
-        score=document.score,
-        weight=document.weight,
-    )

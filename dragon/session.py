@@ -106,6 +106,13 @@ class Session:
         """Frames held in both queues; bounded by two windows."""
         return len(self._own) + len(self._remote)
 
+    @property
+    def joinable(self) -> bool:
+        """Device: whether a cloud that is not joint can still be let in."""
+        length = len(self.committed)
+        room = length < self.limits.horizon and self.incarnation < MAX_INCARNATION
+        return room and not (self.joint or self.finished)
+
     def intervals(self) -> tuple[tuple[int, int], ...]:
         """The half-open token ranges in which both sides took part."""
         now = len(self.committed)
@@ -187,9 +194,7 @@ class Session:
         """Device: the cloud, which knows the first `base` tokens, takes part from here on."""
         assert self.role is Role.DEVICE
         assert not self.joint
-        if self.finished or len(self.committed) >= self.limits.horizon:
-            return
-        if self.incarnation >= MAX_INCARNATION:
+        if not self.joinable:
             return
         self.joint = True
         self._joint_since = len(self.committed)

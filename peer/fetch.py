@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dragon.decoder import Row, document_kv
+from dragon.decoder import Row
 from dragon.errors import InvalidRequestError
 from dragon.link import bulk_frames, messages
 from dragon.retrieval.rows import document_rows
@@ -45,6 +46,12 @@ class CloudFetch(CloudTask):
                     self._send(frame)
 
     async def _kv(self, row: Row) -> bytes:
+        """What the model makes of a row; it waits for a slot, as an answer does."""
         engine = self._server.engine
-        errand = engine.errand(lambda: document_kv(engine.model, row, engine.store).pack())
-        return await asyncio.wrap_future(errand)
+        decoder = engine.open([row], ())
+        try:
+            await asyncio.wrap_future(decoder.prefilled)
+            read = partial(engine.model.read, decoder.slots[0], len(row.tokens))
+            return (await asyncio.wrap_future(engine.errand(read))).pack()
+        finally:
+            engine.close(decoder)

@@ -233,7 +233,7 @@ def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
         "ledger": answer.request.id if answer else None,
         "usage": {
             "prompt_tokens": len(answer.request.conversation) if answer else 0,
-            "completion_tokens": answer.tokens if answer else 0,
+            "completion_tokens": len(answer.tokens) if answer else 0,
         },
-        "dragon": {},
+        "dragon": {"participation": answer.participation if answer else []},
     }
