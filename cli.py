@@ -122,6 +122,27 @@ def key() -> None:
 
 
 @program.command()
+def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
+    """Write all documents to one file, while the device serves or not."""
+    from app import backup
+
+    contents = backup.backup(Settings.read().data_dir, path)
+    print(f"{contents.documents} documents in {path}, {path.stat().st_size / 1e6:.1f} MB.")
+
+
+@program.command()
+def restore(
+    path: Annotated[Path, typer.Argument(help="What `dragon backup` wrote.")],
+    replace: Annotated[bool, typer.Option(help="Instead of the documents there are.")] = False,
+) -> None:
+    """Make the data directory of a backup; the device must not run."""
+    from app import backup
+
+    contents = backup.restore(path, Settings.read().data_dir, replace=replace)
+    print(f"{contents.documents} documents of {contents.created} restored.")
+
+
+@program.command()
 def profile() -> None:
     """Measure decode delay and link; the services start with what was found."""
     _share_cores()
@@ -199,10 +220,10 @@ def show_corpus(
 def verify_ledger() -> None:
     """Check the chain of everything that left the device; the services may be running."""
     from app.audit import verify
-    from app.database import connect, database_file, database_url, session_maker
+    from app.database import DATABASE, connect, database_url, session_maker
 
     data_dir = Settings.read().data_dir
-    if not database_file(data_dir).exists():
+    if not (data_dir / DATABASE).exists():
         raise DragonError(f"There is no ledger in {data_dir}: no device was started with it yet.")
 
     async def check() -> None:

@@ -57,6 +57,7 @@ class Answer:
         self._text = TextStream(tokenizer, request.stop)
         self._record = Record()
         self._sources: list[Source] = []
+        self._nothing_relevant = False
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -132,6 +133,7 @@ class Answer:
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
         self._sources += retrieved.weighted()
+        self._nothing_relevant = retrieved.nothing_relevant
         if self._details is not None:
             self._details.own_sources = len(retrieved.sources)
         self._tell_sources()
@@ -167,7 +169,8 @@ class Answer:
     def _tell_sources(self) -> None:
         if self._details is not None:
             self._details.sources = len(self._sources)
-        self._events.put_nowait(SourcesFound(tuple(self._sources)))
+        found = SourcesFound(tuple(self._sources), self._nothing_relevant)
+        self._events.put_nowait(found)
 
     def _ask(self, question: Question) -> None:
         if self._partner is not None:

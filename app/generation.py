@@ -10,7 +10,6 @@ from typing import Protocol
 
 from app.answer import Answer
 from app.choices import Choice
-from app.documents import DocumentHit
 from app.events import (
     Event,
     Finished,
@@ -24,6 +23,7 @@ from app.ledger import Account, Ledger
 from app.link import Link
 from app.plan import Plan, Retrieved
 from app.scoring import Scorer
+from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
@@ -43,8 +43,8 @@ DEFAULT_MAX_TOKENS = 512
 class Searcher(Protocol):
     """Where private documents are found."""
 
-    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
-        """At most `k` relevant chunks, the best first."""
+    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """At most `k` relevant chunks of the documents in scope, the best first."""
 
 
 @dataclass
@@ -157,7 +157,8 @@ class GenerationService:
     ) -> Sequence[Event]:
         """What is told of the prompt before any answer."""
         if request.details is None or not request.details.prompt:
-            return (SourcesFound(tuple(retrieved.weighted())),)
+            found = tuple(retrieved.weighted())
+            return (SourcesFound(found, retrieved.nothing_relevant),)
         scorer = self._scorer(request, account, joint=_joint(request))
         return await scorer.prompt(request, plan, retrieved)
 
@@ -187,18 +188,25 @@ class GenerationService:
         hits = hits[: self.engine.model.cache.slots]
         room = room_for_document(self.context_length, len(request.conversation), _limit(request))
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
-            return self._concatenated(request, hits, room)
+            found = self._concatenated(request, hits, room)
+            return replace(found, nothing_relevant=self._in_vain(request, own))
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
         every = self.settings.rescore_every
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
-        return Retrieved(rows, [_source(hit) for hit in kept], again)
+        return Retrieved(rows, [_source(hit) for hit in kept], again, self._in_vain(request, own))
+
+    def _in_vain(self, request: GenerationRequest, own: Sequence[DocumentHit]) -> bool:
+        return bool(self._top_k(request)) and not own
 
     async def _search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
         k = self._top_k(request)
-        return await self.documents.search(request.query, k) if k and request.query else []
+        if not k or not request.query:
+            return []
+        scope = Scope(request.documents, request.collections)
+        return await self.documents.search(request.query, k, scope)
 
     async def _fetch(self, request: GenerationRequest, account: Account) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode has them fetched."""

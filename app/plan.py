@@ -13,11 +13,15 @@ from dragon.weighting import Rescoring, Weights
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Rows of this side, and the documents behind them; none behind a bare row."""
+    """Rows of this side, and the documents behind them; none behind a bare row.
+
+    `nothing_relevant`: documents were looked for in vain.
+    """
 
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
+    nothing_relevant: bool = False
 
     def weighted(self) -> list[Source]:
         """The documents with their shares; those concatenated in one row have its share."""

@@ -59,18 +59,18 @@ class Scorer:
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
     ) -> tuple[SourcesFound, PromptDetailed]:
         """Score the prompt, but for its first token, which nothing stands before."""
-        own = retrieved.weighted()
+        own, vain = retrieved.weighted(), retrieved.nothing_relevant
         texts = TokenTexts(self.tokenizer)
         first, *rest = [texts.next(token) for token in request.conversation]
         if not rest:
-            return SourcesFound(tuple(own)), PromptDetailed((first,))
+            return SourcesFound(tuple(own), vain), PromptDetailed((first,))
         scored = await self.score(prompt_scoring(request, plan), retrieved.rows, None)
         sources = (*own, *scored.sources)
         details = [
             described(detail, token, len(own), len(sources))
             for detail, token in zip(rest, scored.tokens, strict=True)
         ]
-        return SourcesFound(sources), PromptDetailed((first, *details))
+        return SourcesFound(sources, vain), PromptDetailed((first, *details))
 
     async def answer(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: Choice

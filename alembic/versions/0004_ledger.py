@@ -1,14 +1,14 @@
 """The ledger of what left the device.
 
 Revision ID: 0004
-Revises: 0001
+Revises: 0002
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0004"
-down_revision = "0001"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 

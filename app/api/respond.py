@@ -156,6 +156,8 @@ def plan(
             private=options.private,
             raw=raw,
             details=details,
+            documents=options.documents,
+            collections=options.collections,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)
@@ -347,6 +349,7 @@ def _dragon(answers: Sequence[Choice], *, provenance: bool) -> DragonReply:
                 index=answer.index,
                 ledger=answer.request.id,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
+                nothing_relevant=answer.nothing_relevant,
                 participation=list(answer.end.participation),
                 verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),
