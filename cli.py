@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import logging
@@ -43,6 +44,8 @@ program = typer.Typer(
 )
 corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 program.add_typer(corpus_program, name="corpus")
+ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)
+program.add_typer(ledger_program, name="ledger")
 
 
 def main() -> None:
@@ -213,6 +216,28 @@ def show_corpus(
     corpus = Corpus.open(path or _corpus(Settings.read()))
     print(json.dumps(asdict(corpus.info()), indent=2))
     corpus.close()
+
+
+@ledger_program.command("verify")
+def verify_ledger() -> None:
+    """Check the chain of everything that left the device; the services may be running."""
+    from app.audit import verify
+    from app.database import DATABASE, connect, database_url, session_maker
+
+    data_dir = Settings.read().data_dir
+    if not (data_dir / DATABASE).exists():
+        raise DragonError(f"There is no ledger in {data_dir}: no device was started with it yet.")
+
+    async def check() -> None:
+        database = connect(database_url(data_dir))
+        try:
+            found = await verify(session_maker(database))
+        finally:
+            await database.dispose()
+        print(f"{found.answers} answers, {found.entries} entries: the chain holds.")
+        print(f"Its last hash is {found.head}")
+
+    asyncio.run(check())
 
 
 def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
