@@ -22,9 +22,9 @@ from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
-from cli import server
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
+from serving import server
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
 
