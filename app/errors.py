@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dragon.errors import (
     AuthenticationError,
@@ -100,6 +101,7 @@ def install(app: FastAPI) -> None:
     """Answer every error a route raises on purpose. The middleware answers the others."""
     for kind in (DragonError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(ClientDisconnect, _nobody)
 
 
 async def _answer(request: Request, error: Exception) -> Response:
@@ -107,6 +109,10 @@ async def _answer(request: Request, error: Exception) -> Response:
     if found.status >= 500 and found is INTERNAL:
         raise error  # to the middleware, which logs it with the request's id
     return found.response(error.headers if isinstance(error, HTTPException) else None)
+
+
+async def _nobody(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it; the log and the metrics do
 
 
 def invalid(detail: Mapping[str, Any], unreadable: str) -> Problem:

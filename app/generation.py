@@ -75,7 +75,7 @@ class GenerationService:
         """
         # One text for both sides: relevance to different ones could not be compared.
         request = replace(request, query=request.query[-MAX_QUERY:])
-        self._check(request)
+        self.check(request)
         exact = self.settings.exact
         answer = Answer(
             request,
@@ -93,20 +93,22 @@ class GenerationService:
         )
         async with answer:
             answer.ask_peer()
-            await answer.begin(await self._retrieve(request))
-            while True:
-                event = await answer.next_event()
-                yield event
-                if answer.over:
-                    return
+            answer.open(await self._retrieve(request))
+            # Nothing is refused any more: told before the prefill, so that a stream can begin.
+            yield await answer.next_event()
+            await answer.begin()
+            while not answer.over:
+                yield await answer.next_event()
 
-    def _check(self, request: GenerationRequest) -> None:
-        asked = len(request.conversation) + (request.max_tokens or 1)
-        if asked > self.context_length:
+    def check(self, request: GenerationRequest) -> None:
+        """Raises `ContextLengthError` unless prompt and answer fit the context together."""
+        prompt = len(self.tokenizer.bare_row(raw=request.raw)) + len(request.conversation)
+        answer = request.max_tokens or 1
+        if prompt + answer > self.context_length:
             raise ContextLengthError(
                 f"the model's context is {self.context_length} tokens, but the prompt has "
-                f"{len(request.conversation)} and {request.max_tokens or 1} were asked for: "
-                "shorten the prompt or lower max_tokens"
+                f"{prompt} and {answer} were asked for: shorten the prompt or lower max_tokens",
+                param="prompt" if request.raw else "messages",
             )
 
     def _top_k(self, request: GenerationRequest) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.state import Generation
 from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.tokenizer import Message
+from dragon.tokenizer import Message, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,21 @@ async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Pr
     if isinstance(prompt, str):
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
-        if max(prompt) >= tokenizer.vocab_size:
-            raise InvalidRequestError(
-                f"prompt: {max(prompt)} is not a token; the vocabulary has {tokenizer.vocab_size}",
-                param="prompt",
-            )
-        tokens, query = list(prompt), await asyncio.to_thread(tokenizer.decode, prompt)
+        tokens = known(prompt, tokenizer, "prompt")
+        query = await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
     return Prompt(_fitting(tokens, generation, "prompt"), query)
+
+
+def known(ids: Sequence[int], tokenizer: Tokenizer, param: str) -> list[int]:
+    """The ids; raises `InvalidRequestError` when one is not in the vocabulary."""
+    if ids and max(ids) >= tokenizer.vocab_size:
+        raise InvalidRequestError(
+            f"{param}: {max(ids)} is not a token; the vocabulary has {tokenizer.vocab_size}",
+            param=param,
+        )
+    return list(ids)
 
 
 def _fitting(tokens: Sequence[int], generation: Generation, param: str) -> tuple[int, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -78,17 +78,6 @@ class DragonNotice(BaseModel):
     peer: PeerNotice
 
 
-class _Reply(BaseModel):
-    id: str
-    object: str
-    created: int
-    model: str
-    system_fingerprint: str | None = None
-    choices: list[Any]
-    usage: Usage | None = None
-    dragon: DragonReply | DragonNotice | None = Field(default=None, exclude_if=_is_none)
-
-
 class Delta(BaseModel):
     """What a chunk adds to a chat message; empty in the last one."""
 
@@ -131,12 +120,42 @@ class TextChoice(BaseModel):
     finish_reason: FinishReason | None = None
 
 
+class _Reply(BaseModel):
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str | None = None
+    usage: Usage | None = None
+    dragon: DragonReply | DragonNotice | None = Field(default=None, exclude_if=_is_none)
+
+
+class ChatCompletion(_Reply):
+    """A whole answer to a chat."""
+
+    object: Literal["chat.completion"] = "chat.completion"
+    choices: list[ChatChoice]
+
+
+class ChatCompletionChunk(_Reply):
+    """A piece of an answer to a chat."""
+
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    choices: list[ChunkChoice]
+
+
+class Completion(_Reply):
+    """A whole completion of prompts, or a piece of one."""
+
+    object: Literal["text_completion"] = "text_completion"
+    choices: list[TextChoice]
+
+
 class Shape(ABC):
     """One response's fixed part, and how its choices are written, whole or piece by piece."""
 
     prefix: str
-    whole_object: str
-    chunk_object: str
+    whole_type: Callable[..., _Reply]
+    chunk_type: Callable[..., _Reply]
 
     def __init__(self, model: str) -> None:
         self._id = f"{self.prefix}-{uuid.uuid4().hex}"
@@ -162,7 +181,7 @@ class Shape(ABC):
     def whole(self, answers: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
         """The response of a request without `stream`."""
         choices = [self.complete(answer) for answer in answers]
-        reply = self._reply(self.whole_object, choices, usage, dragon)
+        reply = self._reply(self.whole_type, choices, usage, dragon)
         return reply.model_dump_json().encode()
 
     def chunk(
@@ -175,19 +194,18 @@ class Shape(ABC):
     ) -> bytes:
         """A chunk of a stream. `with_usage`: the client asked for usage, so all chunks name it."""
         choices = [] if choice is None else [choice]
-        reply = self._reply(self.chunk_object, choices, usage, dragon)
+        reply = self._reply(self.chunk_type, choices, usage, dragon)
         return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
 
     def _reply(
         self,
-        kind: str,
+        kind: Callable[..., _Reply],
         choices: list[BaseModel],
         usage: Usage | None,
         dragon: DragonReply | DragonNotice | None,
     ) -> _Reply:
-        return _Reply(
+        return kind(
             id=self._id,
-            object=kind,
             created=self._created,
             model=self._model,
             choices=choices,
@@ -200,8 +218,8 @@ class ChatShape(Shape):
     """`/v1/chat/completions`: the role comes first, the last delta is empty."""
 
     prefix = "chatcmpl"
-    whole_object = "chat.completion"
-    chunk_object = "chat.completion.chunk"
+    whole_type = ChatCompletion
+    chunk_type = ChatCompletionChunk
 
     def opening(self, index: int) -> BaseModel:
         return ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
@@ -224,7 +242,7 @@ class TextShape(Shape):
     """`/v1/completions`."""
 
     prefix = "cmpl"
-    whole_object = chunk_object = "text_completion"
+    whole_type = chunk_type = Completion
 
     def opening(self, index: int) -> None:
         return None

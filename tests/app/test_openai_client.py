@@ -8,6 +8,7 @@ import pytest
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration
 
+EMBEDDER = "all-MiniLM-L6-v2"
 ASK = [{"role": "user", "content": "Where is the key?"}]
 
 
@@ -17,7 +18,8 @@ def stock(address: str) -> openai.OpenAI:
 
 
 def test_models(stock: openai.OpenAI) -> None:
-    assert [m.id for m in stock.models.list()] == ["dragon-7m"]
+    assert [m.id for m in stock.models.list()] == ["dragon-7m", EMBEDDER]
+    assert stock.models.retrieve(EMBEDDER).id == EMBEDDER
     assert stock.models.retrieve("dragon-7m").owned_by == "dragon"
     with pytest.raises(openai.NotFoundError) as caught:
         stock.models.retrieve("gpt-5")
