@@ -83,10 +83,14 @@ INTERNAL = Problem(
 def problem(error: Exception) -> Problem:
     """What a client is told of `error`; nothing of an unexpected one."""
     match error:
-        case RequestValidationError():
-            return invalid(
-                error.errors()[0], "The body must be a JSON object sent as application/json."
+        case RequestValidationError(body=bytes()):  # not said to be JSON, hence not parsed
+            return Problem(
+                400,
+                "Send the body as JSON, with Content-Type: application/json.",
+                code="unsupported_content_type",
             )
+        case RequestValidationError():
+            return invalid(error.errors()[0], "The body must be a JSON object.")
         case HTTPException(status_code=status):
             return Problem(status, str(error.detail), code=_HTTP_CODES.get(status))
         case DragonError():

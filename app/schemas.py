@@ -121,10 +121,11 @@ Stop = Annotated[
     BeforeValidator(_listed_stop, json_schema_input_type=_StopString | _StopStrings | None),
 ]
 _Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+_Text = Annotated[str, Field(min_length=1)]
 _PROMPT = BeforeValidator(
     _listed_prompt,
-    json_schema_input_type=str
-    | Annotated[list[str], Field(min_length=1)]
+    json_schema_input_type=_Text
+    | Annotated[list[_Text], Field(min_length=1)]
     | _Tokens
     | Annotated[list[_Tokens], Field(min_length=1)],
 )
@@ -284,6 +285,10 @@ class TokenizeBody(_Strict):
 
     `add_special_tokens` is for prompts; a chat has those of its template.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["prompt"]}, {"required": ["messages"]}]}
+    )
 
     model: Str | None = None
     prompt: Str | None = None

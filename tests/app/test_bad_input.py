@@ -44,7 +44,9 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         CHAT, content=json.dumps(ASK).encode(), headers={"content-type": "text/plain"}
     )
     assert reply.status_code == 400
-    assert "application/json" in error_of(reply)["message"]
+    error = error_of(reply)
+    assert "application/json" in error["message"]
+    assert error["code"] == "unsupported_content_type"
 
 
 @pytest.mark.parametrize(
@@ -232,6 +234,20 @@ async def test_a_prompt_over_the_context(
     assert reply.status_code == 400
     error = error_of(reply)
     assert (error["param"], error["code"]) == (param, "context_length_exceeded")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_over_the_context(
+    client: httpx.AsyncClient, generation: FakeGeneration, stream: bool
+) -> None:
+    prompts = {"prompt": [[5], [5] * 200], "max_tokens": 100}  # only the second is too long
+    for path, body, param in ((TEXT, CONTINUE | prompts, "prompt"), (CHAT, ASK, "messages")):
+        body = {"max_tokens": 300} | body | {"stream": stream}
+        reply = await client.post(path, json=body)
+        assert reply.status_code == 400
+        error = error_of(reply)
+        assert (error["param"], error["code"]) == (param, "context_length_exceeded")
+    assert generation.requests == []
 
 
 @pytest.mark.parametrize("stream", [False, True])
