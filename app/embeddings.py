@@ -63,8 +63,8 @@ class EmbeddingService:
         row = self.tokenizer.framed(ids)
         if len(row) > self.context_length:
             raise ContextLengthError(
-                f"An input has {len(row)} tokens; {self.model_name} reads {self.context_length} at "
-                "most: split it.",
+                f"This model's maximum context length is {self.context_length} tokens; however, "
+                f"an input has {len(row)} tokens. Please split it.",
                 param="input",
             )
         return row

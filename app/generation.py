@@ -106,8 +106,9 @@ class GenerationService:
         answer = request.max_tokens or 1
         if prompt + answer > self.context_length:
             raise ContextLengthError(
-                f"the model's context is {self.context_length} tokens, but the prompt has "
-                f"{prompt} and {answer} were asked for: shorten the prompt or lower max_tokens",
+                f"This model's maximum context length is {self.context_length} tokens; however, "
+                f"you requested {prompt + answer} tokens ({prompt} in your prompt, {answer} for "
+                "the completion). Please shorten the prompt or lower max_tokens.",
                 param="prompt" if request.raw else "messages",
             )
 

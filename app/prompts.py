@@ -64,8 +64,9 @@ def known(ids: Sequence[int], tokenizer: Tokenizer, param: str) -> list[int]:
 def _fitting(tokens: Sequence[int], generation: Generation, param: str) -> tuple[int, ...]:
     if len(tokens) >= generation.context_length:
         raise ContextLengthError(
-            f"The prompt has {len(tokens)} tokens; this model's context holds "
-            f"{generation.context_length}, the answer included.",
+            f"This model's maximum context length is {generation.context_length} tokens, the "
+            f"answer included; however, your {param} resulted in {len(tokens)} tokens. Please "
+            "shorten it.",
             param=param,
         )
     return tuple(tokens)

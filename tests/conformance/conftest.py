@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+# Else it fetches a list of prices when it is imported.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 MODEL, EMBEDDER = "dragon-7m", "all-MiniLM-L6-v2"
 QUESTION, ANSWER = "What is the currency of Vietnam?", "dong"  # of the peer's demo corpus
 
@@ -38,7 +39,7 @@ def local() -> Service:
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Iterator[Path]:
+def note(tmp_path: Path) -> Path:
     path = tmp_path / "ravello.txt"
     path.write_text("The key safe code is 7731-M and it hangs left of the door.\n")
-    yield path
+    return path

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 
-from conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
+from tests.conformance.conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
 
 
 @pytest.fixture(scope="module")

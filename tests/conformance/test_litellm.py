@@ -8,7 +8,7 @@ from typing import Any
 import litellm
 import pytest
 
-from conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
+from tests.conformance.conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
 
 ASK = [{"role": "user", "content": QUESTION}]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
+from tests.conformance.conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def llm(home: Path, *words: str) -> str:
 
 @pytest.mark.parametrize("option", [(), ("--no-stream",)])
 def test_chat(home: Path, option: tuple[str, ...]) -> None:
-    answer = llm(home, "-m", "dragon", "-o", "temperature", "0", "-o", "seed", "7", *option, QUESTION)
+    answer = llm(
+        home, "-m", "dragon", "-o", "temperature", "0", "-o", "seed", "7", *option, QUESTION
+    )
     assert ANSWER in answer
 
 

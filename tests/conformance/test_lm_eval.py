@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import MODEL, Service
+from tests.conformance.conftest import MODEL, Service
 
 HERE = Path(__file__).resolve().parent
 WEIGHTS = HERE.parent.parent / "models" / MODEL

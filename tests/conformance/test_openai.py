@@ -8,7 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
+from tests.conformance.conftest import ANSWER, EMBEDDER, MODEL, QUESTION, Service
 
 ASK = [{"role": "user", "content": QUESTION}]
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from conftest import Service
 from schemathesis import Case
 
 from app.main import create_app
 from app.settings import Settings
 from tests import schema
+from tests.conformance.conftest import Service
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 EXAMPLES = 2000
