@@ -8,16 +8,26 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.answer import Answer, Plan, Retrieved
+from app.answer import Answer
+from app.choices import Choice
 from app.documents import DocumentHit
-from app.events import Event, GenerationRequest, PeerStatus, Source
+from app.events import (
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerStatus,
+    Source,
+    SourcesFound,
+)
 from app.fetch import Fetcher, PublicHit
 from app.link import Link
+from app.plan import Plan, Retrieved
+from app.scoring import Scorer
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
-from dragon.link.messages import MAX_QUERY
+from dragon.link import messages
 from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import Hit
@@ -74,36 +84,75 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # One text for both sides: relevance to different ones could not be compared.
-        request = replace(request, query=request.query[-MAX_QUERY:])
+        request = replace(request, query=request.query[-messages.MAX_QUERY :])
         self.check(request)
-        exact = self.settings.exact
-        answer = Answer(
-            request,
-            Plan(
-                top_k=self._top_k(request),
-                limit=request.max_tokens or DEFAULT_MAX_TOKENS,
-                deadline=None if exact else self.settings.first_token_deadline,
-                catch_up=request.catch_up and not exact,
-                rescore_every=self.settings.rescore_every,
-            ),
-            engine=self.engine,
-            tokenizer=self.tokenizer,
-            link=self.link if request.mode.joint and not request.private else None,
-            pace=self.pace,
-        )
-        async with answer:
-            answer.ask_peer()
-            answer.open(await self._retrieve(request))
-            # Nothing is refused any more: told before the prefill, so that a stream can begin.
+        plan = self._plan(request)
+        if request.max_tokens == 0:
+            retrieved = await self._retrieve(request)
+            yield SourcesFound(tuple(retrieved.weighted()))
+            for event in await self._scored_prompt(request, plan, retrieved):
+                yield event
+            yield Finished("length", len(request.conversation), 0)
+            return
+        # Whole answers are scored when they are written.
+        whole = request.mode is Mode.SEQUENCEWISE and request.details is not None
+        written = Choice(0, request)
+        now = replace(request, details=None) if whole else request
+        async with self._answer(now, plan) as answer:
+            first = request.details is not None and request.details.prompt
+            if not first:
+                answer.ask_peer()
+            retrieved = await self._retrieve(request)
+            if first:
+                # Told before what takes long, so that a stream can begin meanwhile.
+                yield SourcesFound(tuple(retrieved.weighted()))
+                for event in await self._scored_prompt(request, plan, retrieved):
+                    yield event
+                answer.ask_peer()
+            answer.open(retrieved)
             yield await answer.next_event()
             await answer.begin()
             while not answer.over:
-                yield await answer.next_event()
+                event = await answer.next_event()
+                written.take(event)
+                if isinstance(event, Finished) and whole:
+                    jointly = bool(event.participation)
+                    scorer = self._scorer(request, joint=jointly)
+                    yield await scorer.answer(request, plan, retrieved, written)
+                yield event
+
+    def _plan(self, request: GenerationRequest) -> Plan:
+        exact = self.settings.exact
+        return Plan(
+            top_k=self._top_k(request),
+            limit=_limit(request),
+            deadline=None if exact else self.settings.first_token_deadline,
+            catch_up=request.catch_up and not exact,
+            rescore_every=self.settings.rescore_every,
+        )
+
+    def _answer(self, request: GenerationRequest, plan: Plan) -> Answer:
+        link = self.link if _joint(request) else None
+        return Answer(
+            request, plan, engine=self.engine, tokenizer=self.tokenizer, link=link, pace=self.pace
+        )
+
+    async def _scored_prompt(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
+    ) -> Sequence[Event]:
+        """What is told of the prompt's tokens before any answer, if that was asked for."""
+        if request.details is None or not request.details.prompt:
+            return ()
+        return await self._scorer(request, joint=_joint(request)).prompt(request, plan, retrieved)
+
+    def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
+        top = 0 if request.details is None else request.details.top
+        return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def check(self, request: GenerationRequest) -> None:
         """Raises `ContextLengthError` unless prompt and answer fit the context together."""
         prompt = len(self.tokenizer.bare_row(raw=request.raw)) + len(request.conversation)
-        answer = request.max_tokens or 1
+        answer = 1 if request.max_tokens is None else request.max_tokens
         if prompt + answer > self.context_length:
             raise ContextLengthError(
                 f"This model's maximum context length is {self.context_length} tokens; however, "
@@ -121,9 +170,7 @@ class GenerationService:
         own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        room = room_for_document(
-            self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
-        )
+        room = room_for_document(self.context_length, len(request.conversation), _limit(request))
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             return self._concatenated(request, hits, room)
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
@@ -159,6 +206,14 @@ class GenerationService:
             hits = hits[:-1]
         rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
         return Retrieved(rows, [])
+
+
+def _joint(request: GenerationRequest) -> bool:
+    return request.mode.joint and not request.private
+
+
+def _limit(request: GenerationRequest) -> int:
+    return DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
 
 
 def _source(hit: Hit) -> Source:

@@ -17,11 +17,13 @@ from app.api.respond import new_seed
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
 from app.events import (
+    Detailed,
     Event,
     Finished,
     GenerationRequest,
     PeerChanged,
     PeerStatus,
+    PromptDetailed,
     SourcesFound,
     TextDelta,
 )
@@ -204,6 +206,9 @@ def _told(answer_id: str, event: Event) -> dict[str, Any]:
             return {"type": "sources", "id": answer_id, "sources": [asdict(s) for s in sources]}
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
+        case Detailed(details=details) | PromptDetailed(details=details):
+            tokens = [detail.provenance() for detail in details]
+            return {"type": "detail", "id": answer_id, "tokens": tokens}
         case PeerChanged():
             return {"type": "peer", "id": answer_id, **asdict(event)}
         case Finished():
@@ -226,7 +231,7 @@ def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
         "finish_reason": "cancelled",
         "usage": {
             "prompt_tokens": len(answer.request.conversation) if answer else 0,
-            "completion_tokens": answer.tokens if answer else 0,
+            "completion_tokens": len(answer.tokens) if answer else 0,
         },
-        "dragon": {},
+        "dragon": {"participation": answer.participation if answer else []},
     }
