@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -46,10 +46,21 @@ class EmbeddingService:
         """
         rows = await asyncio.to_thread(lambda: [self._row(each) for each in inputs])
         parts = []
-        for i in range(0, len(rows), ERRAND_TEXTS):
-            work = partial(self._embedder.embed_tokens, rows[i : i + ERRAND_TEXTS])
+        for batch in self._batches(rows):
+            work = partial(self._embedder.embed_tokens, batch)
             parts.append(await asyncio.wrap_future(self._errand(work)))
         return Embedded(np.concatenate(parts), sum(map(len, rows)))
+
+    def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
+        """Rows for an errand each: a few short ones take no longer than one of full length."""
+        batch: list[list[int]] = []
+        for row in rows:
+            longest = max(map(len, [*batch, row]))
+            if len(batch) == ERRAND_TEXTS or (len(batch) + 1) * longest > self.context_length:
+                yield batch
+                batch = []
+            batch.append(row)
+        yield batch
 
     def _row(self, given: str | Sequence[int]) -> list[int]:
         """The ids to embed; those given may have special tokens around them already."""

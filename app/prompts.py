@@ -35,7 +35,7 @@ async def chat_prompt(generation: Generation, messages: Sequence[Message]) -> Pr
 
 
 async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Prompt:
-    """A prompt as it stands, text or token ids.
+    """A prompt as it stands, text or token ids, with the tokens before every text or without.
 
     Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
     when too long.
@@ -45,6 +45,10 @@ async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Pr
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
         tokens = known(prompt, tokenizer, "prompt")
+        # They are added where the prompt is run, and must not stand there twice.
+        start = tokenizer.bare_row(raw=True)
+        if start and tokens[: len(start)] == start:
+            tokens = tokens[len(start) :]
         query = await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")

@@ -48,6 +48,8 @@ async def test_texts_have_the_vectors_that_documents_are_found_by(
     np.testing.assert_allclose(several, embedder().embed(TEXTS), atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(several, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(await vectors(client, TEXTS[0]), several[:1], atol=1e-6)
+    mixed = [text * times for times in (1, 100, 1, 1, 90, 30) for text in ("wo ", "ax ")]
+    np.testing.assert_allclose(await vectors(client, mixed), embedder().embed(mixed), atol=1e-6)
 
 
 @pytest.mark.parametrize("special", [True, False])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
+from app.prompts import text_prompt
 from app.settings import EMBEDDED_MODEL
 from dragon.tokenizer import Tokenizer
 from tests.app.test_bad_input import error_of
@@ -64,15 +65,22 @@ async def test_nothing_is_nothing(client: httpx.AsyncClient) -> None:
     assert (await client.post("/detokenize", json={"tokens": []})).json() == {"prompt": ""}
 
 
-def test_special_tokens_around_a_text(tmp_path: Path) -> None:
+@pytest.fixture
+def beginning() -> Tokenizer:
+    """A tokenizer whose model wants token 0 before every text."""
     backend = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
-    backend.add_special_tokens({"bos_token": "<|doc|>"})
-    from tokenizers.processors import TemplateProcessing
-
     backend.backend_tokenizer.post_processor = TemplateProcessing(
         single="<|doc|> $A", special_tokens=[("<|doc|>", 0)]
     )
-    assert Tokenizer(backend).framed([7, 8]) == [0, 7, 8]
+    return Tokenizer(backend)
+
+
+async def test_the_token_before_every_text_never_stands_twice(beginning: Tokenizer) -> None:
+    assert beginning.framed([7, 8]) == [0, 7, 8]
+    assert beginning.bare_row(raw=True) == [0]
+    generation = FakeGeneration(beginning)
+    for ids in ([7, 8], [0, 7, 8]):
+        assert (await text_prompt(generation, ids)).tokens == (7, 8)
     assert Tokenizer.load(EMBEDDED_MODEL).framed([7, 8]) == [7, 8]
 
 
