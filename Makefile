@@ -2,14 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CONFORMANCE := .venv-conformance
 
-.PHONY: run test lint fmt bench
+.PHONY: run test conformance lint fmt bench
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
 
 test: lint
 	$(BIN)/pytest
+
+# Other people's clients and harnesses, their current versions, against a running device and peer.
+conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp
+	$(BIN)/python -m tests.conformance.serve \
+	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py tests/conformance/test_schema.py" \
+	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini --ignore=tests/conformance/test_schema.py tests/conformance"
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -45,3 +52,10 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
 	touch $@ $(VENV)/run.stamp
+
+# Not pinned: what people install today. Its pip is new, since older ones do not find a solution.
+$(CONFORMANCE)/stamp: pyproject.toml
+	$(PYTHON) -m venv $(CONFORMANCE)
+	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[conformance]'
+	touch $@

@@ -121,8 +121,8 @@ class Answer:
         if self._partner is not None:
             self._partner.ask()
 
-    async def begin(self, retrieved: Retrieved) -> None:
-        """Prefill, and start writing. Raises `ContextLengthError` when no token fits."""
+    def open(self, retrieved: Retrieved) -> None:
+        """Take these rows; their prefill begins. Raises `ContextLengthError` if no token fits."""
         self._decoder = decoder = self._engine.open(
             retrieved.rows,
             self._request.conversation,
@@ -137,6 +137,11 @@ class Answer:
         if self._details is not None:
             self._details.own_sources = len(retrieved.sources)
         self._tell_sources()
+
+    async def begin(self) -> None:
+        """Start writing once the rows are prefilled; raises `DragonError` if that fails."""
+        decoder = self._decoder
+        assert decoder is not None, "opened first"
         await asyncio.wrap_future(decoder.prefilled)
         self._record.decoding = time.monotonic()
         if self._partner is not None:

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dragon.errors import (
     AuthenticationError,
@@ -82,10 +83,14 @@ INTERNAL = Problem(
 def problem(error: Exception) -> Problem:
     """What a client is told of `error`; nothing of an unexpected one."""
     match error:
-        case RequestValidationError():
-            return invalid(
-                error.errors()[0], "The body must be a JSON object sent as application/json."
+        case RequestValidationError(body=bytes()):  # not said to be JSON, hence not parsed
+            return Problem(
+                400,
+                "Send the body as JSON, with Content-Type: application/json.",
+                code="unsupported_content_type",
             )
+        case RequestValidationError():
+            return invalid(error.errors()[0], "The body must be a JSON object.")
         case HTTPException(status_code=status):
             return Problem(status, str(error.detail), code=_HTTP_CODES.get(status))
         case DragonError():
@@ -100,6 +105,7 @@ def install(app: FastAPI) -> None:
     """Answer every error a route raises on purpose. The middleware answers the others."""
     for kind in (DragonError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(ClientDisconnect, _nobody)
 
 
 async def _answer(request: Request, error: Exception) -> Response:
@@ -107,6 +113,10 @@ async def _answer(request: Request, error: Exception) -> Response:
     if found.status >= 500 and found is INTERNAL:
         raise error  # to the middleware, which logs it with the request's id
     return found.response(error.headers if isinstance(error, HTTPException) else None)
+
+
+async def _nobody(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it; the log and the metrics do
 
 
 def invalid(detail: Mapping[str, Any], unreadable: str) -> Problem:

@@ -16,7 +16,6 @@ from app.events import (
     GenerationRequest,
     PeerStatus,
     Source,
-    SourcesFound,
 )
 from app.fetch import Fetcher, PublicHit
 from app.ledger import Account, Ledger
@@ -87,7 +86,7 @@ class GenerationService:
         """
         # One text for both sides: relevance to different ones could not be compared.
         request = replace(request, query=request.query[-messages.MAX_QUERY :])
-        self._check(request)
+        self.check(request)
         account = self.ledger.begin(request.id, private=request.private)
         try:
             async with aclosing(self._write(request, account)) as events:
@@ -101,9 +100,9 @@ class GenerationService:
     ) -> AsyncGenerator[Event, None]:
         plan = self._plan(request)
         if request.max_tokens == 0:
-            for event in await self._beginning(
-                request, plan, await self._retrieve(request, account), account
-            ):
+            retrieved = await self._retrieve(request, account)
+            yield retrieved.found()
+            for event in await self._scored_prompt(request, plan, retrieved, account):
                 yield event
             yield Finished("length", len(request.conversation), 0)
             return
@@ -117,10 +116,14 @@ class GenerationService:
                 answer.ask_peer()
             retrieved = await self._retrieve(request, account)
             if first:
-                for event in await self._beginning(request, plan, retrieved, account):
+                # Told before what takes long, so that a stream can begin meanwhile.
+                yield retrieved.found()
+                for event in await self._scored_prompt(request, plan, retrieved, account):
                     yield event
                 answer.ask_peer()
-            await answer.begin(retrieved)
+            answer.open(retrieved)
+            yield await answer.next_event()
+            await answer.begin()
             while not answer.over:
                 event = await answer.next_event()
                 written.take(event)
@@ -152,13 +155,12 @@ class GenerationService:
             account=account,
         )
 
-    async def _beginning(
+    async def _scored_prompt(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, account: Account
     ) -> Sequence[Event]:
-        """What is told of the prompt before any answer."""
+        """What is told of the prompt's tokens before any answer, if that was asked for."""
         if request.details is None or not request.details.prompt:
-            found = tuple(retrieved.weighted())
-            return (SourcesFound(found, retrieved.nothing_relevant),)
+            return ()
         scorer = self._scorer(request, account, joint=_joint(request))
         return await scorer.prompt(request, plan, retrieved)
 
@@ -167,13 +169,16 @@ class GenerationService:
         link = self.link if joint else None
         return Scorer(self.engine, self.tokenizer, link, top, account.assign)
 
-    def _check(self, request: GenerationRequest) -> None:
-        wanted = 1 if request.max_tokens is None else request.max_tokens
-        if len(request.conversation) + wanted > self.context_length:
+    def check(self, request: GenerationRequest) -> None:
+        """Raises `ContextLengthError` unless prompt and answer fit the context together."""
+        prompt = len(self.tokenizer.bare_row(raw=request.raw)) + len(request.conversation)
+        answer = 1 if request.max_tokens is None else request.max_tokens
+        if prompt + answer > self.context_length:
             raise ContextLengthError(
-                f"the model's context is {self.context_length} tokens, but the prompt has "
-                f"{len(request.conversation)} and {wanted} were asked for: "
-                "shorten the prompt or lower max_tokens"
+                f"This model's maximum context length is {self.context_length} tokens; however, "
+                f"you requested {prompt + answer} tokens ({prompt} in your prompt, {answer} for "
+                "the completion). Please shorten the prompt or lower max_tokens.",
+                param="prompt" if request.raw else "messages",
             )
 
     def _top_k(self, request: GenerationRequest) -> int:

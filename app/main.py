@@ -10,8 +10,20 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from app import errors
-from app.api import browser, chat, completions, files, health, ledger, models, search, socket
+from app import errors, openapi
+from app.api import (
+    browser,
+    chat,
+    completions,
+    embeddings,
+    files,
+    health,
+    ledger,
+    models,
+    search,
+    socket,
+    tokenize,
+)
 from app.auth import Authenticator, api_key
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
@@ -19,7 +31,19 @@ from app.settings import Settings
 from app.state import AppState
 
 MAX_BODY_BYTES = 8 * 2**20
-_ROUTERS = (models, completions, chat, files, search, health, ledger, browser, socket)
+_ROUTERS = (
+    models,
+    completions,
+    chat,
+    embeddings,
+    tokenize,
+    files,
+    search,
+    health,
+    ledger,
+    browser,
+    socket,
+)
 
 
 def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
@@ -35,7 +59,10 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
         title="DRAGON",
         lifespan=lifespan if state is None else None,
         # The documentation pages load scripts of others.
-        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        # A redirect would lose a client's key, and is no error in OpenAI's shape.
+        redirect_slashes=False,
         middleware=[
             Middleware(RequestContext),
             Middleware(Gate, host=settings.host),
@@ -45,6 +72,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     if state is not None:
         app.state.dragon = state
     errors.install(app)
+    openapi.install(app)
     for module in _ROUTERS:
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=browser.STATIC))
@@ -63,6 +91,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.database import connect, database_url, migrate, session_maker
     from app.document_kv import DocumentKV
     from app.documents import DocumentStore
+    from app.embeddings import EmbeddingService
     from app.generation import open_generation
     from app.ledger import Ledger
     from app.link import Link
@@ -129,6 +158,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
+            embeddings=EmbeddingService(embedder, engine.errand),
             documents=documents,
             ledger=ledger,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),

@@ -37,6 +37,11 @@ _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
 
 
+def needs_key(path: str) -> bool:
+    """Whether a path is not for everybody who reaches the port."""
+    return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
+
+
 class RequestContext:
     """Outermost: request id in and out, security headers, one log line, the last line of errors."""
 
@@ -84,7 +89,7 @@ class RequestContext:
 
 
 class Gate:
-    """Who may enter: the Host must be ours, and `/v1`, `/api` and `/ws` ask for the key or cookie.
+    """Who may enter: the Host must be ours, and what `needs_key` asks for the key or the cookie.
 
     The Host check is against DNS rebinding, the Origin check against pages of other origins on
     this machine, which share the cookie because cookies know no ports.
@@ -110,7 +115,7 @@ class Gate:
                 "on, or set DRAGON_HOST.",
                 code="invalid_host",
             )
-        if not scope["path"].startswith(("/v1/", "/api/", "/ws/")):
+        if not needs_key(scope["path"]):
             return None
         state: AppState = scope["app"].state.dragon
         try:

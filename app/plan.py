@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from app.events import GenerationRequest, Source
+from app.events import GenerationRequest, Source, SourcesFound
 from dragon.decoder import Row
 from dragon.link import messages
 from dragon.weighting import Rescoring, Weights
@@ -28,6 +28,10 @@ class Retrieved:
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
         weights *= max(1, len(self.sources) // len(self.rows))
         return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
+
+    def found(self) -> SourcesFound:
+        """What is told of the documents of this side."""
+        return SourcesFound(tuple(self.weighted()), self.nothing_relevant)
 
 
 @dataclass(frozen=True)

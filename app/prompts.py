@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.state import Generation
 from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.tokenizer import Message
+from dragon.tokenizer import Message, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ async def chat_prompt(generation: Generation, messages: Sequence[Message]) -> Pr
 
 
 async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Prompt:
-    """A prompt as it stands, text or token ids.
+    """A prompt as it stands, text or token ids, with the tokens before every text or without.
 
     Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
     when too long.
@@ -44,22 +44,33 @@ async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Pr
     if isinstance(prompt, str):
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
-        if max(prompt) >= tokenizer.vocab_size:
-            raise InvalidRequestError(
-                f"prompt: {max(prompt)} is not a token; the vocabulary has {tokenizer.vocab_size}",
-                param="prompt",
-            )
-        tokens, query = list(prompt), await asyncio.to_thread(tokenizer.decode, prompt)
+        tokens = known(prompt, tokenizer, "prompt")
+        # They are added where the prompt is run, and must not stand there twice.
+        start = tokenizer.bare_row(raw=True)
+        if start and tokens[: len(start)] == start:
+            tokens = tokens[len(start) :]
+        query = await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
     return Prompt(_fitting(tokens, generation, "prompt"), query)
 
 
+def known(ids: Sequence[int], tokenizer: Tokenizer, param: str) -> list[int]:
+    """The ids; raises `InvalidRequestError` when one is not in the vocabulary."""
+    if ids and max(ids) >= tokenizer.vocab_size:
+        raise InvalidRequestError(
+            f"{param}: {max(ids)} is not a token; the vocabulary has {tokenizer.vocab_size}",
+            param=param,
+        )
+    return list(ids)
+
+
 def _fitting(tokens: Sequence[int], generation: Generation, param: str) -> tuple[int, ...]:
     if len(tokens) >= generation.context_length:
         raise ContextLengthError(
-            f"The prompt has {len(tokens)} tokens; this model's context holds "
-            f"{generation.context_length}, the answer included.",
+            f"This model's maximum context length is {generation.context_length} tokens, the "
+            f"answer included; however, your {param} resulted in {len(tokens)} tokens. Please "
+            "shorten it.",
             param=param,
         )
     return tuple(tokens)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -115,17 +115,6 @@ class ProvenanceNotice(BaseModel):
 Dragon = DragonReply | DragonNotice | ProvenanceNotice
 
 
-class _Reply(BaseModel):
-    id: str
-    object: str
-    created: int
-    model: str
-    system_fingerprint: str | None = None
-    choices: list[Any]
-    usage: Usage | None = None
-    dragon: Dragon | None = Field(default=None, exclude_if=_is_none)
-
-
 class Delta(BaseModel):
     """What a chunk adds to a chat message; empty in the last one."""
 
@@ -168,12 +157,42 @@ class TextChoice(BaseModel):
     finish_reason: FinishReason | None = None
 
 
+class _Reply(BaseModel):
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str | None = None
+    usage: Usage | None = None
+    dragon: Dragon | None = Field(default=None, exclude_if=_is_none)
+
+
+class ChatCompletion(_Reply):
+    """A whole answer to a chat."""
+
+    object: Literal["chat.completion"] = "chat.completion"
+    choices: list[ChatChoice]
+
+
+class ChatCompletionChunk(_Reply):
+    """A piece of an answer to a chat."""
+
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    choices: list[ChunkChoice]
+
+
+class Completion(_Reply):
+    """A whole completion of prompts, or a piece of one."""
+
+    object: Literal["text_completion"] = "text_completion"
+    choices: list[TextChoice]
+
+
 class Shape(ABC):
     """One response's fixed part, and how its choices are written, whole or piece by piece."""
 
     prefix: str
-    whole_object: str
-    chunk_object: str
+    whole_type: Callable[..., _Reply]
+    chunk_type: Callable[..., _Reply]
 
     def __init__(self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False) -> None:
         self._tokenizer = tokenizer
@@ -207,7 +226,7 @@ class Shape(ABC):
     def whole(self, answers: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
         """The response of a request without `stream`."""
         choices = [self.complete(answer) for answer in answers]
-        reply = self._reply(self.whole_object, choices, usage, dragon)
+        reply = self._reply(self.whole_type, choices, usage, dragon)
         return reply.model_dump_json().encode()
 
     def chunk(
@@ -220,19 +239,18 @@ class Shape(ABC):
     ) -> bytes:
         """A chunk of a stream. `with_usage`: the client asked for usage, so all chunks name it."""
         choices = [] if choice is None else [choice]
-        reply = self._reply(self.chunk_object, choices, usage, dragon)
+        reply = self._reply(self.chunk_type, choices, usage, dragon)
         return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
 
     def _reply(
         self,
-        kind: str,
+        kind: Callable[..., _Reply],
         choices: list[BaseModel],
         usage: Usage | None,
         dragon: Dragon | None,
     ) -> _Reply:
-        return _Reply(
+        return kind(
             id=self._id,
-            object=kind,
             created=self._created,
             model=self._model,
             choices=choices,
@@ -245,8 +263,8 @@ class ChatShape(Shape):
     """`/v1/chat/completions`: the role comes first, the last delta is empty."""
 
     prefix = "chatcmpl"
-    whole_object = "chat.completion"
-    chunk_object = "chat.completion.chunk"
+    whole_type = ChatCompletion
+    chunk_type = ChatCompletionChunk
 
     def opening(self, answer: Choice) -> BaseModel:
         return ChunkChoice(index=answer.index, delta=Delta(role="assistant", content=""))
@@ -278,7 +296,7 @@ class TextShape(Shape):
     """`/v1/completions`. With `echo` the prompt comes first."""
 
     prefix = "cmpl"
-    whole_object = chunk_object = "text_completion"
+    whole_type = chunk_type = Completion
 
     def __init__(
         self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False, echo: bool = False

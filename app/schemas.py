@@ -11,11 +11,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     StringConstraints,
     ValidationInfo,
     field_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from app.events import Details
 from dragon.details import MAX_TOP
@@ -24,6 +26,7 @@ from dragon.scheduling import Schedule
 from dragon.tokenizer import Message
 
 MAX_CHOICES = 32
+MAX_INPUTS = 2048
 
 
 def _wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:
@@ -31,16 +34,32 @@ def _wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:
     return PydanticCustomError(code, "{message}", {"message": message})
 
 
-def _neutral(*values: Any) -> AfterValidator:
-    """Marks a parameter that is known but not supported: null and these values pass."""
+class _Neutral:
+    """Passes null and these values."""
 
-    def check(value: Any) -> Any:
-        for passes in (None, *values):
+    def __init__(self, *values: Any) -> None:
+        self._values = (None, *values)
+
+    def _check(self, value: Any) -> Any:
+        for passes in self._values:
             if value == passes and isinstance(value, bool) == isinstance(passes, bool):
                 return value
         raise _wrong("not supported by this server; leave it out", "unsupported_parameter")
 
-    return AfterValidator(check)
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"enum": list(self._values), "description": "Not supported: leave it out."}
+
+
+def _neutral(*values: Any) -> _Neutral:
+    """Marks a parameter that is known but not supported: null and these values pass."""
+    return _Neutral(*values)
 
 
 def _unicode(text: str) -> str:
@@ -97,13 +116,21 @@ def _are_tokens(value: Any) -> bool:
     )
 
 
+_StopString = Annotated[Str, StringConstraints(min_length=1, max_length=500)]
+_StopStrings = Annotated[list[_StopString], Field(max_length=4)]
 Stop = Annotated[
-    list[Annotated[Str, StringConstraints(min_length=1, max_length=500)]],
-    Field(max_length=4),
-    BeforeValidator(_listed_stop),
+    _StopStrings,
+    BeforeValidator(_listed_stop, json_schema_input_type=_StopString | _StopStrings | None),
 ]
-
-
+_Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+_Text = Annotated[str, Field(min_length=1)]
+_PROMPT = BeforeValidator(
+    _listed_prompt,
+    json_schema_input_type=_Text
+    | Annotated[list[_Text], Field(min_length=1)]
+    | _Tokens
+    | Annotated[list[_Tokens], Field(min_length=1)],
+)
 Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
 Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]
@@ -192,7 +219,7 @@ class CompletionBody(GenerationBody):
     prompt: Annotated[
         list[str] | list[list[int]],
         Field(max_length=MAX_CHOICES),
-        BeforeValidator(_listed_prompt),
+        _PROMPT,
     ]
 
     max_tokens: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
@@ -227,11 +254,20 @@ class CompletionBody(GenerationBody):
         return Details(top=self.logprobs or 0, prompt=prompt)
 
 
+class TextPart(_Strict):
+    """A part of a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
 class ChatMessage(_Strict):
     """One turn. `developer` is the newer name of `system`."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[Str, BeforeValidator(_text_of_parts)]
+    content: Annotated[
+        Str, BeforeValidator(_text_of_parts, json_schema_input_type=str | list[TextPart])
+    ]
     name: str | None = None
     refusal: Annotated[Any, _neutral()] = None
     audio: Annotated[Any, _neutral()] = None
@@ -248,6 +284,8 @@ class ChatBody(GenerationBody):
     metadata: dict[str, str] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: str | None = None
 
     audio: Annotated[Any, _neutral()] = None
     function_call: Annotated[Any, _neutral("none")] = None
@@ -255,6 +293,7 @@ class ChatBody(GenerationBody):
     logprobs: bool | None = None
     top_logprobs: Top | None = None
     modalities: Annotated[Any, _neutral(["text"])] = None
+    moderation: Annotated[Any, _neutral()] = None
     parallel_tool_calls: Annotated[Any, _neutral(True, False)] = None
     prediction: Annotated[Any, _neutral()] = None
     reasoning_effort: Annotated[Any, _neutral("none")] = None
@@ -286,6 +325,44 @@ class ChatBody(GenerationBody):
         if limit is not None and info.data.get("max_tokens") not in (None, limit):
             raise _wrong("contradicts max_tokens; send one of them")
         return limit
+
+
+class EmbeddingBody(_Strict):
+    """`POST /v1/embeddings`."""
+
+    model: Str
+    input: Annotated[list[str] | list[list[int]], Field(max_length=MAX_INPUTS), _PROMPT]
+    encoding_format: Literal["float", "base64"] | None = None
+    user: str | None = None
+
+    dimensions: Annotated[Any, _neutral()] = None
+
+
+class TokenizeBody(_Strict):
+    """`POST /tokenize`: either a prompt or the messages of a chat; `model` may be the embedder's.
+
+    `add_special_tokens` is for prompts; a chat has those of its template.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["prompt"]}, {"required": ["messages"]}]}
+    )
+
+    model: Str | None = None
+    prompt: Str | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)] | None = None
+    add_special_tokens: bool | None = None
+
+    add_generation_prompt: Annotated[Any, _neutral(True)] = None
+    continue_final_message: Annotated[Any, _neutral(False)] = None
+    return_token_strs: Annotated[Any, _neutral(False)] = None
+
+
+class DetokenizeBody(_Strict):
+    """`POST /detokenize`."""
+
+    model: Str | None = None
+    tokens: list[Annotated[int, Field(ge=0)]]
 
 
 def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:

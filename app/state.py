@@ -19,6 +19,7 @@ from dragon.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from app.documents import DocumentStore
+    from app.embeddings import EmbeddingService
 
 
 class Generation(Protocol):
@@ -44,8 +45,15 @@ class Generation(Protocol):
     def peer_state(self) -> PeerStatus:
         """How the link to the cloud peer stands."""
 
+    def check(self, request: GenerationRequest) -> None:
+        """Raises `ContextLengthError` unless prompt and answer fit the context together."""
+
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
-        """Write one answer; closing the generator stops both sides."""
+        """Write one answer; closing the generator stops both sides.
+
+        Whatever is wrong with the request is raised before the first event, and that comes before
+        the prefill.
+        """
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class AppState:
     settings: Settings
     auth: Authenticator
     generation: Generation
+    embeddings: EmbeddingService
     documents: DocumentStore
     metrics: Metrics
     ledger: Ledger

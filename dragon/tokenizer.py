@@ -59,6 +59,8 @@ class Tokenizer:
         # Its own copy: whether special tokens are parsed is state that other threads would share.
         self._plain = tokenizers.Tokenizer.from_str(backend.backend_tokenizer.to_str())
         self._plain.encode_special_tokens = True
+        self._plain.no_truncation()
+        self._plain.no_padding()
         self._template: str = backend.chat_template or PLAIN_TEMPLATE
 
     @classmethod
@@ -101,10 +103,15 @@ class Tokenizer:
         ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
         return ids
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of tokens, special ones left out."""
+    def framed(self, ids: Sequence[int]) -> list[int]:
+        """Tokens of a plain text with the special tokens that the model wants around it."""
+        start, end = self._specials
+        return [*start, *ids, *end]
+
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """Text of tokens, special ones left out unless `special`."""
         text: str = self._backend.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            list(ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False
         )
         return text
 
@@ -147,6 +154,14 @@ class Tokenizer:
     def bare_row(self, *, raw: bool = False) -> list[int]:
         """Tokens in front of a conversation when there is no document."""
         return list(self._frame.start if raw else self._frame.bare)
+
+    @cached_property
+    def _specials(self) -> tuple[list[int], list[int]]:
+        """The special tokens before a text and after it."""
+        inner = self.encode("a")
+        ids: list[int] = self._backend("a")["input_ids"]
+        start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
+        return ids[:start], ids[start + len(inner) :]
 
     @cached_property
     def _frame(self) -> _Frame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -38,9 +39,15 @@ class FakeGeneration:
     silence: float = 0.0  # seconds before the first event
     refuse: Exception | None = None  # raised before the first event
     fail_after: int | None = None  # tokens after which RuntimeError is raised
+    prefilling: threading.Event = field(default_factory=threading.Event)  # set: no end of it
     active: int = 0
     cancelled: int = 0
     requests: list[GenerationRequest] = field(default_factory=list)
+
+    def check(self, request: GenerationRequest) -> None:
+        if len(request.conversation) + (request.max_tokens or 1) > self.context_length:
+            param = "prompt" if request.raw else "messages"
+            raise ContextLengthError("too long for the model", param=param)
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
@@ -49,9 +56,9 @@ class FakeGeneration:
             await asyncio.sleep(self.silence)
             if self.refuse is not None:
                 raise self.refuse
-            if len(request.conversation) + (request.max_tokens or 1) > self.context_length:
-                raise ContextLengthError("too long for the model", param="messages")
             yield SourcesFound((SOURCE,))
+            while self.prefilling.is_set():  # noqa: ASYNC110 - another thread clears it
+                await asyncio.sleep(0.005)
             async for event in self._write(request):
                 yield event
         except (asyncio.CancelledError, GeneratorExit):

@@ -5,19 +5,25 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.api.respond import Job, plan, require_model, respond
+from app.api.models import require_model
+from app.api.respond import Job, plan, respond
+from app.openapi import failures, streamed
 from app.prompts import text_prompt
-from app.replies import TextShape
+from app.replies import Completion, TextShape
 from app.schemas import CompletionBody
 from app.state import State
 
-router = APIRouter()
+router = APIRouter(tags=["completions"])
 
 
-@router.post("/v1/completions")
+@router.post(
+    "/v1/completions",
+    response_model=Completion,
+    responses={200: streamed(Completion), **failures(404, 502, 503)},
+)
 async def create_completion(http: Request, body: CompletionBody, state: State) -> Response:
     """Continue one prompt or several, at once or as a stream."""
-    require_model(body.model, state)
+    require_model(body.model, state.generation.model_name)
     prompts = [await text_prompt(state.generation, prompt) for prompt in body.prompt]
     requests = plan(
         body,

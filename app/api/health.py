@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Literal
 
-import orjson
 from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 
+from app.events import PeerStatus
 from app.state import State
 
-router = APIRouter()
+router = APIRouter(tags=["health"])
+
+
+class Readiness(BaseModel):
+    """Whether answers can be written, and with whom."""
+
+    status: Literal["ready", "starting"]
+    model: str
+    peer: PeerStatus
 
 
 @router.get("/health")
@@ -21,19 +29,19 @@ async def health() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/ready")
-async def ready(state: State) -> Response:
+@router.get("/ready", responses={503: {"model": Readiness}})
+async def ready(state: State, response: Response) -> Readiness:
     """200 once the model is loaded, else 503. The device is ready without its peer, too."""
     generation = state.generation
-    body: dict[str, Any] = {
-        "status": "ready" if generation.ready else "starting",
-        "model": generation.model_name,
-        "peer": asdict(generation.peer_state),
-    }
-    return Response(orjson.dumps(body), 200 if generation.ready else 503, None, "application/json")
+    response.status_code = 200 if generation.ready else 503
+    return Readiness(
+        status="ready" if generation.ready else "starting",
+        model=generation.model_name,
+        peer=generation.peer_state,
+    )
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(state: State) -> Response:
     """Prometheus' text format."""
     return Response(state.metrics.render(), media_type=CONTENT_TYPE_LATEST)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
-from typing import TypeVar
 
 import orjson
 from fastapi import Request
 from fastapi.responses import Response
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
 
+from app.api.streaming import EventStream, unless_gone
 from app.choices import Choice, best, merged
 from app.errors import INTERNAL, problem
 from app.events import (
@@ -44,28 +41,11 @@ from app.replies import (
 )
 from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
 from app.state import AppState
-from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.errors import InvalidRequestError
 from dragon.sampling import Sampling
 
 log = logging.getLogger("dragon.answers")
-T = TypeVar("T")
 _DONE = b"data: [DONE]\n\n"
-
-
-class UnknownModelError(NotFoundError):
-    """The request names a model that is not the one served."""
-
-    code = "model_not_found"
-
-    def __init__(self, model: str, served: str) -> None:
-        super().__init__(f"The model {model!r} does not exist here; this device serves {served!r}.")
-        self.param = "model"
-
-
-def require_model(model: str, state: AppState) -> None:
-    """Raises `UnknownModelError` unless `model` is the one that is served."""
-    if model != state.generation.model_name:
-        raise UnknownModelError(model, state.generation.model_name)
 
 
 def new_seed() -> int:
@@ -166,7 +146,12 @@ def plan(
 
 
 async def respond(http: Request, state: AppState, job: Job) -> Response:
-    """Run the job. Bad input is raised before any response begins; a client gone ends the work."""
+    """Run the job. Bad input is raised before any response begins; a client gone ends the work.
+
+    Raises `ClientDisconnect` when nobody is left to answer.
+    """
+    for request in job.requests:
+        state.generation.check(request)  # all of them, before one begins
     events = merged(state.generate, job.requests)
     try:
         if job.stream:
@@ -175,68 +160,9 @@ async def respond(http: Request, state: AppState, job: Job) -> Response:
             return EventStream(_frames(job, first, events), events)
         async with aclosing(events):
             return await unless_gone(http.receive, _whole(job, events))
-    except ClientDisconnect:
-        await events.aclose()
-        return Response(status_code=499)  # nobody reads it; the log and the metrics do
     except BaseException:
         await events.aclose()
         raise
-
-
-async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
-    """The result of `work`, which is cancelled with `ClientDisconnect` when the client leaves."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.create_task(_client_gone(receive))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientDisconnect
-    finally:
-        task.cancel()
-        gone.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-class EventStream(Response):
-    """Server-sent events; unlike a plain streaming response it stops its source at once.
-
-    `source` is what `frames` reads: frames that were never begun would not close it.
-    """
-
-    media_type = "text/event-stream"
-
-    def __init__(
-        self,
-        frames: AsyncGenerator[bytes, None],
-        source: AsyncGenerator[tuple[int, Event], None],
-    ) -> None:
-        self.status_code = 200
-        self.background = None
-        self._frames = frames
-        self._source = source
-        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await unless_gone(receive, self._send(send))
-        except ClientDisconnect:
-            log.info("the client left in mid-stream")
-        finally:
-            await self._frames.aclose()
-            await self._source.aclose()
-
-    async def _send(self, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
-        async for frame in self._frames:
-            await send({"type": "http.response.body", "body": frame, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _frames(

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dragon.errors import ConfigurationError
+from dragon.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+PACKAGED_NAME = "all-MiniLM-L6-v2"
 PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -30,16 +32,26 @@ class TextEmbedder(Protocol):
 
 
 class Embedder:
-    """A sentence-transformers model. Safe to call from several threads; calls take turns."""
+    """A sentence-transformers model. Safe to call from several threads; calls take turns.
 
-    def __init__(self, model: SentenceTransformer, fingerprint: str) -> None:
-        dimension = model.get_embedding_dimension()
-        if dimension is None:
-            raise ConfigurationError("The embedder does not say how long its vectors are.")
+    `max_tokens` counts the special tokens around a text, too.
+    """
+
+    def __init__(
+        self, model: SentenceTransformer, fingerprint: str, name: str = PACKAGED_NAME
+    ) -> None:
+        dimension, length = model.get_embedding_dimension(), model.get_max_seq_length()
+        if dimension is None or length is None:
+            raise ConfigurationError(
+                "The embedder does not say how long its vectors are, or texts may be."
+            )
         self._model = model
         self._lock = threading.Lock()
         self.dim: int = dimension
+        self.max_tokens: int = length
         self.fingerprint = fingerprint
+        self.name = name
+        self.tokenizer = Tokenizer(model.tokenizer)
 
     @classmethod
     def load(cls, path: Path | None = None) -> Embedder:
@@ -73,7 +85,7 @@ class Embedder:
             raise ConfigurationError(
                 f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
             ) from error
-        return cls(model, fingerprint)
+        return cls(model, fingerprint, PACKAGED_NAME if packaged else directory.name)
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, float32 [len(texts), dim]. What is over the model's limit is cut."""
@@ -88,6 +100,20 @@ class Embedder:
                 normalize_embeddings=True,
             )
         return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    def embed_tokens(self, rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(rows), dim], of token ids with special tokens around.
+
+        A row holds `max_tokens` ids at most. The same as `embed` of the text they are from.
+        """
+        import torch
+
+        with self._lock, torch.inference_mode():
+            features = self._model.tokenizer.pad(
+                {"input_ids": [list(row) for row in rows]}, return_tensors="pt"
+            )
+            vectors = self._model(features)["sentence_embedding"]
+            return torch.nn.functional.normalize(vectors, dim=-1).float().numpy()
 
 
 def _packaged_directory() -> Path:

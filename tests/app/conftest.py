@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 from app.auth import Authenticator
 from app.database import connect, database_url, session_maker
 from app.documents import DocumentStore
+from app.embeddings import EmbeddingService
 from app.ledger import Ledger
 from app.main import create_app
 from app.metrics import Metrics
@@ -27,6 +29,7 @@ from dragon.tokenizer import Tokenizer
 from serving import server
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
+from tests.samples import embedder
 
 KEY = "test-key"
 
@@ -52,12 +55,19 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY)
 
 
+@pytest.fixture(scope="session")
+def embeddings() -> Iterator[EmbeddingService]:
+    with ThreadPoolExecutor(1) as errands:
+        yield EmbeddingService(embedder(), errands.submit)
+
+
 @pytest.fixture
-def state(settings: Settings, generation: FakeGeneration) -> AppState:
+def state(settings: Settings, generation: FakeGeneration, embeddings: EmbeddingService) -> AppState:
     return AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
+        embeddings=embeddings,
         documents=FakeDocuments(),
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir))), 8192),
         metrics=Metrics(

@@ -44,7 +44,9 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         CHAT, content=json.dumps(ASK).encode(), headers={"content-type": "text/plain"}
     )
     assert reply.status_code == 400
-    assert "application/json" in error_of(reply)["message"]
+    error = error_of(reply)
+    assert "application/json" in error["message"]
+    assert error["code"] == "unsupported_content_type"
 
 
 @pytest.mark.parametrize(
@@ -243,6 +245,20 @@ async def test_a_prompt_over_the_context(
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_over_the_context(
+    client: httpx.AsyncClient, generation: FakeGeneration, stream: bool
+) -> None:
+    prompts = {"prompt": [[5], [5] * 200], "max_tokens": 100}  # only the second is too long
+    for path, body, param in ((TEXT, CONTINUE | prompts, "prompt"), (CHAT, ASK, "messages")):
+        body = {"max_tokens": 300} | body | {"stream": stream}
+        reply = await client.post(path, json=body)
+        assert reply.status_code == 400
+        error = error_of(reply)
+        assert (error["param"], error["code"]) == (param, "context_length_exceeded")
+    assert generation.requests == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_an_unknown_model(client: httpx.AsyncClient, stream: bool) -> None:
     for path, body in ((CHAT, ASK), (TEXT, CONTINUE)):
         reply = await client.post(path, json=body | {"model": "gpt-5", "stream": stream})
@@ -285,7 +301,8 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
         ("GET", "/static/nothing.js", 404),
         ("GET", "/static/../app/main.py", 404),
         ("GET", "/docs", 404),
-        ("GET", "/openapi.json", 404),
+        ("GET", "/v1/files/", 404),
+        ("POST", "/v1/chat/completions/", 404),
         ("DELETE", "/v1/chat/completions", 405),
         ("GET", "/v1/completions", 405),
         ("POST", "/health", 405),

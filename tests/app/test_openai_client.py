@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import openai
 import pytest
 
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration
 
+EMBEDDER = "all-MiniLM-L6-v2"
 ASK = [{"role": "user", "content": "Where is the key?"}]
 
 
@@ -17,7 +20,8 @@ def stock(address: str) -> openai.OpenAI:
 
 
 def test_models(stock: openai.OpenAI) -> None:
-    assert [m.id for m in stock.models.list()] == ["dragon-7m"]
+    assert [m.id for m in stock.models.list()] == ["dragon-7m", EMBEDDER]
+    assert stock.models.retrieve(EMBEDDER).id == EMBEDDER
     assert stock.models.retrieve("dragon-7m").owned_by == "dragon"
     with pytest.raises(openai.NotFoundError) as caught:
         stock.models.retrieve("gpt-5")
@@ -155,6 +159,93 @@ def test_a_seed_is_chosen_when_none_is_given(
     for _ in range(2):
         stock.chat.completions.create(model="dragon-7m", messages=ASK)
     assert generation.requests[0].sampling.seed != generation.requests[1].sampling.seed
+
+
+def test_every_parameter_of_the_client_is_known(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    """Each is taken, or refused as what it is: none as a name nobody has heard of."""
+    own = {"self", "model", "extra_headers", "extra_query", "extra_body", "timeout"}
+    unknown = set()
+    for create, needed in (
+        (stock.chat.completions.create, {"model": "dragon-7m", "messages": ASK}),
+        (stock.completions.create, {"model": "dragon-7m", "prompt": "a"}),
+        (stock.embeddings.create, {"model": EMBEDDER, "input": "a"}),
+    ):
+        for name in inspect.signature(create).parameters.keys() - own - needed.keys():
+            try:
+                create(**needed, extra_body={name: {"a": [0.5]}})
+            except openai.BadRequestError as error:
+                unknown |= (
+                    {name} if (error.code, error.param) == ("unknown_parameter", name) else set()
+                )
+    assert unknown == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tools", [{"type": "function", "function": {"name": "f", "parameters": {}}}]),
+        ("functions", [{"name": "f"}]),
+        ("function_call", "auto"),
+        ("response_format", {"type": "json_object"}),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}),
+        ("modalities", ["text", "audio"]),
+        ("reasoning_effort", "high"),
+        ("web_search_options", {}),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_not_supported_is_refused_by_name(
+    stock: openai.OpenAI, name: str, value: object, stream: bool
+) -> None:
+    with pytest.raises(openai.BadRequestError, match="not supported") as caught:
+        stock.chat.completions.create(
+            model="dragon-7m", messages=ASK, stream=stream, **{name: value}
+        )
+    assert (caught.value.param, caught.value.code) == (name, "unsupported_parameter")
+
+
+def test_a_suffix_is_refused_by_name(stock: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="not supported") as caught:
+        stock.completions.create(model="dragon-7m", prompt="a", suffix="b")
+    assert caught.value.param == "suffix"
+
+
+def test_content_parts_and_roles(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    parts = [{"type": "text", "text": "Where is "}, {"type": "text", "text": "the key?"}]
+    stock.chat.completions.create(
+        model="dragon-7m",
+        messages=[
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "Hello", "name": "Ann"},
+            {"role": "assistant", "content": [{"type": "text", "text": "Good day."}]},
+            {"role": "user", "content": parts},
+        ],
+    )
+    assert generation.requests[0].query == "Where is the key?"
+    text = generation.tokenizer.decode(generation.requests[0].conversation, special=True)
+    assert text == (
+        "<|doc|>Be brief.<|user|>Hello<|assistant|>Good day.<|end|>"
+        "<|user|>Where is the key?<|assistant|>"
+    )
+
+
+def test_the_request_id_comes_back(stock: openai.OpenAI) -> None:
+    reply = stock.models.with_raw_response.list(extra_headers={"X-Request-Id": "mine-1"})
+    assert reply.headers["x-request-id"] == "mine-1"
+    reply = stock.models.with_raw_response.list(extra_headers={"X-Request-Id": "not mine"})
+    assert len(reply.headers["x-request-id"]) == 32
+
+
+async def test_the_asynchronous_client(address: str, generation: FakeGeneration) -> None:
+    async with openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key=KEY) as client:
+        text = ""
+        async for chunk in await client.chat.completions.create(
+            model="dragon-7m", messages=ASK, stream=True
+        ):
+            text += chunk.choices[0].delta.content or ""
+        assert text == generation.script
 
 
 def test_refusals_come_before_the_stream(stock: openai.OpenAI) -> None:

@@ -99,6 +99,32 @@ async def test_multibyte_text_arrives_whole(
     assert not any("\ufffd" in content for content in contents)
 
 
+def test_comments_keep_a_stream_alive_during_the_prefill(
+    address: str, generation: FakeGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.api.streaming.KEEP_ALIVE_S", 0.01)
+    generation.prefilling.set()
+    lines: list[str] = []
+    with httpx.stream(
+        "POST",
+        f"http://{address}/v1/chat/completions",
+        json=ASK,
+        headers={"Authorization": f"Bearer {KEY}"},
+        timeout=60,
+    ) as reply:
+        assert reply.status_code == 200
+        for line in reply.iter_lines():
+            lines.append(line)
+            if line.startswith(":"):
+                generation.prefilling.clear()
+    assert sum(line.startswith(": ") for line in lines) >= 1
+    data = [line.removeprefix("data: ") for line in lines if line and not line.startswith(":")]
+    assert json.loads(data[0])["choices"][0]["delta"]["role"] == "assistant"
+    contents = [json.loads(d)["choices"][0]["delta"].get("content", "") for d in data[:-1]]
+    assert "".join(contents) == generation.script
+    assert data[-1] == "[DONE]"
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_hangs_up_frees_everything(
     address: str, generation: FakeGeneration, stream: bool

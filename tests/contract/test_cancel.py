@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.contract.conftest import Pair
 
 pytestmark = pytest.mark.services
 CLIENTS = 50
+CANCELLED = 'dragon_answers_total{mode="coupled",outcome="cancelled"}'
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,29 @@ def hang_up(device: Service, clients: int) -> None:
 def test_hanging_up_frees_both_sides(endless: Pair) -> None:
     before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
     hang_up(endless.device, CLIENTS)
+    for service in (endless.device, endless.peer):
+        eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
+    eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+
+
+def test_hanging_up_without_reading_frees_both_sides(endless: Pair) -> None:
+    before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
+    cancelled = endless.device.metric(CANCELLED)
+    body = Ask("word " * 100, tokens=350, model="model").body(stream=True)
+    content = json.dumps(body)
+    head = "".join(f"{name}: {value}\r\n" for name, value in endless.device.headers.items())
+    request = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{endless.device.port}\r\n{head}"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n{content}"
+    ).encode()
+    clients = [socket.create_connection(("127.0.0.1", endless.device.port)) for _ in range(CLIENTS)]
+    for client in clients:
+        client.sendall(request)
+    eventually(lambda: endless.device.metric("dragon_answers_in_progress") == CLIENTS)
+    for client in clients:
+        client.close()
+    eventually(lambda: endless.device.metric("dragon_answers_in_progress") == 0)
+    assert endless.device.metric(CANCELLED) == cancelled + CLIENTS
     for service in (endless.device, endless.peer):
         eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
     eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)

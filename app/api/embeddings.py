@@ -1,0 +1,69 @@
+"""`POST /v1/embeddings`."""
+
+from __future__ import annotations
+
+import base64
+from typing import Literal
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from app.api.models import require_model
+from app.api.streaming import unless_gone
+from app.openapi import failures
+from app.schemas import EmbeddingBody
+from app.state import State
+
+router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])
+
+
+class Embedding(BaseModel):
+    """A vector of length 1: numbers, or the base64 of little-endian float32."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingUsage(BaseModel):
+    """Tokens of the inputs, special ones included."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingList(BaseModel):
+    """The vectors, in the order of the inputs."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingUsage
+
+
+@router.post("", response_model=EmbeddingList, responses=failures(404))
+async def create_embeddings(http: Request, body: EmbeddingBody, state: State) -> Response:
+    """Embed one input or several with the model that documents are found by."""
+    require_model(body.model, state.embeddings.model_name)
+    embedded = await unless_gone(http.receive, state.embeddings.embed(body.input))
+    vectors = embedded.vectors.astype("<f4")
+    reply = {
+        "object": "list",
+        "data": [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": base64.b64encode(vector.tobytes()).decode()
+                if body.encoding_format == "base64"
+                else vector,
+            }
+            for index, vector in enumerate(vectors)
+        ],
+        "model": body.model,
+        "usage": {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens},
+    }
+    return Response(
+        orjson.dumps(reply, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
+    )

@@ -1,0 +1,82 @@
+"""Work and streams that end when their client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any, TypeVar
+
+from fastapi.responses import Response
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+log = logging.getLogger("dragon.answers")
+T = TypeVar("T")
+# Proxies and clients take a connection that is silent for longer for dead.
+KEEP_ALIVE_S = 10.0
+_COMMENT = b": still working\n\n"
+
+
+async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
+    """The result of `work`, which is cancelled with `ClientDisconnect` when the client leaves."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.create_task(_client_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _client_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(Response):
+    """Server-sent events; unlike a plain streaming response it stops its source at once.
+
+    `source` is what `frames` reads: frames that were never begun would not close it. While there is
+    nothing to send, comments keep the connection alive.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], source: AsyncGenerator[Any, None]
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self._frames = frames
+        self._source = source
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await unless_gone(receive, self._send(send))
+        except ClientDisconnect:
+            log.info("the client left in mid-stream")
+        finally:
+            await self._frames.aclose()
+            await self._source.aclose()
+
+    async def _send(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        while (frame := await self._next(send)) is not None:
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _next(self, send: Send) -> bytes | None:
+        task = asyncio.ensure_future(anext(self._frames, None))
+        try:
+            while not (await asyncio.wait({task}, timeout=KEEP_ALIVE_S))[0]:
+                await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
+            return task.result()
+        finally:
+            task.cancel()

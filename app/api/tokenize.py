@@ -1,0 +1,72 @@
+"""`POST /tokenize` and `POST /detokenize`, in vLLM's shapes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from app.api.models import UnknownModelError
+from app.openapi import failures
+from app.prompts import known
+from app.schemas import DetokenizeBody, TokenizeBody, as_messages
+from app.state import AppState, State
+from dragon.errors import InvalidRequestError
+from dragon.tokenizer import Tokenizer
+
+router = APIRouter(tags=["tokens"], responses=failures(404))
+
+
+class Tokenized(BaseModel):
+    """The ids of a text. `max_model_len`: what the model takes, the answer included."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: None = None
+
+
+class Detokenized(BaseModel):
+    """The text of ids."""
+
+    prompt: str
+
+
+@router.post("/tokenize")
+async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
+    """The ids that a prompt or a chat has for the model."""
+    tokenizer, length = _of_model(body.model, state)
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidRequestError("Send either prompt or messages.", param="prompt")
+    if body.messages is not None:
+        if tokenizer is not state.generation.tokenizer:
+            raise InvalidRequestError("messages: this model does not chat", param="messages")
+        tokens = await asyncio.to_thread(_chat, tokenizer, body)
+    else:
+        tokens = await asyncio.to_thread(tokenizer.encode, body.prompt or "")
+        if body.add_special_tokens is not False:
+            tokens = tokenizer.framed(tokens)
+    return Tokenized(count=len(tokens), max_model_len=length, tokens=tokens)
+
+
+@router.post("/detokenize")
+async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
+    """The text that ids stand for, special tokens spelt out."""
+    tokenizer, _ = _of_model(body.model, state)
+    tokens = known(body.tokens, tokenizer, "tokens")
+    return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
+
+
+def _chat(tokenizer: Tokenizer, body: TokenizeBody) -> list[int]:
+    assert body.messages is not None
+    return [*tokenizer.bare_row(), *tokenizer.conversation(as_messages(body.messages))]
+
+
+def _of_model(model: str | None, state: AppState) -> tuple[Tokenizer, int]:
+    """Tokenizer and context length of a model, by default the one that writes."""
+    served = {part.model_name: part for part in (state.embeddings, state.generation)}
+    if model is not None and model not in served:
+        raise UnknownModelError(model, state.generation.model_name)
+    part = served[model or state.generation.model_name]
+    return part.tokenizer, part.context_length

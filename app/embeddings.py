@@ -1,0 +1,84 @@
+"""The service's embedder as a model of its own: texts or token ids in, vectors out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from app.prompts import known
+from dragon.errors import ContextLengthError, InvalidRequestError
+from dragon.retrieval.embedder import Embedder
+
+# Of one errand; an answer being written waits for at most so many.
+_TEXTS = 4
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Vectors of length 1, float32 [inputs, dim], and how many tokens were read for them."""
+
+    vectors: Vectors
+    tokens: int
+
+
+class EmbeddingService:
+    """Embeds for the API. `errand` runs something where it keeps no answer from being written."""
+
+    def __init__(
+        self, embedder: Embedder, errand: Callable[[Callable[[], Vectors]], Future[Vectors]]
+    ) -> None:
+        self._embedder = embedder
+        self._errand = errand
+        self.model_name = embedder.name
+        self.context_length = embedder.max_tokens
+        self.tokenizer = embedder.tokenizer
+
+    async def embed(self, inputs: Sequence[str | Sequence[int]]) -> Embedded:
+        """Embed each input. Cancelled, it stops after the errand under way.
+
+        Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError`
+        for one that is too long.
+        """
+        rows = await asyncio.to_thread(lambda: [self._row(each) for each in inputs])
+        parts = []
+        for batch in self._batches(rows):
+            work = partial(self._embedder.embed_tokens, batch)
+            parts.append(await asyncio.wrap_future(self._errand(work)))
+        return Embedded(np.concatenate(parts), sum(map(len, rows)))
+
+    def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
+        """Rows for an errand each: a few short ones take no longer than one of full length."""
+        batch: list[list[int]] = []
+        for row in rows:
+            longest = max(map(len, [*batch, row]))
+            if len(batch) == _TEXTS or (len(batch) + 1) * longest > self.context_length:
+                yield batch
+                batch = []
+            batch.append(row)
+        yield batch
+
+    def _row(self, given: str | Sequence[int]) -> list[int]:
+        """The ids to embed; those given may have special tokens around them already."""
+        if not given:
+            raise InvalidRequestError("input: must not be empty", param="input")
+        if isinstance(given, str):
+            ids = self.tokenizer.encode(given)
+        else:
+            special = self.tokenizer.framed([])
+            ids = [i for i in known(given, self.tokenizer, "input") if i not in special]
+        row = self.tokenizer.framed(ids)
+        if len(row) > self.context_length:
+            raise ContextLengthError(
+                f"This model's maximum context length is {self.context_length} tokens; however, "
+                f"an input has {len(row)} tokens. Please split it.",
+                param="input",
+            )
+        return row

@@ -1,0 +1,100 @@
+"""`/openapi.json`: what FastAPI knows of the routes, and the errors that all of them may answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from app.middleware import needs_key
+from app.replies import ChatCompletionChunk, Completion
+
+_REF = "#/components/schemas/"
+_REASONS = {
+    400: "The request is wrong; `param` says where, the message what to do.",
+    401: "The key is missing or wrong.",
+    403: "A page of another origin used the browser's cookie.",
+    404: "What is named does not exist.",
+    413: "The body is too large.",
+    500: "A fault of this service; its log tells more.",
+    502: "The cloud peer was needed and could not be asked.",
+    503: "Too much is asked for at once; the same request may succeed later.",
+}
+
+
+class Failure(BaseModel):
+    """What went wrong; `code` is stable and meant for programs."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorReply(BaseModel):
+    """The shape of every failure."""
+
+    error: Failure
+
+
+def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route declares of the failures that are its own."""
+    return {status: {"model": ErrorReply, "description": _REASONS[status]} for status in statuses}
+
+
+def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
+    """What a route declares of its 200 when it may also come as a stream of `chunk`."""
+    return {
+        "content": {"text/event-stream": {"schema": {"$ref": f"{_REF}{chunk.__name__}"}}},
+        "description": "At once; with `stream`, server-sent events: chunks, then `[DONE]`.",
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Describe the app's routes, when that is first asked for."""
+
+    def describe() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app)
+        return app.openapi_schema
+
+    app.openapi = describe  # type: ignore[method-assign]
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    described = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    components = described["components"]
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    schemas = components["schemas"]
+    chunks = models_json_schema(
+        [(chunk, "serialization") for chunk in (ChatCompletionChunk, Completion)],
+        ref_template=f"{_REF}{{model}}",
+    )[1]["$defs"]
+    schemas |= {name: schema for name, schema in chunks.items() if name not in schemas}
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            _complete(path, method, operation)
+    return described
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Add the key, and the failures that do not come from the route itself."""
+    responses = operation["responses"]
+    responses.pop("422", None)  # wrong input is a 400 here
+    statuses = {400, 500}
+    if needs_key(path):
+        operation["security"] = [{"key": []}]
+        statuses |= {401} if method == "get" else {401, 403}
+    if "{" in path:
+        statuses.add(404)
+    if "requestBody" in operation:
+        statuses.add(413)
+    for status in statuses - {int(known) for known in responses}:
+        content = {"application/json": {"schema": {"$ref": f"{_REF}ErrorReply"}}}
+        responses[str(status)] = {"description": _REASONS[status], "content": content}
+    operation["responses"] = dict(sorted(responses.items()))

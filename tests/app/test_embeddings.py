@@ -1,0 +1,161 @@
+"""`/v1/embeddings` with the real embedder."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+
+from app.embeddings import EmbeddingService, Vectors
+from tests.app.conftest import KEY
+from tests.app.test_bad_input import error_of
+from tests.samples import embedder
+
+MODEL = "all-MiniLM-L6-v2"
+TEXTS = [
+    "The key is under the mat.",
+    "Don't panic: 42!",
+    "Ravello, über alles schön",
+    "a",
+    "b" * 40,
+]
+URL = "/v1/embeddings"
+
+
+def ask(given: Any, **more: Any) -> dict[str, Any]:
+    return {"model": MODEL, "input": given, **more}
+
+
+async def vectors(client: httpx.AsyncClient, given: Any) -> np.ndarray:
+    reply = await client.post(URL, json=ask(given))
+    assert reply.status_code == 200, reply.text
+    data = reply.json()["data"]
+    assert [each["index"] for each in data] == list(range(len(data)))
+    return np.array([each["embedding"] for each in data])
+
+
+async def test_texts_have_the_vectors_that_documents_are_found_by(
+    client: httpx.AsyncClient,
+) -> None:
+    several = await vectors(client, TEXTS)
+    np.testing.assert_allclose(several, embedder().embed(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(several, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(await vectors(client, TEXTS[0]), several[:1], atol=1e-6)
+    mixed = [text * times for times in (1, 100, 1, 1, 90, 30) for text in ("wo ", "ax ")]
+    np.testing.assert_allclose(await vectors(client, mixed), embedder().embed(mixed), atol=1e-6)
+
+
+@pytest.mark.parametrize("special", [True, False])
+async def test_token_ids_have_the_vectors_of_their_texts(
+    client: httpx.AsyncClient, special: bool
+) -> None:
+    ids = []
+    for text in TEXTS:
+        body = {"model": MODEL, "prompt": text, "add_special_tokens": special}
+        ids.append((await client.post("/tokenize", json=body)).json()["tokens"])
+    texts = await vectors(client, TEXTS)
+    np.testing.assert_allclose(await vectors(client, ids), texts, atol=1e-6)
+    np.testing.assert_allclose(await vectors(client, ids[0]), texts[:1], atol=1e-6)
+
+
+async def test_base64_is_little_endian_float32(client: httpx.AsyncClient) -> None:
+    reply = await client.post(URL, json=ask(TEXTS, encoding_format="base64"))
+    decoded = [
+        np.frombuffer(base64.b64decode(each["embedding"]), "<f4") for each in reply.json()["data"]
+    ]
+    np.testing.assert_array_equal(
+        np.array(decoded), (await vectors(client, TEXTS)).astype(np.float32)
+    )
+
+
+async def test_usage_counts_the_tokens(client: httpx.AsyncClient) -> None:
+    counts = [
+        (await client.post("/tokenize", json={"model": MODEL, "prompt": text})).json()["count"]
+        for text in TEXTS
+    ]
+    reply = (await client.post(URL, json=ask(TEXTS))).json()
+    assert reply["usage"] == {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
+    assert reply["model"] == MODEL
+
+
+@pytest.mark.parametrize("ids", [True, False])
+async def test_an_input_is_never_cut(client: httpx.AsyncClient, ids: bool) -> None:
+    word = embedder().tokenizer.encode("word")
+
+    async def embed(length: int) -> httpx.Response:
+        long = [word * length] if ids else ["word " * length]
+        return await client.post(URL, json=ask(long))
+
+    assert (await embed(254)).status_code == 200  # 256 with the special tokens around
+    reply = await embed(255)
+    assert reply.status_code == 400
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == ("input", "context_length_exceeded")
+    assert "257" in error["message"]
+    assert "256" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "code"),
+    [
+        ({"input": ""}, "input", "invalid_request"),
+        ({"input": ["a", ""]}, "input", "invalid_request"),
+        ({"input": []}, "input", "invalid_value"),
+        ({"input": [[]]}, "input", "invalid_value"),
+        ({"input": ["a", [1]]}, "input", "invalid_value"),
+        ({"input": [-1]}, "input", "invalid_value"),
+        ({"input": [10**30]}, "input", "invalid_request"),
+        ({"input": ["a"] * 2049}, "input", "invalid_value"),
+        ({"input": None}, "input", "invalid_value"),
+        ({"dimensions": 64}, "dimensions", "unsupported_parameter"),
+        ({"encoding_format": "int8"}, "encoding_format", "invalid_value"),
+        ({"temperature": 1}, "temperature", "unknown_parameter"),
+        ({"model": "text-embedding-3-small"}, "model", "model_not_found"),
+        ({"model": "dragon-7m"}, "model", "model_not_found"),
+    ],
+)
+async def test_bad_values(
+    client: httpx.AsyncClient, change: dict[str, Any], param: str, code: str
+) -> None:
+    reply = await client.post(URL, json=ask("a") | change)
+    assert reply.status_code == (404 if code == "model_not_found" else 400), reply.text
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == (param, code)
+
+
+def test_the_stock_client(address: str) -> None:
+    client = openai.OpenAI(base_url=f"http://{address}/v1", api_key=KEY, max_retries=0)
+    reply = client.embeddings.create(model=MODEL, input=TEXTS)  # asks for base64
+    np.testing.assert_allclose(
+        [each.embedding for each in reply.data], embedder().embed(TEXTS), atol=1e-6
+    )
+    plain = client.embeddings.create(model=MODEL, input=TEXTS[0], encoding_format="float")
+    np.testing.assert_allclose(plain.data[0].embedding, reply.data[0].embedding, atol=1e-6)
+    with pytest.raises(openai.BadRequestError, match="split it"):
+        client.embeddings.create(model=MODEL, input="word " * 300)
+
+
+async def test_a_client_that_left_is_not_worked_for() -> None:
+    errands: list[Future[Vectors]] = []
+    begun = asyncio.Event()
+
+    def errand(work: Callable[[], Vectors]) -> Future[Vectors]:
+        errands.append(Future())
+        begun.set()
+        return errands[-1]
+
+    service = EmbeddingService(embedder(), errand)
+    task = asyncio.create_task(service.embed(TEXTS * 10))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(errands) == 1
+    assert errands[0].cancelled()

@@ -1,0 +1,70 @@
+"""`/openapi.json`, and requests made up from it against the whole service with its real model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from schemathesis import Case
+
+from app.main import create_app
+from app.settings import Settings
+from tests import schema
+from tests.app.conftest import KEY, serving
+
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
+EXAMPLES = 200
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+API = schema.described(create_app(Settings(_env_file=None)).openapi(), examples=20, coverage=False)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running device, a file it holds, and what it answered."""
+
+    url: str
+    file: str
+    answers: Counter[int] = field(default_factory=Counter)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("device")
+    settings = Settings(_env_file=None, data_dir=directory, api_key=KEY)
+    with serving(create_app(settings)) as address:
+        upload = {"file": ("note.txt", b"The key is under the mat.")}
+        reply = httpx.post(f"http://{address}/v1/files", files=upload, headers=HEADERS)
+        yield Served(f"http://{address}", reply.json()["id"])
+
+
+@API.parametrize()
+def test_made_up_requests(case: Case, served: Served) -> None:
+    schema.fit(case, served.file)
+    reply = case.call(base_url=served.url, headers=HEADERS)
+    served.answers[reply.status_code] += 1
+    case.validate_response(reply, checks=schema.CHECKS)
+
+
+def test_there_were_enough_of_them(served: Served) -> None:
+    assert served.answers.total() >= EXAMPLES
+    assert served.answers[200] >= EXAMPLES / 4  # not everything was refused
+
+
+def test_every_failure_has_the_error_shape() -> None:
+    for path, operations in API.raw_schema["paths"].items():
+        for operation in operations.values():
+            assert "422" not in operation["responses"]
+            for status, response in operation["responses"].items():
+                if status >= "400" and (path, status) != ("/ready", "503"):
+                    schema_of = response["content"]["application/json"]["schema"]
+                    assert schema_of == {"$ref": "#/components/schemas/ErrorReply"}
+
+
+def test_a_stream_is_declared_with_its_chunks() -> None:
+    chat = API.raw_schema["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
+    assert chat["application/json"]["schema"]["$ref"].endswith("/ChatCompletion")
+    assert chat["text/event-stream"]["schema"]["$ref"].endswith("/ChatCompletionChunk")
+    assert "ChunkChoice" in API.raw_schema["components"]["schemas"]

@@ -1,0 +1,117 @@
+"""`/tokenize` and `/detokenize` agree with what completions and chats are run on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
+
+from app.prompts import text_prompt
+from app.settings import EMBEDDED_MODEL
+from dragon.tokenizer import Tokenizer
+from tests.app.test_bad_input import error_of
+from tests.fakes import FakeGeneration
+
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Where is the key?"}]},
+]
+TEXT = "Schlüssel 🔑 under the <|end|> mat"
+
+
+async def tokenized(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+    reply = await client.post("/tokenize", json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+async def test_a_prompt(client: httpx.AsyncClient, generation: FakeGeneration) -> None:
+    reply = await tokenized(client, model="dragon-7m", prompt=TEXT)
+    assert reply["count"] == len(reply["tokens"])
+    assert reply["max_model_len"] == generation.context_length
+    await client.post("/v1/completions", json={"model": "dragon-7m", "prompt": TEXT})
+    assert list(generation.requests[0].conversation) == reply["tokens"]
+    again = await client.post("/detokenize", json={"tokens": reply["tokens"]})
+    assert again.json() == {"prompt": TEXT}
+
+
+async def test_a_chat(client: httpx.AsyncClient, generation: FakeGeneration) -> None:
+    reply = await tokenized(client, messages=MESSAGES)
+    chat = {"model": "dragon-7m", "messages": MESSAGES}
+    usage = (await client.post("/v1/chat/completions", json=chat)).json()["usage"]
+    assert list(generation.requests[0].conversation) == reply["tokens"]
+    assert usage["prompt_tokens"] == reply["count"]
+    text = await client.post("/detokenize", json={"tokens": reply["tokens"]})
+    assert text.json()["prompt"] == "<|doc|>Be brief.<|user|>Where is the key?<|assistant|>"
+
+
+async def test_the_embedder_has_a_vocabulary_of_its_own(client: httpx.AsyncClient) -> None:
+    embedder = {"model": "all-MiniLM-L6-v2"}
+    plain = await tokenized(client, **embedder, prompt="hello there", add_special_tokens=False)
+    framed = await tokenized(client, **embedder, prompt="hello there")
+    assert framed["tokens"][1:-1] == plain["tokens"]
+    assert framed["max_model_len"] == 256
+    text = await client.post("/detokenize", json=embedder | {"tokens": framed["tokens"]})
+    assert text.json()["prompt"] == "[CLS] hello there [SEP]"
+    reply = await client.post("/tokenize", json=embedder | {"messages": MESSAGES})
+    assert error_of(reply)["param"] == "messages"
+
+
+async def test_nothing_is_nothing(client: httpx.AsyncClient) -> None:
+    assert (await tokenized(client, prompt=""))["tokens"] == []
+    assert (await client.post("/detokenize", json={"tokens": []})).json() == {"prompt": ""}
+
+
+@pytest.fixture
+def beginning() -> Tokenizer:
+    """A tokenizer whose model wants token 0 before every text."""
+    backend = AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+    backend.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|doc|> $A", special_tokens=[("<|doc|>", 0)]
+    )
+    return Tokenizer(backend)
+
+
+async def test_the_token_before_every_text_never_stands_twice(beginning: Tokenizer) -> None:
+    assert beginning.framed([7, 8]) == [0, 7, 8]
+    assert beginning.bare_row(raw=True) == [0]
+    generation = FakeGeneration(beginning)
+    for ids in ([7, 8], [0, 7, 8]):
+        assert (await text_prompt(generation, ids)).tokens == (7, 8)
+    assert Tokenizer.load(EMBEDDED_MODEL).framed([7, 8]) == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "code"),
+    [
+        ("/tokenize", {}, "prompt", "invalid_request"),
+        ("/tokenize", {"prompt": "a", "messages": MESSAGES}, "prompt", "invalid_request"),
+        ("/tokenize", {"prompt": ["a"]}, "prompt", "invalid_value"),
+        ("/tokenize", {"messages": []}, "messages", "invalid_value"),
+        ("/tokenize", {"prompt": "a", "model": "gpt-5"}, "model", "model_not_found"),
+        ("/tokenize", {"prompt": "a", "return_token_strs": True}, "return_token_strs", None),
+        ("/detokenize", {}, "tokens", "missing_required_parameter"),
+        ("/detokenize", {"tokens": "a"}, "tokens", "invalid_value"),
+        ("/detokenize", {"tokens": [-1]}, "tokens[0]", "invalid_value"),
+        ("/detokenize", {"tokens": [1, 8192]}, "tokens", "invalid_request"),
+        ("/detokenize", {"tokens": [10**30]}, "tokens", "invalid_request"),
+        ("/detokenize", {"tokens": [1], "model": "gpt-5"}, "model", "model_not_found"),
+    ],
+)
+async def test_bad_values(
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], param: str, code: str | None
+) -> None:
+    reply = await client.post(path, json=body)
+    assert reply.status_code == (404 if code == "model_not_found" else 400), reply.text
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == (param, code or "unsupported_parameter")
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
+async def test_the_key_is_asked_for(client: httpx.AsyncClient, path: str) -> None:
+    reply = await client.post(path, json={}, headers={"Authorization": "Bearer wrong"})
+    assert reply.status_code == 401
+    error_of(reply)

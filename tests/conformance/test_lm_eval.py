@@ -1,0 +1,74 @@
+"""`lm-evaluation-harness`: the device scores as `transformers` does on the same weights."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conformance.conftest import MODEL, Service
+
+HERE = Path(__file__).resolve().parent
+WEIGHTS = HERE.parent.parent / "models" / MODEL
+
+Scores = list[list[tuple[float, bool]]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _offline(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["HF_HOME"] = str(tmp_path_factory.mktemp("hub"))
+    os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+
+
+def evaluated(model: str, arguments: dict[str, Any]) -> tuple[dict[str, float], Scores]:
+    """The task's metrics, and of every choice of every question log-likelihood and greediness."""
+    from lm_eval import simple_evaluate
+
+    task = yaml.safe_load((HERE / "choices.yaml").read_text())
+    task["dataset_kwargs"] = {"data_files": str(HERE / "choices.jsonl")}
+    done = simple_evaluate(model=model, model_args=arguments, tasks=[task], bootstrap_iters=0)
+    samples = sorted(done["samples"]["choices"], key=lambda sample: sample["doc_id"])
+    scores = [[(float(a), bool(b)) for a, b in sample["filtered_resps"]] for sample in samples]
+    metrics = done["results"]["choices"]
+    return {name: metrics[f"{name},none"] for name in ("acc", "acc_norm")}, scores
+
+
+@pytest.fixture(scope="module")
+def reference() -> tuple[dict[str, float], Scores]:
+    return evaluated("hf", {"pretrained": str(WEIGHTS), "dtype": "float32", "device": "cpu"})
+
+
+@pytest.mark.parametrize("tokenized", [True, False])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_local_completions(
+    local: Service,
+    reference: tuple[dict[str, float], Scores],
+    monkeypatch: pytest.MonkeyPatch,
+    tokenized: bool,
+    batch: int,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", local.key)
+    metrics, scores = evaluated(
+        "local-completions",
+        {
+            "model": MODEL,
+            "base_url": f"{local.api}/completions",
+            "tokenizer": str(WEIGHTS),
+            "tokenizer_backend": "huggingface",
+            "tokenized_requests": tokenized,
+            "batch_size": batch,
+            "max_length": 2048,
+        },
+    )
+    expected_metrics, expected = reference
+    assert [len(choices) for choices in scores] == [len(choices) for choices in expected]
+    for ours, theirs in zip(scores, expected, strict=True):
+        for (likelihood, greedy), (expected_likelihood, expected_greedy) in zip(
+            ours, theirs, strict=True
+        ):
+            assert likelihood == pytest.approx(expected_likelihood, abs=1e-3)
+            assert greedy == expected_greedy
+    assert metrics == expected_metrics
