@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from app import errors
-from app.api import browser, chat, completions, files, health, models, socket
+from app.api import browser, chat, completions, conversations, files, health, models, socket
 from app.auth import Authenticator, api_key
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.state import AppState
 
 MAX_BODY_BYTES = 8 * 2**20
-_ROUTERS = (models, completions, chat, files, health, browser, socket)
+_ROUTERS = (models, completions, chat, files, conversations, health, browser, socket)
 
 
 def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
@@ -60,11 +60,13 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     # Imported late: torch takes seconds, and apps that bring their state need none of these.
     import torch
 
+    from app.conversations import ConversationStore
     from app.database import connect, database_url, migrate, session_maker
     from app.document_kv import DocumentKV
     from app.documents import DocumentStore
     from app.generation import open_generation
     from app.link import Link
+    from app.writing import Writings
     from dragon.engine import Engine
     from dragon.kv_store import KVStore
     from dragon.link.messages import Hello
@@ -118,10 +120,16 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         generation = await stack.enter_async_context(
             open_generation(settings, tokenizer, embedder, engine, documents, link, pace)
         )
+        conversations = ConversationStore(session_maker(database))
+        await conversations.start()
+        writings = Writings(conversations)
+        stack.push_async_callback(writings.close)
         yield AppState(
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
             documents=documents,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),
+            conversations=conversations,
+            writings=writings,
         )

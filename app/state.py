@@ -11,9 +11,11 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
+from app.conversations import ConversationStore
 from app.events import Event, GenerationRequest, PeerStatus
 from app.metrics import Metrics
 from app.settings import Settings
+from app.writing import Writings
 from dragon.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class AppState:
     generation: Generation
     documents: DocumentStore
     metrics: Metrics
+    conversations: ConversationStore
+    writings: Writings
     started: int = field(default_factory=lambda: int(time.time()))
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:

@@ -15,11 +15,14 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth import Authenticator
+from app.conversations import ConversationStore
+from app.database import connect, database_url, session_maker
 from app.documents import DocumentStore
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
+from app.writing import Writings
 from cli import server
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
@@ -51,7 +54,17 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def state(settings: Settings, generation: FakeGeneration) -> AppState:
+def conversations(tmp_path: Path) -> Iterator[ConversationStore]:
+    """Without tables: who stores something migrates first, for that takes a while."""
+    database = connect(database_url(tmp_path))
+    yield ConversationStore(session_maker(database))
+    asyncio.run(database.dispose())
+
+
+@pytest.fixture
+def state(
+    settings: Settings, generation: FakeGeneration, conversations: ConversationStore
+) -> AppState:
     return AppState(
         settings=settings,
         auth=Authenticator(KEY),
@@ -62,6 +75,8 @@ def state(settings: Settings, generation: FakeGeneration) -> AppState:
             lambda: 1,
             Pace(LinkMeter(), DecodeDelay()),
         ),
+        conversations=conversations,
+        writings=Writings(conversations),
     )
 
 

@@ -33,7 +33,10 @@ def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:
     migrate(url)
     engine = create_engine(f"sqlite:///{tmp_path / 'dragon.db'}")
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        # The tables of full-text search are SQLite's own.
+        ours = {"include_name": lambda name, *_: not (name or "").startswith("message_search")}
+        context = MigrationContext.configure(connection, opts=ours)
+        assert compare_metadata(context, Base.metadata) == []
     engine.dispose()
     tables = sqlite3.connect(tmp_path / "dragon.db").execute("SELECT sql FROM sqlite_master")
     assert any("AUTOINCREMENT" in (sql or "") for (sql,) in tables)

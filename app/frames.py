@@ -1,0 +1,63 @@
+"""The frames of `/ws/chat` about one answer, made from its events."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from app.events import Event, Finished, PeerChanged, SourcesFound, TextDelta
+from app.markdown import Block
+
+Frame = dict[str, Any]
+
+
+def told(answer_id: str, event: Event) -> Frame:
+    """An event as the page hears it."""
+    match event:
+        case SourcesFound(sources=sources):
+            return {"type": "sources", "id": answer_id, "sources": [asdict(s) for s in sources]}
+        case TextDelta(text=text):
+            return {"type": "token", "id": answer_id, "text": text}
+        case PeerChanged():
+            return {"type": "peer", "id": answer_id, **asdict(event)}
+        case Finished():
+            return {
+                "type": "done",
+                "id": answer_id,
+                "finish_reason": event.reason,
+                "usage": {
+                    "prompt_tokens": event.prompt_tokens,
+                    "completion_tokens": event.completion_tokens,
+                },
+                "dragon": {
+                    **event.stats,
+                    "participation": event.participation,
+                    "verdicts": event.verdicts,
+                },
+            }
+
+
+def cancelled(answer_id: str, prompt_tokens: int, completion_tokens: int) -> Frame:
+    """The end of an answer that was stopped."""
+    return {
+        "type": "done",
+        "id": answer_id,
+        "finish_reason": "cancelled",
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
+        "dragon": {},
+    }
+
+
+def block(answer_id: str, index: int, part: Block, *, open_: bool) -> Frame:
+    """A block of an answer; an open one is told again as it grows.
+
+    `start` is the character offset of its Markdown `text` in the answer; `tail` is the end of it
+    that is not in `html` yet.
+    """
+    return {
+        "type": "block",
+        "id": answer_id,
+        "index": index,
+        "open": open_,
+        **asdict(part),
+    }
