@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from app.details import AnswerDetails
 from app.events import (
     Event,
     Finished,
@@ -18,7 +19,9 @@ from app.events import (
 )
 from app.link import Link
 from app.partner import Partner
+from dragon.adjustment import Adjustment
 from dragon.decoder import Decoder, Row
+from dragon.details import DetailMessage, Question, Settled
 from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
@@ -27,7 +30,7 @@ from dragon.modes import Start, session_of
 from dragon.pacing import Pace
 from dragon.protocol import Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
-from dragon.weighting import Rescoring
+from dragon.weighting import Rescoring, Weights
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,12 @@ class Retrieved:
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
+
+    def weighted(self) -> list[Source]:
+        """The documents with their shares; those concatenated in one row have its share."""
+        weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
+        weights *= max(1, len(self.sources) // len(self.rows))
+        return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,14 @@ class Answer:
             committed=self._commit,
             failed=self._events.put_nowait,
         )
+        self._details: AnswerDetails | None = None
+        if request.details is not None:
+            self._details = AnswerDetails(
+                request.details.top, tokenizer, ask=self._ask, tell=self._events.put_nowait
+            )
+        self._written = 0  # characters of text
+        self._finished: Finished | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._partner: Partner | None = None
         if link is not None:
             self._partner = Partner(
@@ -117,6 +134,8 @@ class Answer:
                 plan.deadline,
                 found=self._found_public,
                 tell=self._events.put_nowait,
+                detail=self._hear,
+                lost=self._lose_details,
             )
         self.over = False
 
@@ -141,17 +160,18 @@ class Answer:
     async def begin(self, retrieved: Retrieved) -> None:
         """Prefill, and start writing. Raises `ContextLengthError` when no token fits."""
         self._decoder = decoder = self._engine.open(
-            retrieved.rows, self._request.conversation, retrieved.rescoring
+            retrieved.rows,
+            self._request.conversation,
+            retrieved.rescoring,
+            Adjustment.asked(self._request.sampling),
+            detailed=self._request.details is not None,
         )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        # Documents concatenated in one row have its weight.
-        weights = decoder.weights.tolist() * max(1, len(retrieved.sources) // len(retrieved.rows))
-        self._sources += [
-            replace(source, weight=weight)
-            for source, weight in zip(retrieved.sources, weights, strict=False)
-        ]
-        self._events.put_nowait(SourcesFound(tuple(self._sources)))
+        self._sources += retrieved.weighted()
+        if self._details is not None:
+            self._details.own_sources = len(retrieved.sources)
+        self._tell_sources()
         await asyncio.wrap_future(decoder.prefilled)
         self._record.decoding = time.monotonic()
         if self._partner is not None:
@@ -179,9 +199,30 @@ class Answer:
 
     def _found_public(self, sources: list[Source]) -> None:
         self._sources = [s for s in self._sources if s.side == "private"] + sources
+        self._tell_sources()
+
+    def _tell_sources(self) -> None:
+        if self._details is not None:
+            self._details.sources = len(self._sources)
         self._events.put_nowait(SourcesFound(tuple(self._sources)))
 
-    def _commit(self, tokens: list[int]) -> None:
+    def _ask(self, question: Question) -> None:
+        if self._partner is not None:
+            self._partner.ask_about(question)
+
+    def _hear(self, message: DetailMessage) -> None:
+        """What the cloud tells of a token."""
+        if self._details is not None:
+            self._details.hear(message)
+            self._conclude()
+
+    def _lose_details(self) -> None:
+        """The cloud will not tell of any more tokens."""
+        if self._details is not None:
+            self._details.lose()
+            self._conclude()
+
+    def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         if self._partner is not None:
             self._partner.note()
         self._record.first = self._record.first or time.monotonic()
@@ -198,8 +239,13 @@ class Answer:
         over = self._session.finished or self._text.stopped
         if over:
             text += self._text.finish()
+        self._written += len(text)
         if text or not over:
             self._events.put_nowait(TextDelta(text, tuple(tokens[:taken])))
+        if self._details is not None:
+            self._details.take(settled[:taken], self._written)
+            if self._partner is not None and not self._partner.present:
+                self._details.lose()
         if over:
             self._finish()
 
@@ -208,29 +254,50 @@ class Answer:
         last = self._session.committed[count - 1]
         ended = self._text.stopped or last in self._session.limits.end_ids
         intervals = self._session.intervals()
-        self._events.put_nowait(
-            Finished(
-                reason="stop" if ended else "length",
-                prompt_tokens=len(self._request.conversation),
-                completion_tokens=count,
-                participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
-                stats=self._statistics(),
-                verdicts=_verdicts(self._session.agreement.verdicts[:count]),
-            )
+        self._finished = Finished(
+            reason="stop" if ended else "length",
+            prompt_tokens=len(self._request.conversation),
+            completion_tokens=count,
+            participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
+            stats=self._statistics(),
+            verdicts=_verdicts(self._session.agreement.verdicts[:count]),
         )
+        self._stop_writing()
+        if self._details is not None:
+            self._details.end(self._written)
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """End, once all details are told; the cloud may take its time, but not fall silent."""
+        if self._finished is None:
+            return
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._details is not None and not self._details.complete:
+            limit = self._pace.stall_limit()
+            self._patience = self._loop.call_later(limit, self._lose_details)
+            return
+        finished, self._finished = self._finished, None
+        self._events.put_nowait(finished)
         # Whether or not anybody reads on, both sides are free for others.
         self._release("finished")
 
-    def _release(self, reason: str) -> None:
-        """Free both sides; again is harmless."""
+    def _stop_writing(self) -> None:
+        """Free this side; again is harmless."""
         self._driver.close()
         if self._watcher is not None:
             self._watcher.cancel()
-        if self._partner is not None:
-            self._partner.leave(reason)
         if self._decoder is not None:
             self._engine.close(self._decoder)
             self._decoder = None
+
+    def _release(self, reason: str) -> None:
+        """Free both sides; again is harmless."""
+        self._stop_writing()
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._partner is not None:
+            self._partner.leave(reason)
 
     def _statistics(self) -> dict[str, float]:
         record, agreement, now = self._record, self._session.agreement, time.monotonic()
@@ -278,6 +345,10 @@ def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
         temperature=request.sampling.temperature,
         top_p=request.sampling.top_p,
         seed=request.sampling.seed,
+        logit_bias=request.sampling.logit_bias,
+        presence_penalty=request.sampling.presence_penalty,
+        frequency_penalty=request.sampling.frequency_penalty,
+        details=None if request.details is None else request.details.top,
         stream=request.sampling.stream,
         max_tokens=plan.limit,
         top_k=plan.top_k,

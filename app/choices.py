@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from app.events import (
+    Detailed,
     Event,
     Finished,
     GenerationRequest,
     PeerChanged,
+    PromptDetailed,
     Source,
     SourcesFound,
     TextDelta,
+    TokenDetail,
 )
 
 # One request with many choices must not take every slot of the engine.
@@ -31,6 +35,8 @@ class Choice:
         self.request = request
         self.sources: tuple[Source, ...] = ()
         self.tokens = 0
+        self.prompt: tuple[TokenDetail, ...] = ()
+        self.details: list[TokenDetail] = []
         self._texts: list[str] = []
         self._end: Finished | None = None
 
@@ -42,6 +48,10 @@ class Choice:
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
                 self.tokens += len(tokens)
+            case Detailed(details=details):
+                self.details += details
+            case PromptDetailed(details=details):
+                self.prompt = details
             case Finished():
                 self._end = event
             case PeerChanged():
@@ -52,12 +62,31 @@ class Choice:
         """The text so far."""
         return "".join(self._texts)
 
+    def likelihood(self) -> float:
+        """The mean log-probability of its tokens in the full mixture."""
+        values = [d.logprob for d in self.details if d.logprob is not None]
+        return sum(values) / len(values) if values else -math.inf
+
     @property
     def end(self) -> Finished:
         """How it ended; only a whole choice has an end."""
         if self._end is None:
             raise RuntimeError("the generation ended without saying how")
         return self._end
+
+
+def best(choices: Sequence[Choice], prompts: int, kept: int) -> list[Choice]:
+    """The `kept` likeliest choices of each of so many prompts, by log-probability a token."""
+    written = len(choices) // prompts
+    if kept == written:
+        return list(choices)
+    found: list[Choice] = []
+    for start in range(0, len(choices), written):
+        ranked = sorted(choices[start : start + written], key=Choice.likelihood, reverse=True)
+        found += ranked[:kept]
+    for index, choice in enumerate(found):
+        choice.index = index
+    return found
 
 
 async def merged(

@@ -77,9 +77,9 @@ class _Fetching:
         self._data = bytearray()
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
-    def peer_fetched(self, fetched: messages.Fetched) -> None:
+    def peer_sent_documents(self, fetched: messages.Fetched | messages.Scoring) -> None:
         """The documents; if there is to be KV, how long theirs are follows."""
-        if self._documents is not None:
+        if self._documents is not None or not isinstance(fetched, messages.Fetched):
             raise FrameError("documents that were fetched once came again")
         if len(fetched.documents) > self._top_k:
             raise FrameError("more documents came than were asked for")
@@ -92,7 +92,7 @@ class _Fetching:
             self._sizes = [model.packed_bytes(len(row)) for row in rows]
         self._finish_if_whole()
 
-    def peer_sent_kv(self, data: bytes) -> None:
+    def peer_sent_bulk(self, data: bytes) -> None:
         """More of the documents' KV."""
         if len(self._data) + len(data) > sum(self._sizes):
             raise FrameError("more document KV than the documents have")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.events import Event, Finished, PeerChanged, SourcesFound, TextDelta
+from app.events import (
+    Detailed,
+    Event,
+    Finished,
+    PeerChanged,
+    PromptDetailed,
+    SourcesFound,
+    TextDelta,
+)
 from app.markdown import Block
 
 Frame = dict[str, Any]
@@ -18,6 +26,9 @@ def told(answer_id: str, event: Event) -> Frame:
             return {"type": "sources", "id": answer_id, "sources": [asdict(s) for s in sources]}
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
+        case Detailed(details=details) | PromptDetailed(details=details):
+            tokens = [detail.provenance() for detail in details]
+            return {"type": "detail", "id": answer_id, "tokens": tokens}
         case PeerChanged():
             return {"type": "peer", "id": answer_id, **asdict(event)}
         case Finished():

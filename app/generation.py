@@ -9,15 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.answer import Answer, Plan, Retrieved
+from app.details import TokenTexts, described
 from app.documents import DocumentHit
-from app.events import Event, GenerationRequest, PeerStatus, Source
+from app.events import (
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerStatus,
+    PromptDetailed,
+    Source,
+    SourcesFound,
+)
 from app.fetch import Fetcher, PublicHit
 from app.link import Link
+from app.scoring import Scorer
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
-from dragon.link.messages import MAX_QUERY
+from dragon.link import messages
 from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import Hit
@@ -74,38 +84,83 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # One text for both sides: relevance to different ones could not be compared.
-        request = replace(request, query=request.query[-MAX_QUERY:])
+        request = replace(request, query=request.query[-messages.MAX_QUERY :])
         self._check(request)
+        scored = request.details is not None and request.details.prompt
+        if request.max_tokens == 0:
+            retrieved = await self._retrieve(request)
+            if scored:
+                for event in await self._score(request, retrieved):
+                    yield event
+            else:
+                yield SourcesFound(tuple(retrieved.weighted()))
+            yield Finished("length", len(request.conversation), 0)
+            return
+        async with self._answer(request) as answer:
+            if not scored:
+                answer.ask_peer()
+            retrieved = await self._retrieve(request)
+            if scored:
+                for event in await self._score(request, retrieved):
+                    yield event
+                answer.ask_peer()
+            await answer.begin(retrieved)
+            while not answer.over:
+                yield await answer.next_event()
+
+    def _answer(self, request: GenerationRequest) -> Answer:
         exact = self.settings.exact
-        answer = Answer(
+        return Answer(
             request,
             Plan(
                 top_k=self._top_k(request),
-                limit=request.max_tokens or DEFAULT_MAX_TOKENS,
+                limit=_limit(request),
                 deadline=None if exact else self.settings.first_token_deadline,
                 catch_up=request.catch_up and not exact,
                 rescore_every=self.settings.rescore_every,
             ),
             engine=self.engine,
             tokenizer=self.tokenizer,
-            link=self.link if request.mode.joint and not request.private else None,
+            link=self._link_for(request),
             pace=self.pace,
         )
-        async with answer:
-            answer.ask_peer()
-            await answer.begin(await self._retrieve(request))
-            while True:
-                event = await answer.next_event()
-                yield event
-                if answer.over:
-                    return
+
+    def _link_for(self, request: GenerationRequest) -> Link | None:
+        return self.link if request.mode.joint and not request.private else None
+
+    async def _score(self, request: GenerationRequest, retrieved: Retrieved) -> list[Event]:
+        """Score the prompt as it stands: bias, penalties and re-scoring are of the answer."""
+        assert request.details is not None
+        prompt = request.conversation
+        texts = TokenTexts(self.tokenizer)
+        found = [texts.next(token) for token in prompt]
+        sources = retrieved.weighted()
+        if len(prompt) > 1:
+            asked = messages.ScoreAsked(
+                generation=0,
+                conversation=prompt[:1],
+                text=prompt[1:],
+                raw=request.raw,
+                query=request.query,
+                top_k=self._top_k(request),
+                prompt=len(prompt),
+                max_tokens=_limit(request),
+            )
+            scorer = Scorer(self.engine, self._link_for(request), request.details.top)
+            scored = await scorer.score(asked, retrieved.rows, None)
+            own, sources = len(sources), [*sources, *scored.sources]
+            found[1:] = [
+                described(detail, token, own, len(sources))
+                for detail, token in zip(found[1:], scored.tokens, strict=True)
+            ]
+        return [SourcesFound(tuple(sources)), PromptDetailed(tuple(found))]
 
     def _check(self, request: GenerationRequest) -> None:
-        asked = len(request.conversation) + (request.max_tokens or 1)
-        if asked > self.context_length:
+        wanted = 1 if request.max_tokens is None else request.max_tokens
+        if len(request.conversation) + wanted > self.context_length:
             raise ContextLengthError(
                 f"the model's context is {self.context_length} tokens, but the prompt has "
-                f"{len(request.conversation)} and {request.max_tokens or 1} were asked for: "
+                f"{len(request.conversation)} and {wanted} were asked for: "
                 "shorten the prompt or lower max_tokens"
             )
 
@@ -118,9 +173,7 @@ class GenerationService:
         own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        room = room_for_document(
-            self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
-        )
+        room = room_for_document(self.context_length, len(request.conversation), _limit(request))
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             return self._concatenated(request, hits, room)
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
@@ -156,6 +209,10 @@ class GenerationService:
             hits = hits[:-1]
         rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
         return Retrieved(rows, [])
+
+
+def _limit(request: GenerationRequest) -> int:
+    return DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
 
 
 def _source(hit: Hit) -> Source:

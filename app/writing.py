@@ -12,7 +12,16 @@ from typing import Any
 from app import frames
 from app.conversations import ConversationStore
 from app.errors import INTERNAL, problem
-from app.events import Event, Finished, GenerationRequest, PeerChanged, SourcesFound, TextDelta
+from app.events import (
+    Detailed,
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerChanged,
+    PromptDetailed,
+    SourcesFound,
+    TextDelta,
+)
 from app.frames import Frame
 from app.markdown import MarkdownStream
 from app.models import Message, MessageState
@@ -35,6 +44,7 @@ class Writing:
         self._store = store
         self._state = MessageState.WRITING
         self._text = answer.text
+        self._begun = len(answer.text)
         self._record: dict[str, Any] = {"seams": answer.record.get("seams", [])}
         self._tokens: list[Any] = list(answer.tokens)
         self._markdown = MarkdownStream()
@@ -133,6 +143,15 @@ class Writing:
             case SourcesFound():
                 self._tell(frames.told(self.id, event))
                 self._record["sources"] = self._told[-1]["sources"]
+            case Detailed():
+                frame = frames.told(self.id, event)
+                for token in frame["tokens"]:
+                    token["start"] += self._begun
+                    token["end"] += self._begun
+                self._tokens += frame["tokens"]
+                self._tell(frame)
+            case PromptDetailed():
+                pass
             case PeerChanged(joint=joint, reason=reason):
                 self._tell(frames.told(self.id, event))
                 if self._text.strip():

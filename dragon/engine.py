@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from dragon.adjustment import Adjustment
 from dragon.aggregation import Side
 from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
@@ -114,6 +115,9 @@ class Engine:
         rows: Sequence[Row],
         conversation: Sequence[int],
         rescoring: Rescoring | None = None,
+        adjustment: Adjustment | None = None,
+        *,
+        detailed: bool = False,
     ) -> Decoder:
         """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 
@@ -121,7 +125,9 @@ class Engine:
         """
         if len(rows) > self.model.cache.slots:
             raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
-        decoder = Decoder(self.model, rows, conversation, rescoring, self.store)
+        decoder = Decoder(
+            self.model, rows, conversation, rescoring, self.store, adjustment, detailed=detailed
+        )
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")

@@ -46,7 +46,7 @@ const socket = new DeviceSocket({
 
 const chat = new Chat({
   socket,
-  params: () => ({ ...settings.params, ...scope.params, private: composer.isPrivate }),
+  params: () => ({ ...settings.params, ...scope.params, private: composer.isPrivate, provenance: true }),
   onChange: changed,
   onBegun: (conversation) => {
     history.replaceState(null, "", `#${conversation.id}`);

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.respond import new_seed
-from app.events import GenerationRequest
+from app.events import Details, GenerationRequest
 from app.models import Message, MessageState
 from app.prompts import Prompt, chat_prompt
 from app.schemas import Limit, Seed, Temperature
@@ -32,6 +32,7 @@ class Params(BaseModel):
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     mode: Annotated[Mode | None, Field(strict=False)] = None
+    provenance: bool = False
 
 
 def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:
@@ -50,6 +51,7 @@ def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationReq
         mode=mode,
         top_k=params.top_k,
         private=params.private,
+        details=Details() if params.provenance else None,
     )
 
 
