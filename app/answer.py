@@ -19,6 +19,7 @@ from app.events import (
 )
 from app.link import Link
 from app.partner import Partner
+from app.trace import Trace
 from dragon.adjustment import Adjustment
 from dragon.decoder import Decoder, Row
 from dragon.details import DetailMessage, Question, Settled
@@ -28,7 +29,7 @@ from dragon.errors import DragonError
 from dragon.link import messages
 from dragon.modes import Start, session_of
 from dragon.pacing import Pace
-from dragon.protocol import Limits, Role, SessionMessage
+from dragon.protocol import Draft, Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
 from dragon.weighting import Rescoring, Weights
 
@@ -94,6 +95,7 @@ class Answer:
         self._events: asyncio.Queue[Event | DragonError] = asyncio.Queue()
         self._text = TextStream(tokenizer, request.stop)
         self._record = _Record()
+        self._trace = Trace()
         self._sources: list[Source] = []
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -134,6 +136,7 @@ class Answer:
                 plan.deadline,
                 found=self._found_public,
                 tell=self._events.put_nowait,
+                trace=self._trace,
                 detail=self._hear,
                 lost=self._lose_details,
             )
@@ -196,6 +199,8 @@ class Answer:
         if self._partner is not None and (size := self._partner.send(message)):
             self._record.sent_frames += 1
             self._record.sent_bytes += size
+            if isinstance(message, Draft):
+                self._trace.draft(Role.DEVICE, message)
 
     def _found_public(self, sources: list[Source]) -> None:
         self._sources = [s for s in self._sources if s.side == "private"] + sources
@@ -235,6 +240,7 @@ class Answer:
             taken += 1
             if token not in end_ids:
                 text += self._text.push([token])
+        self._trace.text(self._record.tokens, taken)
         self._record.tokens += taken
         over = self._session.finished or self._text.stopped
         if over:
@@ -261,6 +267,7 @@ class Answer:
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
             stats=self._statistics(),
             verdicts=_verdicts(self._session.agreement.verdicts[:count]),
+            trace=tuple(self._trace.entries),
         )
         self._stop_writing()
         if self._details is not None:

@@ -44,6 +44,7 @@ def told(answer_id: str, event: Event) -> Frame:
                     **event.stats,
                     "participation": event.participation,
                     "verdicts": event.verdicts,
+                    "trace": event.trace,
                 },
             }
 

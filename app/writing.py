@@ -154,10 +154,14 @@ class Writing:
                 pass
             case PeerChanged(joint=joint, reason=reason):
                 self._tell(frames.told(self.id, event))
-                if self._text.strip():
+                if self._text.strip() and joint is not self._was_joint():
                     self._record["seams"].append([len(self._text), joint, reason])
                     self._markdown.seam(joint)
         self._note()
+
+    def _was_joint(self) -> bool:
+        """Whether the cloud took part by the last seam; an answer that goes on has some before."""
+        return bool(self._record["seams"][-1][1]) if self._record["seams"] else True
 
     def _end(self, frame: Frame, state: MessageState) -> None:
         """The last frame, which is told after the last blocks."""

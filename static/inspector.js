@@ -52,6 +52,7 @@ export class Inspector {
     this.open = name;
     this.#draw();
     if (covering) byId("inspector-close").focus();
+    byId(`panel-${name}`).scrollTop = 0;
     this.onShow(name);
   }
 

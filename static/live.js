@@ -34,7 +34,7 @@ export function showLive(message, progress, rtt) {
     ]),
     ...comparison(stats, tokens),
     ...acceptance(stats),
-    ...(stats.trace?.length ? [el("h3", {}, "Pipeline"), pipeline(stats.trace, stats.verdicts ?? "")] : []),
+    ...(stats.trace?.length ? [el("h3", {}, "Pipeline"), pipeline(stats.trace, verdicts(stats))] : []),
     facts([
       ["Mode", message.asked?.mode],
       ["Temperature", message.asked?.temperature],
@@ -68,6 +68,15 @@ function comparison(stats, tokens) {
     bar("With a round trip each", tokenwise, most, "plain", "tokenwise"),
     el("p", { class: "hint" }, saved > 0 ? `Not waiting for each other saved ${seconds(saved)}.` : "Over so short a link a round trip each would have been as fast."),
   ];
+}
+
+/** A character a position; verdicts are told of the jointly written ones alone. @param {Record<string, any>} stats */
+function verdicts({ verdicts: told = "", participation = [] }) {
+  /** @type {string[]} */
+  const all = [];
+  let next = 0;
+  for (const [from, to] of participation) for (let at = from; at < to; at++) all[at] = told[next++] ?? "";
+  return all;
 }
 
 /** @param {Record<string, number>} stats */

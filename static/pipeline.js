@@ -9,14 +9,14 @@ import { el } from "./dom.js";
  */
 
 const SVG = "http://www.w3.org/2000/svg";
-const HEIGHT = 168;
-const LANES = { d: 26, t: 72, c: 106 };
-const LANE = 30;
+const HEIGHT = 186;
+const LANES = { d: 24, t: 80, c: 120 };
+const LANE = 26;
 const MARGIN = 8;
 /** A draft's least width in pixels, so that it can be seen. */
 const LEAST = 7;
 
-/** @param {Entry[]} trace @param {string} verdicts A character a position: `=` both, `d`, `c`, or `.`. */
+/** @param {Entry[]} trace @param {string[]} verdicts By position, whose draft it is: `=` both sides', `d`, `c`, or `.` neither's. */
 export function pipeline(trace, verdicts) {
   const drafts = trace.filter(([kind]) => kind !== "t");
   const text = trace.filter(([kind]) => kind === "t");
@@ -52,29 +52,26 @@ export function pipeline(trace, verdicts) {
   }
   const step = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000].find((ms) => ms * scale >= 56) ?? 20_000;
   for (let ms = 0; ms <= to - from; ms += step) {
-    svg.append(shape("path", { class: "tick", d: `M${x(from + ms)} 142v5` }));
-    const label = shape("text", { class: "tick-label", x: x(from + ms), y: 160, "text-anchor": ms ? "middle" : "start" });
+    svg.append(shape("path", { class: "tick", d: `M${x(from + ms)} 154v5` }));
+    const label = shape("text", { class: "tick-label", x: x(from + ms), y: 174, "text-anchor": ms ? "middle" : "start" });
     label.textContent = ms >= 1000 ? `${ms / 1000} s` : `${ms} ms`;
     svg.append(label);
   }
-  for (const [y, words] of /** @type {[number, string][]} */ ([[18, "Drafts of this device"], [64, "Text"]])) {
+  for (const [y, words] of /** @type {[number, string][]} */ ([[16, "Drafts of this device"], [72, "Text"], [112, "Drafts of the cloud"]])) {
     const label = shape("text", { class: "lane-label", x: MARGIN, y });
     label.textContent = words;
     svg.append(label);
   }
-  const below = shape("text", { class: "lane-label", x: MARGIN, y: LANES.c - 5 });
-  below.textContent = "Drafts of the cloud";
-  svg.append(below);
   return el("figure", { class: "pipeline", "data-testid": "pipeline" },
     el("div", { class: "pipeline-scroll", tabindex: 0, role: "region", "aria-label": "Pipeline of the answer" }, svg),
     el("figcaption", {}, el("span", { class: "key is-kept" }, "taken"), el("span", { class: "key is-rejected" }, "rejected"), el("span", { class: "key is-wasted" }, "thrown away")),
   );
 }
 
-/** @param {Entry[]} drafts @param {Entry[]} text @param {string} verdicts @param {number} ms */
+/** @param {Entry[]} drafts @param {Entry[]} text @param {string[]} verdicts @param {number} ms */
 function described(drafts, text, verdicts, ms) {
   const of = (/** @type {string} */ kind) => drafts.filter((entry) => entry[0] === kind).length;
-  const rejected = (/** @type {string} */ kind) => [...verdicts].filter((verdict) => verdict !== "=" && verdict !== kind).length;
+  const rejected = (/** @type {string} */ kind) => verdicts.filter((verdict) => verdict !== "=" && verdict !== kind).length;
   return `In ${Math.round(ms)} milliseconds ${text.length} tokens became text. This device wrote ${of("d")} drafts, ${rejected("d")} were rejected; the cloud wrote ${of("c")}, ${rejected("c")} were rejected.`;
 }
 

@@ -11,7 +11,7 @@ import { place } from "./menu.js";
 const SHADES = [0.1, 0.35, 0.65, 0.9, 1];
 const LABELS = ["this device", "mostly this device", "both", "mostly the cloud", "the cloud"];
 /** Distance between the two sides' distributions from which on they disagreed strongly. */
-const DISPUTED = 0.5;
+const DISPUTED = 0.75;
 const SKIPPED = ".seam, .code-head";
 
 /** Ranges of all answers by name; the page's styles colour them. @type {Map<string, Highlight>} */

@@ -101,7 +101,10 @@ class FakeGeneration:
 
 
 class FakeDocuments:
-    """A store with three documents, as far as the status line wants to know."""
+    """A store with three documents, as far as the status line wants to know; it lists none."""
+
+    async def list(self) -> list[object]:
+        return []
 
     async def count(self) -> int:
         return 3
