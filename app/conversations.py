@@ -147,11 +147,13 @@ class ConversationStore:
         state: MessageState,
         text: str,
         record: dict[str, Any],
-        tokens: Sequence[Any],
+        tokens: Sequence[Any] | None = None,
     ) -> None:
         """What has been written of an answer. One that is deleted meanwhile stays so."""
         async with self._sessions.begin() as session:
-            values = {"state": state, "text": text, "record": record, "tokens": list(tokens)}
+            values: dict[str, Any] = {"state": state, "text": text, "record": record}
+            if tokens is not None:
+                values["tokens"] = list(tokens)
             saved = await session.scalar(
                 update(Message).where(Message.id == identity).values(values).returning(Message)
             )

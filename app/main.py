@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from app import errors
@@ -47,7 +48,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     errors.install(app)
     for module in _ROUTERS:
         app.include_router(module.router)
-    app.mount("/static", StaticFiles(directory=browser.STATIC))
+    app.mount("/static", GZipMiddleware(StaticFiles(directory=browser.STATIC)))
     return app
 
 

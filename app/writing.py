@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from app import frames
@@ -94,7 +94,8 @@ class Writing:
             await asyncio.sleep(_TOGETHER_S)
 
     async def _run(self, prepare: Prepare, generate: Generate) -> None:
-        saver = asyncio.create_task(self._save_now_and_then())
+        over = asyncio.Event()
+        saver = asyncio.create_task(self._save_until(over))
         try:
             # Let whoever asked hear that it began: one that is stopped before could not say so.
             await asyncio.sleep(0)
@@ -117,7 +118,9 @@ class Writing:
                 log.exception("an answer failed")
             self._end({"type": "error", "id": self.id, **found.body()}, MessageState.ERROR)
         finally:
-            saver.cancel()
+            # Not cancelled: a transaction that is torn off in the middle keeps the database locked.
+            over.set()
+            await asyncio.gather(saver, return_exceptions=True)
             # Whoever hears of the end finds the whole answer stored.
             try:
                 await self._save()
@@ -187,10 +190,13 @@ class Writing:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _save_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(_SAVE_S)
-            await self._save()
+    async def _save_until(self, over: asyncio.Event) -> None:
+        """Store the text now and then, for when the device is killed."""
+        while not over.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), _SAVE_S)
+                return
+            await self._store.save(self.id, MessageState.WRITING, self._text, self._record)
 
     async def _save(self) -> None:
         await self._store.save(self.id, self._state, self._text, self._record, self._tokens)

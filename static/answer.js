@@ -8,6 +8,9 @@ import { SourcesView } from "./sources.js";
 /** @typedef {import("./types.js").Problem} Problem */
 /** @typedef {import("./types.js").TokenDetail} TokenDetail */
 
+/** Milliseconds of a frame that blocks are made in; the browser needs the rest to draw them. */
+const AT_ONCE_MS = 8;
+
 /**
  * What the conversation does for its answers.
  *
@@ -77,7 +80,7 @@ export class AnswerView {
     if (frame.type === "block") {
       this.#coming.set(frame.index, frame);
       this.progress = { tokens: frame.tokens, ms: frame.ms };
-      if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#flush());
+      this.#schedule();
     } else if (frame.type === "sources") {
       this.message.sources = frame.sources;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
@@ -86,7 +89,7 @@ export class AnswerView {
     } else if (frame.type === "peer") {
       announce(frame.joint ? "The cloud joins in." : "The cloud dropped out. The device goes on alone.");
     } else if (frame.type === "done" || frame.type === "error") {
-      this.#flush();
+      this.#flush(true);
       if (frame.type === "done") this.message.done = frame;
       this.message.state = frame.type === "error" ? "error" : frame.finish_reason === "cancelled" ? "stopped" : "done";
       this.message.error = frame.error;
@@ -139,16 +142,24 @@ export class AnswerView {
     this.element.remove();
   }
 
-  #flush() {
+  #schedule() {
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#flush(false));
+  }
+
+  /** Puts what has come on the page, for as long as a frame of the screen has room. @param {boolean} all Whatever it takes. */
+  #flush(all) {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
+    const until = performance.now() + AT_ONCE_MS;
     for (const [index, block] of [...this.#coming].sort(([a], [b]) => a - b)) {
+      if (!all && performance.now() > until) break;
+      this.#coming.delete(index);
       const known = this.#body.children[index];
       const element = this.#filled(/** @type {HTMLElement} */ (known ?? el("div", { class: "block" })), block);
       if (!known) this.#body.append(element);
       element.classList.toggle("is-open", block.open);
     }
-    this.#coming.clear();
+    if (this.#coming.size) this.#schedule();
     if (this.#body.childElementCount) this.#wait.hidden = true;
   }
 

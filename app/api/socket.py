@@ -195,9 +195,10 @@ class _Page:
             begun = answer.text
         await self._send(_began(frame.id, conversation, question, answer))
         params = params.model_copy(update={"private": answer.private})
+        path = await store.path(answer.id)
 
         async def prepare() -> tuple[GenerationRequest, int]:
-            return await branch_request(self._state, await store.path(answer.id), begun, params)
+            return await branch_request(self._state, path, begun, params)
 
         self._read(self._state.writings.start(answer, prepare, self._state.generate))
 
