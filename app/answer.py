@@ -17,6 +17,7 @@ from app.events import (
     SourcesFound,
     TextDelta,
 )
+from app.ledger import Account
 from app.link import Link
 from app.partner import Partner
 from app.plan import Plan, Retrieved, opening
@@ -45,8 +46,10 @@ class Answer:
         tokenizer: Tokenizer,
         link: Link | None,
         pace: Pace,
+        account: Account,
     ) -> None:
         self._request = request
+        self._account = account
         self._engine = engine
         self._tokenizer = tokenizer
         self._link = link
@@ -54,6 +57,7 @@ class Answer:
         self._text = TextStream(tokenizer, request.stop)
         self._record = Record()
         self._sources: list[Source] = []
+        self._nothing_relevant = False
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -91,6 +95,7 @@ class Answer:
                 self._driver,
                 self._pace,
                 plan.deadline,
+                opened=account.assign,
                 found=self._found_public,
                 tell=self._events.put_nowait,
                 detail=self._hear,
@@ -128,6 +133,7 @@ class Answer:
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
         self._sources += retrieved.weighted()
+        self._nothing_relevant = retrieved.nothing_relevant
         if self._details is not None:
             self._details.own_sources = len(retrieved.sources)
         self._tell_sources()
@@ -168,7 +174,8 @@ class Answer:
     def _tell_sources(self) -> None:
         if self._details is not None:
             self._details.sources = len(self._sources)
-        self._events.put_nowait(SourcesFound(tuple(self._sources)))
+        found = SourcesFound(tuple(self._sources), self._nothing_relevant)
+        self._events.put_nowait(found)
 
     def _ask(self, question: Question) -> None:
         if self._partner is not None:
@@ -262,6 +269,9 @@ class Answer:
             self._patience.cancel()
         if self._partner is not None:
             self._partner.leave(reason)
+        joint = max((end for _, end in self._session.intervals()), default=0)
+        private = (source.text for source in self._sources if source.side == "private")
+        self._account.end(map(self._tokenizer.encode, private), self._session.committed, joint)
 
     def _statistics(self) -> dict[str, float]:
         stats = self._record.statistics(self._session, self._pace, linked=self._partner is not None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import event, make_url
+from sqlalchemy import event, make_url, text
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import (
 
 logger = logging.getLogger(__name__)
 
+DATABASE = "dragon.db"
 _MIGRATIONS = Path(__file__).resolve().parents[1] / "alembic"
 _PRAGMAS = (
     "journal_mode = WAL",
@@ -28,9 +29,14 @@ _PRAGMAS = (
 )
 
 
+def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
+    """Whether the models say what a table is: SQLite makes those of the full-text index."""
+    return kind != "table" or name is None or not name.startswith("chunks_fts")
+
+
 def database_url(data_dir: Path) -> str:
     """The URL of the database in a data directory."""
-    return f"sqlite+aiosqlite:///{data_dir.resolve() / 'dragon.db'}"
+    return f"sqlite+aiosqlite:///{data_dir.resolve() / DATABASE}"
 
 
 def migrate(url: str) -> None:
@@ -61,7 +67,12 @@ def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
 
 
 async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
-    """Empty the write-ahead log, which may still hold pages with deleted text."""
+    """Clear deleted text out of the full-text index and out of the write-ahead log.
+
+    A full-text index only notes what was deleted until it is merged.
+    """
+    async with sessions.begin() as session:
+        await session.execute(text("INSERT INTO chunks_fts(chunks_fts) VALUES ('optimize')"))
     async with sessions() as session:
         connection = await session.connection()
         result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -28,7 +29,9 @@ class GenerationRequest:
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for.
     `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
-    the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt.
+    the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and
+    `collections` say which of the person's documents may be used; None is no limit. `id` names the
+    answer, in the ledger too.
     """
 
     conversation: tuple[int, ...]
@@ -43,6 +46,9 @@ class GenerationRequest:
     private: bool = False
     raw: bool = False
     details: Details | None = None
+    documents: tuple[str, ...] | None = None
+    collections: tuple[str, ...] | None = None
+    id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,13 @@ class Source:
 
 @dataclass(frozen=True)
 class SourcesFound:
-    """Every source known so far; a later event of the kind replaces the earlier."""
+    """Every source known so far; a later event of the kind replaces the earlier.
+
+    `nothing_relevant`: the person's documents were searched and none of them is about this.
+    """
 
     sources: tuple[Source, ...]
+    nothing_relevant: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.link import Link
@@ -34,11 +34,15 @@ class PublicHit(Hit):
 
 @dataclass
 class Fetcher:
-    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows."""
+    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows.
+
+    `opened` takes the generation number a fetch gets on the link.
+    """
 
     link: Link
     tokenizer: Tokenizer
     model: LanguageModel
+    opened: Callable[[int], None]
 
     async def fetch(self, query: str, top_k: int, *, raw: bool, kv: bool) -> Sequence[PublicHit]:
         """The documents the peer finds; none without a peer that answers."""
@@ -46,6 +50,7 @@ class Fetcher:
             return []
         fetching = _Fetching(self, top_k, raw=raw, kv=kv)
         generation = self.link.open_fetch(fetching)
+        self.opened(generation)
         request = messages.Fetch(
             generation=generation,
             query=query,

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.answer import Answer
 from app.choices import Choice
-from app.documents import DocumentHit
 from app.events import (
     Event,
     Finished,
     GenerationRequest,
     PeerStatus,
     Source,
-    SourcesFound,
 )
 from app.fetch import Fetcher, PublicHit
+from app.ledger import Account, Ledger
 from app.link import Link
 from app.plan import Plan, Retrieved
 from app.scoring import Scorer
+from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
@@ -42,8 +42,8 @@ DEFAULT_MAX_TOKENS = 512
 class Searcher(Protocol):
     """Where private documents are found."""
 
-    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
-        """At most `k` relevant chunks, the best first."""
+    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """At most `k` relevant chunks of the documents in scope, the best first."""
 
 
 @dataclass
@@ -57,6 +57,7 @@ class GenerationService:
     documents: Searcher
     link: Link
     pace: Pace
+    ledger: Ledger
 
     @property
     def model_name(self) -> str:
@@ -86,11 +87,22 @@ class GenerationService:
         # One text for both sides: relevance to different ones could not be compared.
         request = replace(request, query=request.query[-messages.MAX_QUERY :])
         self.check(request)
+        account = self.ledger.begin(request.id, private=request.private)
+        try:
+            async with aclosing(self._write(request, account)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            account.end((), (), 0)  # unless an answer has
+
+    async def _write(
+        self, request: GenerationRequest, account: Account
+    ) -> AsyncGenerator[Event, None]:
         plan = self._plan(request)
         if request.max_tokens == 0:
-            retrieved = await self._retrieve(request)
-            yield SourcesFound(tuple(retrieved.weighted()))
-            for event in await self._scored_prompt(request, plan, retrieved):
+            retrieved = await self._retrieve(request, account)
+            yield retrieved.found()
+            for event in await self._scored_prompt(request, plan, retrieved, account):
                 yield event
             yield Finished("length", len(request.conversation), 0)
             return
@@ -98,15 +110,15 @@ class GenerationService:
         whole = request.mode is Mode.SEQUENCEWISE and request.details is not None
         written = Choice(0, request)
         now = replace(request, details=None) if whole else request
-        async with self._answer(now, plan) as answer:
+        async with self._answer(now, plan, account) as answer:
             first = request.details is not None and request.details.prompt
             if not first:
                 answer.ask_peer()
-            retrieved = await self._retrieve(request)
+            retrieved = await self._retrieve(request, account)
             if first:
                 # Told before what takes long, so that a stream can begin meanwhile.
-                yield SourcesFound(tuple(retrieved.weighted()))
-                for event in await self._scored_prompt(request, plan, retrieved):
+                yield retrieved.found()
+                for event in await self._scored_prompt(request, plan, retrieved, account):
                     yield event
                 answer.ask_peer()
             answer.open(retrieved)
@@ -117,7 +129,7 @@ class GenerationService:
                 written.take(event)
                 if isinstance(event, Finished) and whole:
                     jointly = bool(event.participation)
-                    scorer = self._scorer(request, joint=jointly)
+                    scorer = self._scorer(request, account, joint=jointly)
                     yield await scorer.answer(request, plan, retrieved, written)
                 yield event
 
@@ -131,23 +143,31 @@ class GenerationService:
             rescore_every=self.settings.rescore_every,
         )
 
-    def _answer(self, request: GenerationRequest, plan: Plan) -> Answer:
+    def _answer(self, request: GenerationRequest, plan: Plan, account: Account) -> Answer:
         link = self.link if _joint(request) else None
         return Answer(
-            request, plan, engine=self.engine, tokenizer=self.tokenizer, link=link, pace=self.pace
+            request,
+            plan,
+            engine=self.engine,
+            tokenizer=self.tokenizer,
+            link=link,
+            pace=self.pace,
+            account=account,
         )
 
     async def _scored_prompt(
-        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, account: Account
     ) -> Sequence[Event]:
         """What is told of the prompt's tokens before any answer, if that was asked for."""
         if request.details is None or not request.details.prompt:
             return ()
-        return await self._scorer(request, joint=_joint(request)).prompt(request, plan, retrieved)
+        scorer = self._scorer(request, account, joint=_joint(request))
+        return await scorer.prompt(request, plan, retrieved)
 
-    def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
+    def _scorer(self, request: GenerationRequest, account: Account, *, joint: bool) -> Scorer:
         top = 0 if request.details is None else request.details.top
-        return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
+        link = self.link if joint else None
+        return Scorer(self.engine, self.tokenizer, link, top, account.assign)
 
     def check(self, request: GenerationRequest) -> None:
         """Raises `ContextLengthError` unless prompt and answer fit the context together."""
@@ -165,31 +185,39 @@ class GenerationService:
         wanted = self.settings.top_k if request.top_k is None else request.top_k
         return min(wanted, self.engine.model.cache.slots)
 
-    async def _retrieve(self, request: GenerationRequest) -> Retrieved:
+    async def _retrieve(self, request: GenerationRequest, account: Account) -> Retrieved:
         """Private documents as rows, only those that leave room for an answer."""
-        own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
+        fetching = self._fetch(request, account)
+        own, fetched = await asyncio.gather(self._search(request), fetching)
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
         room = room_for_document(self.context_length, len(request.conversation), _limit(request))
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
-            return self._concatenated(request, hits, room)
+            found = self._concatenated(request, hits, room)
+            return replace(found, nothing_relevant=self._in_vain(request, own))
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
         every = self.settings.rescore_every
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
-        return Retrieved(rows, [_source(hit) for hit in kept], again)
+        return Retrieved(rows, [_source(hit) for hit in kept], again, self._in_vain(request, own))
+
+    def _in_vain(self, request: GenerationRequest, own: Sequence[DocumentHit]) -> bool:
+        return bool(self._top_k(request)) and not own
 
     async def _search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
         k = self._top_k(request)
-        return await self.documents.search(request.query, k) if k and request.query else []
+        if not k or not request.query:
+            return []
+        scope = Scope(request.documents, request.collections)
+        return await self.documents.search(request.query, k, scope)
 
-    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
+    async def _fetch(self, request: GenerationRequest, account: Account) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode has them fetched."""
         if request.private or not request.mode.fetches:
             return []
-        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
+        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model, account.assign)
         kv = request.mode is Mode.CONTEXT_KV
         return await fetcher.fetch(request.query, self._top_k(request), raw=request.raw, kv=kv)
 
@@ -232,11 +260,14 @@ async def open_generation(
     documents: Searcher,
     link: Link,
     pace: Pace,
+    ledger: Ledger,
 ) -> AsyncIterator[GenerationService]:
     """The service with its link running; the engine is the caller's, which runs the embedder."""
     task = asyncio.create_task(link.run(), name="link")
     try:
-        yield GenerationService(settings, tokenizer, embedder, engine, documents, link, pace)
+        yield GenerationService(
+            settings, tokenizer, embedder, engine, documents, link, pace, ledger
+        )
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

@@ -8,6 +8,7 @@ import itertools
 import logging
 import random
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -65,7 +66,10 @@ class Fetching(Protocol):
 
 
 class Link:
-    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers."""
+    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers.
+
+    `witness` sees every frame that is sent, but the greeting.
+    """
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class Link:
         hello: messages.Hello,
         vocab_size: int,
         meter: LinkMeter,
+        witness: Callable[[str | bytes], None],
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -85,6 +90,7 @@ class Link:
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
         self._connection: ClientConnection | None = None
         self._meter = meter
+        self._witness = witness
         self.last_heard = 0.0
         self.status = PeerStatus("connecting")
         self.attached: set[Answerer] = set()
@@ -119,6 +125,7 @@ class Link:
         if self._outbound.qsize() >= _MAX_QUEUED:
             self.drop("the peer does not read")
             return
+        self._witness(frame)
         self._outbound.put_nowait(frame)
         if self._meter.wants_ping(len(frame)):
             self._send_ping(len(frame))

@@ -18,7 +18,9 @@ from app.api import (
     embeddings,
     files,
     health,
+    ledger,
     models,
+    search,
     socket,
     tokenize,
 )
@@ -29,7 +31,19 @@ from app.settings import Settings
 from app.state import AppState
 
 MAX_BODY_BYTES = 8 * 2**20
-_ROUTERS = (models, completions, chat, embeddings, tokenize, files, health, browser, socket)
+_ROUTERS = (
+    models,
+    completions,
+    chat,
+    embeddings,
+    tokenize,
+    files,
+    search,
+    health,
+    ledger,
+    browser,
+    socket,
+)
 
 
 def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
@@ -79,6 +93,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.documents import DocumentStore
     from app.embeddings import EmbeddingService
     from app.generation import open_generation
+    from app.ledger import Ledger
     from app.link import Link
     from dragon.engine import Engine
     from dragon.kv_store import KVStore
@@ -87,7 +102,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.pacing import DecodeDelay, LinkMeter, Pace
     from dragon.profile import Profile
     from dragon.retrieval import relevance
-    from dragon.retrieval.embedder import Embedder, QueuedEmbedder
+    from dragon.retrieval.embedder import Embedder
     from dragon.tokenizer import Tokenizer
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,6 +113,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     async with AsyncExitStack() as stack:
         database = connect(url)
         stack.push_async_callback(database.dispose)
+        sessions = session_maker(database)
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
         tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
         model = await asyncio.to_thread(
@@ -111,13 +127,14 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         store = KVStore(settings.data_dir / "kv", fingerprint, settings.kv_cache_mb << 20)
         engine = Engine(model, batching=not settings.exact, store=store)
         stack.push_async_callback(asyncio.to_thread, engine.stop)
-        queued = QueuedEmbedder(embedder, engine.errand)
         documents = DocumentStore(
             settings.data_dir,
-            session_maker(database),
-            queued,
+            sessions,
+            embedder,
             tokenizer,
             DocumentKV(engine, tokenizer, store),
+            errand=lambda function: asyncio.wrap_future(engine.errand(function)),
+            chore=lambda function: asyncio.wrap_future(engine.chore(function)),
         )
         await documents.start()
         stack.push_async_callback(documents.close)
@@ -129,15 +146,20 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
         profile = Profile.read(settings.data_dir, model.name)
         pace = Pace(LinkMeter(profile), DecodeDelay(profile))
-        link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size, pace.link)
+        ledger = Ledger(sessions, tokenizer.vocab_size)
+        await ledger.start()
+        stack.push_async_callback(ledger.close)
+        vocab, url = tokenizer.vocab_size, settings.peer_url
+        link = Link(url, peer_key, hello, vocab, pace.link, ledger.sent)
         generation = await stack.enter_async_context(
-            open_generation(settings, tokenizer, embedder, engine, documents, link, pace)
+            open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )
         yield AppState(
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
-            embeddings=EmbeddingService(embedder, engine.errand),
+            embeddings=EmbeddingService(embedder, engine.chore),
             documents=documents,
+            ledger=ledger,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),
         )

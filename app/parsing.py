@@ -24,23 +24,51 @@ class Kind(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     PDF = "pdf"
+    DOCX = "docx"
+    HTML = "html"
+    CSV = "csv"
+    JSON = "json"
+    EPUB = "epub"
+    EMAIL = "email"
 
     @property
     def media_type(self) -> str:
         """The Content-Type its bytes are sent with."""
-        if self is Kind.PDF:
-            return "application/pdf"
-        return "text/markdown" if self is Kind.MARKDOWN else "text/plain"
+        return _MEDIA_TYPES[self]
+
+    @property
+    def paged(self) -> bool:
+        """Whether the form feeds in its text part pages that people would count."""
+        return self is Kind.PDF
+
+    @property
+    def tabular(self) -> bool:
+        """Whether each line of its text stands by itself."""
+        return self in (Kind.CSV, Kind.JSON)
+
+
+_MEDIA_TYPES = {
+    Kind.TEXT: "text/plain",
+    Kind.MARKDOWN: "text/markdown",
+    Kind.PDF: "application/pdf",
+    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    Kind.HTML: "text/html",
+    Kind.CSV: "text/csv",
+    Kind.JSON: "application/json",
+    Kind.EPUB: "application/epub+zip",
+    Kind.EMAIL: "message/rfc822",
+}
 
 
 async def parse(
     path: Path, name: str, out: Path, *, seconds: int = SECONDS, memory_bytes: int = MEMORY_BYTES
-) -> Kind:
+) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    The text is UTF-8, its pages joined by form feeds. Raises DocumentError with a message for
-    people if the file is of no kind taken, has no text, is encrypted or damaged, or is over a
-    limit; out then does not exist. The process has an empty environment: no key reaches a parser.
+    The text is UTF-8, its pages joined by form feeds. Beside the kind a note for people comes
+    if some of it could not be read. Raises DocumentError with a message for people if the
+    file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then
+    does not exist. The process has an empty environment: no key reaches a parser.
     """
     partial = out.with_name(out.name + ".partial")
     process = await asyncio.create_subprocess_exec(
@@ -54,7 +82,7 @@ async def parse(
     try:
         async with asyncio.timeout(seconds):
             answer, _ = await process.communicate()
-        kind = _kind(answer, process.returncode)
+        result = _result(answer, process.returncode)
         partial.replace(out)
     except TimeoutError:
         raise DocumentError(_TOO_MUCH) from None
@@ -63,10 +91,10 @@ async def parse(
             process.kill()
             await process.wait()
         partial.unlink(missing_ok=True)
-    return kind
+    return result
 
 
-def _kind(answer: bytes, status: int | None) -> Kind:
+def _result(answer: bytes, status: int | None) -> tuple[Kind, str | None]:
     if status in {-signal.SIGXCPU, -signal.SIGKILL}:  # what the limits send
         raise DocumentError(_TOO_MUCH)
     if status != 0:
@@ -74,4 +102,4 @@ def _kind(answer: bytes, status: int | None) -> Kind:
     result = json.loads(answer)
     if "error" in result:
         raise DocumentError(result["error"])
-    return Kind(result["kind"])
+    return Kind(result["kind"]), result["note"]

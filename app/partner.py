@@ -25,8 +25,9 @@ _WATCH_S = 0.1
 class Partner:
     """Asks the peer in, watches it, lets it go. The link calls it about frames and connections.
 
-    `found` takes the peer's documents, `tell` what people are told of its comings and goings,
-    `detail` what it says of tokens, and `lost` is called when it will not say any more of them.
+    `opened` takes each generation number the answer gets on the link, `found` the peer's documents,
+    `tell` what people are told of its comings and goings, `detail` what it says of tokens, and
+    `lost` is called when it will not say any more of them.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Partner:
         pace: Pace,
         deadline: float | None,
         *,
+        opened: Callable[[int], None],
         found: Callable[[list[Source]], None],
         tell: Callable[[PeerChanged], None],
         detail: Callable[[DetailMessage], None],
@@ -49,6 +51,7 @@ class Partner:
         self._driver = driver
         self._pace = pace
         self._deadline = deadline
+        self._opened = opened
         self._found = found
         self._tell = tell
         self._detail = detail
@@ -67,6 +70,7 @@ class Partner:
         self._base = len(committed)
         self._ready = False
         self._generation = self._link.open(self)
+        self._opened(self._generation)
         changes = {
             "generation": self._generation,
             "committed": committed,

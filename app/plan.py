@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from app.events import GenerationRequest, Source
+from app.events import GenerationRequest, Source, SourcesFound
 from dragon.decoder import Row
 from dragon.link import messages
 from dragon.weighting import Rescoring, Weights
@@ -13,17 +13,25 @@ from dragon.weighting import Rescoring, Weights
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Rows of this side, and the documents behind them; none behind a bare row."""
+    """Rows of this side, and the documents behind them; none behind a bare row.
+
+    `nothing_relevant`: documents were looked for in vain.
+    """
 
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
+    nothing_relevant: bool = False
 
     def weighted(self) -> list[Source]:
         """The documents with their shares; those concatenated in one row have its share."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
         weights *= max(1, len(self.sources) // len(self.rows))
         return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
+
+    def found(self) -> SourcesFound:
+        """What is told of this side's documents."""
+        return SourcesFound(tuple(self.weighted()), self.nothing_relevant)
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,14 @@ class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
-    `provenance`: a token an entry, where it was asked for.
+    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
+    about this. `provenance`: a token an entry, where it was asked for.
     """
 
     index: int
+    ledger: str
     sources: list[SourceReply]
+    nothing_relevant: bool
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.choices import Choice
@@ -45,30 +45,32 @@ class ScoredText:
 class Scorer:
     """Scores texts with the device's engine and, if there is a link, with the peer.
 
-    `top` of the likeliest tokens come along.
+    `top` of the likeliest tokens come along. `opened` takes the generation number that a text gets
+    on the link.
     """
 
     engine: Engine
     tokenizer: Tokenizer
     link: Link | None
     top: int
+    opened: Callable[[int], None]
 
     async def prompt(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
     ) -> tuple[SourcesFound, PromptDetailed]:
         """Score the prompt, but for its first token, which nothing stands before."""
-        own = retrieved.weighted()
+        own, vain = retrieved.weighted(), retrieved.nothing_relevant
         texts = TokenTexts(self.tokenizer)
         first, *rest = [texts.next(token) for token in request.conversation]
         if not rest:
-            return SourcesFound(tuple(own)), PromptDetailed((first,))
+            return SourcesFound(tuple(own), vain), PromptDetailed((first,))
         scored = await self.score(prompt_scoring(request, plan), retrieved.rows, None)
         sources = (*own, *scored.sources)
         details = [
             described(detail, token, len(own), len(sources))
             for detail, token in zip(rest, scored.tokens, strict=True)
         ]
-        return SourcesFound(sources), PromptDetailed((first, *details))
+        return SourcesFound(sources, vain), PromptDetailed((first, *details))
 
     async def answer(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: Choice
@@ -94,7 +96,7 @@ class Scorer:
         """Score `asked.text`; raises `DragonError` when the model fails."""
         peer = None
         if self.link is not None and self.link.connected:
-            peer = _PeerScores(self.link, asked, self.engine.model.vocab_size)
+            peer = _PeerScores(self.link, asked, self.engine.model.vocab_size, self.opened)
         decoder = self.engine.open(
             rows, asked.conversation, rescoring, asked.adjustment, detailed=True
         )
@@ -135,7 +137,13 @@ class Scorer:
 class _PeerScores:
     """The peer's distributions of one text, as the link sees them."""
 
-    def __init__(self, link: Link, asked: messages.ScoreAsked, vocab_size: int) -> None:
+    def __init__(
+        self,
+        link: Link,
+        asked: messages.ScoreAsked,
+        vocab_size: int,
+        opened: Callable[[int], None],
+    ) -> None:
         self._link = link
         self._vocab_size = vocab_size
         self._top_k = asked.top_k
@@ -145,6 +153,7 @@ class _PeerScores:
         self._scores: asyncio.Queue[CloudScore | LinkError] = asyncio.Queue()
         self.sources: Sequence[Source] = []
         self._number = link.open_fetch(self)
+        opened(self._number)
         link.send(messages.encode(asked.model_copy(update={"generation": self._number})))
 
     async def next(self) -> CloudScore:

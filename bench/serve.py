@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from fastapi import FastAPI
 
-import cli
-from app.documents import DocumentHit
+import serving
 from app.main import create_app as create_device
+from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down
@@ -40,7 +40,7 @@ class FixedSearcher:
 
     passages: dict[str, list[Passage]]
 
-    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
+    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
         """The first k; `KeyError` for a query without documents."""
         return [
             DocumentHit(n, OWN, f"own {n}", p.text, p.score, p.relevance, None, 0, 0)
@@ -125,12 +125,12 @@ def main() -> None:
         device = Settings.read()
         app = create_device(device)
         running = started(app, lambda: adapt_device(app, options))
-        cli.server(running, device.host, device.port).run()
+        serving.server(running, device.host, device.port).run()
     else:
         peer = PeerSettings.read()
         app = create_peer(peer)
         running = started(app, lambda: adapt_peer(app, options))
-        cli.server(running, peer.peer_host, peer.peer_port).run()
+        serving.server(running, peer.peer_host, peer.peer_port).run()
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class Driver:
         if self._step is not None:
             self._step.stale = self.session.stale
             return
-        self.session.window = self._pace.window()
+        self.session.window = self._pace.window(self._engine.sharing)
         if (work := self.session.next_work()) is not None:
             self._step = self._engine.run(self._decoder, work, self._deliver)
 

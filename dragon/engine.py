@@ -2,7 +2,8 @@
 
 Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
 what was closed, runs all decode steps, then at most one prefill and one errand (an embedding, say),
-so that answers being written are never far apart and nothing waits for ever.
+so that answers being written are never far apart and nothing waits for ever. Chores, the work of
+ingestion, fill the time that is left; while answers are being written they get a small share of it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ T = TypeVar("T")
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for generations to share its forward.
 _PATIENCE = 0.25
+# While an answer is being written, this many times what a chore took goes by before the next one:
+# it delays fewer than one token in twenty.
+_CHORE_REST = 40
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,12 @@ class _Inbox:
     steps: list[Step] = field(default_factory=list)
     openings: deque[Decoder] = field(default_factory=deque)
     errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
+    chores: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
     closed: list[Decoder] = field(default_factory=list)
     stopping: bool = False
 
     def idle(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Whether there is nothing to look at but chores."""
         return not (self.steps or self.openings or self.errands or self.closed or self.stopping)
 
 
@@ -91,7 +96,9 @@ class Engine:
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
+        self._writing: set[Decoder] = set()
         self._patience = 0.0
+        self._rested = 0.0  # when the next chore may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
 
@@ -104,6 +111,11 @@ class Engine:
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def sharing(self) -> int:
+        """How many answers are being written."""
+        return len(self._writing)
 
     @property
     def wanted(self) -> bool:
@@ -151,20 +163,28 @@ class Engine:
             self._changed.notify()
 
     def errand(self, function: Callable[[], T]) -> Future[T]:
-        """Run something of low priority that needs torch, such as an embedding."""
+        """Run something that an answer waits for and that needs torch, such as an embedding."""
         future: Future[T] = Future()
         with self._changed:
             self._inbox.errands.append((function, future))
             self._changed.notify()
         return future
 
+    def chore(self, function: Callable[[], T]) -> Future[T]:
+        """Run something short that nobody waits for; many, when answers leave time for them."""
+        future: Future[T] = Future()
+        with self._changed:
+            self._inbox.chores.append((function, future))
+            self._changed.notify()
+        return future
+
     def stop(self) -> None:
-        """End the thread after the step under way; errands not yet run are cancelled."""
+        """End the thread after the step under way; errands and chores not yet run are cancelled."""
         with self._changed:
             self._inbox.stopping = True
             self._changed.notify()
         self._thread.join()
-        for _, future in self._inbox.errands:
+        for _, future in [*self._inbox.errands, *self._inbox.chores]:
             future.cancel()
 
     # On the engine's thread.
@@ -173,7 +193,10 @@ class Engine:
         while True:
             with self._changed:
                 while self._inbox.idle() or self._blocked():
-                    self._changed.wait()
+                    rest = self._rest()
+                    if rest == 0:
+                        break
+                    self._changed.wait(rest)
                 self._gather()
                 if self._inbox.stopping:
                     return
@@ -183,7 +206,23 @@ class Engine:
             self._free(closed)
             self._run_steps(wanted)
             self._prefill_one()
-            self._run_errand()
+            self._run(self._inbox.errands)
+            if self._rest() == 0 and (self._answering or self._inbox.idle()):
+                began = time.perf_counter()
+                self._run(self._inbox.chores)
+                ended = time.perf_counter()
+                self._rested = ended + _CHORE_REST * (ended - began)
+
+    @property
+    def _answering(self) -> bool:
+        """Whether an answer is being written."""
+        return self.free_slots < self.model.cache.slots
+
+    def _rest(self) -> float | None:
+        """Seconds until a chore may run; None if there is none."""
+        if not self._inbox.chores:
+            return None
+        return max(0.0, self._rested - time.perf_counter()) if self._answering else 0.0
 
     def _gather(self) -> None:
         """Let those that the last turn answered come back, so that they share a forward again.
@@ -214,6 +253,7 @@ class Engine:
             decoder.prefilled.cancel()
             decoder.release()
             self._closing.discard(decoder)
+            self._writing.discard(decoder)
 
     def _run_steps(self, steps: list[Step]) -> None:
         began = time.perf_counter()
@@ -266,13 +306,14 @@ class Engine:
             log.exception("a prefill failed")
             decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
         else:
+            self._writing.add(decoder)
             decoder.prefilled.set_result(None)
 
-    def _run_errand(self) -> None:
+    def _run(self, waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:
         with self._changed:
-            if not self._inbox.errands:
+            if not waiting:
                 return
-            function, future = self._inbox.errands.popleft()
+            function, future = waiting.popleft()
         if not future.set_running_or_notify_cancel():
             return
         self.model.abandon = None

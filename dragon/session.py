@@ -11,21 +11,19 @@ its epoch, the count of its side's rejections. Both sides count alike, since the
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from dragon import aggregation
-from dragon.aggregation import Judgement, Side
+from dragon.aggregation import Side
 from dragon.agreement import Agreement
 from dragon.details import Settled
 from dragon.fed import Fed
+from dragon.judging import Judge
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
 from dragon.sampling import Sampling
-
-T = TypeVar("T")
+from dragon.text import CommittedText
 
 MAX_WINDOW = 64
 # Resyncs without a token in between after which the peer is not worth waiting for.
@@ -63,9 +61,8 @@ class Session:
     participation: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._checks = [0]
-        for token in self.committed:
-            self._checks.append(_extend(self._checks[-1], token))
+        self._text = CommittedText(self.committed)
+        self._heads = Judge(self.role, self.sampling)
         self._own: deque[Draft] = deque()
         self._remote: deque[Draft] = deque()
         self._own_epoch = 0
@@ -74,9 +71,6 @@ class Session:
         self._version = 0
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
-        self._commits: list[int] = []
-        self._settled: list[Settled] = []
-        self._heads: tuple[Side, Side, int, Judgement] | None = None
         self._joint_since = len(self.committed)
         self.alone_since = 0  # where the device last let the cloud go
         self._mismatch = _Mismatch()
@@ -126,13 +120,11 @@ class Session:
 
     def take_commits(self) -> list[int]:
         """Tokens committed since the last call. They never change, on the device."""
-        tokens, self._commits = self._commits, []
-        return tokens
+        return self._text.take_added()
 
     def take_settled(self) -> list[Settled]:
         """Of the tokens committed since the last call those whose full distribution is known."""
-        settled, self._settled = self._settled, []
-        return settled
+        return self._text.take_settled()
 
     # The decoder's side.
 
@@ -250,7 +242,7 @@ class Session:
             self._own_epoch,
             position,
             len(self.committed),
-            self._checks[-1],
+            self._text.checksum(len(self.committed)),
             token,
             decode_us,
             side,
@@ -266,21 +258,8 @@ class Session:
     def _propose(self, position: int, side: Side) -> int:
         """The token of an own frame: the target where it is known already, else an own draft."""
         if self.catch_up and self._remote and not self._own:
-            return self._judgement(side, self._remote[0].side, position).token
+            return self._heads.judge(side, self._remote[0].side, position).token
         return aggregation.draft(side, self.sampling, position)
-
-    def _judgement(self, own: Side, remote: Side, position: int) -> Judgement:
-        """Of two heads, or of two that are about to be: the last one is remembered."""
-        last = self._heads
-        if last is None or last[0] is not own or last[1] is not remote or last[2] != position:
-            device, cloud = self._by_role(own, remote)
-            judgement = aggregation.judge(device, cloud, self.sampling, position)
-            self._heads = last = own, remote, position, judgement
-        return last[3]
-
-    def _by_role(self, own: T, remote: T) -> tuple[T, T]:
-        """The device's first."""
-        return (own, remote) if self.role is Role.DEVICE else (remote, own)
 
     def _advance(self) -> None:
         """Commit all that can be committed."""
@@ -309,7 +288,7 @@ class Session:
 
     def _decided(self, own: Draft, remote: Draft) -> int:
         """The target; the device notes how well the sides agree."""
-        judgement = self._judgement(own.side, remote.side, own.position)
+        judgement = self._heads.judge(own.side, remote.side, own.position)
         if self.role is Role.DEVICE:
             self.agreement.add(judgement)
         return judgement.token
@@ -327,13 +306,7 @@ class Session:
 
     def _commit(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
         self._fed.settle(len(self.committed), token)
-        self.committed.append(token)
-        self._checks.append(_extend(self._checks[-1], token))
-        self._commits.append(token)
-        if own is not None and own.side.full is not None:
-            other = None if remote is None else remote.side
-            checksum = self._checks[-1]
-            self._settled.append(Settled(own.position, token, checksum, own.side, other))
+        self._text.add(token, own, remote)
 
     def _receive_draft(self, frame: Draft) -> None:
         if not self.joint or self.finished or frame.incarnation != self.incarnation:
@@ -342,7 +315,7 @@ class Session:
         # side that went astray raises its epoch and is then taken for one that is merely late.
         # A sender cannot have committed further than this side: its frames up to there came first.
         length = len(self.committed)
-        if frame.committed > length or frame.checksum != self._checks[frame.committed]:
+        if frame.committed > length or frame.checksum != self._text.checksum(frame.committed):
             self._desync()
         elif frame.epoch < self._remote_epoch:
             return
@@ -378,8 +351,7 @@ class Session:
             self._outbox.append(Resync(join.incarnation))
             return
         self.joint = True
-        del self.committed[join.base :]
-        del self._checks[join.base + 1 :]
+        self._text.cut(join.base)
         for token in join.tail:
             self._commit(token)
         self._restart(join.incarnation)
@@ -393,8 +365,3 @@ class Session:
         self._own.clear()
         self._remote.clear()
         self._version += 1
-
-
-def _extend(checksum: int, token: int) -> int:
-    """The checksum of a prefix one token longer (CRC-32 over little-endian tokens)."""
-    return zlib.crc32(token.to_bytes(4, "little"), checksum)

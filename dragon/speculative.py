@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dragon import aggregation, verification
 from dragon.aggregation import Judgement, Side
 from dragon.errors import InvalidRequestError
+from dragon.judging import by_role
 from dragon.protocol import Draft, Role, SessionMessage, Target
 from dragon.scheduling import Aggregated
 from dragon.session import Session
@@ -68,10 +69,10 @@ class SpeculativeSession(Session):
         return self.aggregator is self.role
 
     def _judge(self, own: Draft, remote: Draft) -> None:
-        device, cloud = self._by_role(own, remote)
+        device, cloud = by_role(self.role, own, remote)
         token = self._algorithm_1(own, remote)
         kept = (device.token == token, cloud.token == token)
-        queues = self._by_role(self._own, self._remote)
+        queues = by_role(self.role, self._own, self._remote)
         queued = [len(queue) if good else 0 for queue, good in zip(queues, kept, strict=True)]
         judged = Judged(device.side, cloud.side, Aggregated(*kept, *queued))
         self.aggregator = self.next_aggregator(self.aggregator, judged)
@@ -80,14 +81,14 @@ class SpeculativeSession(Session):
 
     def _take(self, own: Draft, remote: Draft, token: int) -> None:
         if self.role is Role.DEVICE:
-            device, cloud = self._by_role(own, remote)
+            device, cloud = by_role(self.role, own, remote)
             kept = (device.token == token, cloud.token == token)
             distance = aggregation.total_variation(device.side, cloud.side)
             self.agreement.add(Judgement(token, kept, distance))
         super()._take(own, remote, token)
 
     def _algorithm_1(self, own: Draft, remote: Draft) -> int:
-        device, cloud = self._by_role(own, remote)
+        device, cloud = by_role(self.role, own, remote)
         return verification.target(
             Drafted(device.token, device.side),
             Drafted(cloud.token, cloud.side),
@@ -112,7 +113,7 @@ class SpeculativeSession(Session):
             self._desync()
             return
         own, remote = self._own.popleft(), self._remote.popleft()
-        drafts = [draft.token == target.token for draft in self._by_role(own, remote)]
+        drafts = [draft.token == target.token for draft in by_role(self.role, own, remote)]
         # It can be computed here as well: nobody else's word is taken for the text.
         if (
             drafts != [target.device_kept, target.cloud_kept]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.events import (
@@ -120,11 +120,10 @@ class NothingKept:
     def start(self, documents: Iterable[str]) -> None:
         pass
 
-    def submit(self, document: str, texts: Sequence[str]) -> None:
-        pass
+    async def fill(
+        self, document: str, texts: Sequence[str], progress: Callable[[int], None]
+    ) -> None:
+        progress(len(texts))
 
     async def forget(self, document: str) -> None:
-        pass
-
-    async def close(self) -> None:
         pass

@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import orjson
 from fastapi import Request
@@ -135,7 +135,10 @@ def plan(
             top_k=options.top_k,
             private=options.private,
             raw=raw,
-            details=details,
+            # A prompt is scored once, with its first choice.
+            details=details if choice == 0 or details is None else replace(details, prompt=False),
+            documents=options.documents,
+            collections=options.collections,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)
@@ -190,12 +193,12 @@ async def _frames(
 
 def _pieces(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> list[bytes]:
     index, event = item
-    answers[index].take(event)
+    told = _take(job, answers, item)
     if isinstance(event, TextDelta) and event.text:
         piece = job.shape.piece(index, event.text)
         return [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
     if isinstance(event, PromptDetailed):
-        return _scores(job, answers[index], event.details, prompt=True)
+        return [s for answer in told for s in _scores(job, answer, event.details, prompt=True)]
     if isinstance(event, Detailed):
         return [
             *_scores(job, answers[index], event.details),
@@ -211,6 +214,16 @@ def _pieces(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> lis
         dragon = _dragon([answers[index]], provenance=False) if job.show_dragon else None
         return [_event(job.shape.chunk(closing, None, dragon, with_usage=job.include_usage))]
     return []
+
+
+def _take(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> Sequence[Choice]:
+    """Note an event; the choices it is about. Those of one prompt share its scores."""
+    index, event = item
+    choices = len(answers) // job.prompts if isinstance(event, PromptDetailed) else 1
+    told = answers[index : index + choices]
+    for answer in told:
+        answer.take(event)
+    return told
 
 
 def _scores(
@@ -239,8 +252,8 @@ def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProv
 
 async def _whole(job: Job, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
     answers = [Choice(index, request) for index, request in enumerate(job.requests)]
-    async for index, event in events:
-        answers[index].take(event)
+    async for item in events:
+        _take(job, answers, item)
     usage = _usage(job, answers)
     answers = best(answers, job.prompts, job.kept)
     dragon = _dragon(answers, provenance=job.show_provenance) if job.show_dragon else None
@@ -271,7 +284,9 @@ def _dragon(answers: Sequence[Choice], *, provenance: bool) -> DragonReply:
         choices=[
             DragonChoice(
                 index=answer.index,
+                ledger=answer.request.id,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
+                nothing_relevant=answer.nothing_relevant,
                 participation=list(answer.end.participation),
                 verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),

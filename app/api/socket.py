@@ -28,7 +28,7 @@ from app.events import (
     TextDelta,
 )
 from app.prompts import chat_prompt
-from app.schemas import ChatMessage, Limit, Seed, Temperature, as_messages
+from app.schemas import ChatMessage, Limit, Names, Seed, Temperature, as_messages
 from app.state import AppState, State
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.sampling import Mode, Sampling
@@ -52,6 +52,8 @@ class Params(_Frame):
     max_tokens: Limit | None = None
     seed: Seed | None = None
     private: bool = False
+    documents: Names | None = None
+    collections: Names | None = None
     mode: Annotated[Mode | None, Field(strict=False)] = None
 
 
@@ -149,7 +151,7 @@ class _Conversation:
             async with aclosing(self._state.generate(request)) as events:
                 async for event in events:
                     answer.take(event)
-                    await self._send(_told(frame.id, event))
+                    await self._send(_told(frame.id, request, event))
         except asyncio.CancelledError:
             await self._send(_cancelled(frame.id, answer))
         except Exception as error:
@@ -171,6 +173,8 @@ class _Conversation:
             max_tokens=params.max_tokens,
             mode=mode,
             private=params.private,
+            documents=params.documents,
+            collections=params.collections,
         )
 
     async def _report_status(self) -> None:
@@ -200,10 +204,15 @@ def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
     return peer.state, peer.detail, peer.rtt_ms is None
 
 
-def _told(answer_id: str, event: Event) -> dict[str, Any]:
+def _told(answer_id: str, request: GenerationRequest, event: Event) -> dict[str, Any]:
     match event:
-        case SourcesFound(sources=sources):
-            return {"type": "sources", "id": answer_id, "sources": [asdict(s) for s in sources]}
+        case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
+            return {
+                "type": "sources",
+                "id": answer_id,
+                "sources": [asdict(s) for s in sources],
+                "nothing_relevant": nothing_relevant,
+            }
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
         case Detailed(details=details) | PromptDetailed(details=details):
@@ -216,6 +225,7 @@ def _told(answer_id: str, event: Event) -> dict[str, Any]:
                 "type": "done",
                 "id": answer_id,
                 "finish_reason": event.reason,
+                "ledger": request.id,
                 "usage": {
                     "prompt_tokens": event.prompt_tokens,
                     "completion_tokens": event.completion_tokens,
@@ -229,6 +239,7 @@ def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
         "type": "done",
         "id": answer_id,
         "finish_reason": "cancelled",
+        "ledger": answer.request.id if answer else None,
         "usage": {
             "prompt_tokens": len(answer.request.conversation) if answer else 0,
             "completion_tokens": len(answer.tokens) if answer else 0,

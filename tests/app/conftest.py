@@ -16,15 +16,17 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth import Authenticator
+from app.database import connect, database_url, session_maker
 from app.documents import DocumentStore
 from app.embeddings import EmbeddingService
+from app.ledger import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
-from cli import server
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
+from serving import server
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder
@@ -55,8 +57,8 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def embeddings() -> Iterator[EmbeddingService]:
-    with ThreadPoolExecutor(1) as errands:
-        yield EmbeddingService(embedder(), errands.submit)
+    with ThreadPoolExecutor(1) as chores:
+        yield EmbeddingService(embedder(), chores.submit)
 
 
 @pytest.fixture
@@ -67,6 +69,7 @@ def state(settings: Settings, generation: FakeGeneration, embeddings: EmbeddingS
         generation=generation,
         embeddings=embeddings,
         documents=FakeDocuments(),
+        ledger=Ledger(session_maker(connect(database_url(settings.data_dir))), 8192),
         metrics=Metrics(
             lambda: generation.peer_state.state == "connected",
             lambda: 1,

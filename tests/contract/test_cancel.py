@@ -115,3 +115,18 @@ def test_the_service_answers_on(endless: Pair) -> None:
     url = f"{endless.device.url}/v1/chat/completions"
     reply = httpx.post(url, headers=endless.device.headers, json=body, timeout=60)
     assert reply.json()["usage"]["completion_tokens"] == 5
+
+
+def test_hanging_up_while_a_prompt_is_scored_frees_both_sides(endless: Pair) -> None:
+    before = {service.port: free_slots(service) for service in (endless.device, endless.peer)}
+    endless.network.network = Network(0.5)  # many round trips of distributions
+    body = {"model": "model", "prompt": [7] * 400, "echo": True, "logprobs": 1, "max_tokens": 0}
+    url = f"{endless.device.url}/v1/completions"
+    try:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, headers=endless.device.headers, json=body, timeout=3)
+        for service in (endless.device, endless.peer):
+            eventually(lambda s=service: free_slots(s) == before[s.port])  # type: ignore[misc]
+        eventually(lambda: endless.peer.metric("dragon_peer_sessions") == 0)
+    finally:
+        endless.network.network = Network()

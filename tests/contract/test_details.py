@@ -136,6 +136,7 @@ def check_documents(
         (Mode.TOKENWISE, 1.0, 0),
         (Mode.EXCHANGE, 1.0, 0),
         (Mode.SPECULATIVE, 1.0, 50),
+        (Mode.SEQUENCEWISE, 1.0, 0),
         (Mode.LOCAL, 1.0, 0),
     ],
 )

@@ -17,10 +17,12 @@ from websockets.sync.client import ClientConnection, connect
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import KEY, Service, Setup
-from dragon.link import messages
+from dragon.details import Values
+from dragon.link import bulk_frames, detail_frames, messages
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling import Mode
+from dragon.scoring import CREDIT, CloudScore
 from dragon.tokenizer import Message, Tokenizer
 from tests import tiny
 
@@ -136,6 +138,9 @@ def test_a_side_that_does_not_fit_is_told_what_to_change(
         b"\xff" * 50,
         b"\x01short",
         os.urandom(4000),
+        detail_frames.encode(1, Values(0, 0, (-1.0,))),
+        b"\x05" + bytes(40),
+        '{"kind": "score_text", "generation": 1}',
         "x" * (messages.MAX_CONTROL_BYTES + 1),
         b"\x01" * 100_000,
     ],
@@ -181,3 +186,42 @@ def test_a_conversation_over_the_context_fails_its_answer_only(
         assert (fault["generation"], fault["code"]) == (5, "context_length_exceeded")
         connection.send(opening(tokenizer, 6))
         assert control(connection)["kind"] == "ready"
+
+
+def scoring(generation: int, tokens: int) -> str:
+    return messages.encode(
+        messages.ScoreAsked(
+            generation=generation, conversation=(7,), text=(8,) * tokens, raw=True,
+            query="", top_k=0, prompt=tokens + 1, max_tokens=0,
+        )
+    )  # fmt: skip
+
+
+def test_scores_are_sent_as_they_are_taken(peer: Service, tokenizer: Tokenizer) -> None:
+    size = CloudScore.size(1, tokenizer.vocab_size)
+    with greeted(peer, tokenizer) as connection:
+
+        def bulk(until: int) -> bytes:
+            data = b""
+            while len(data) < until:
+                frame = connection.recv(timeout=WAIT_S)
+                if isinstance(frame, bytes):
+                    generation, part = bulk_frames.decode(frame)
+                    assert generation == 3
+                    data += part
+            return data
+
+        connection.send(scoring(3, CREDIT + 5))
+        assert control(connection)["kind"] == "scoring"
+        assert len(bulk(CREDIT * size)) == CREDIT * size
+        connection.send(messages.encode(messages.Ping(number=1)))
+        # Nothing more before some is taken: a binary frame would be no JSON.
+        while json.loads(connection.recv(timeout=WAIT_S))["kind"] != "pong":
+            pass
+        connection.send(messages.encode(messages.ScoreTaken(generation=3)))
+        score = CloudScore.unpack(bulk(size), 1)
+        assert len(score.logprobs) == tokenizer.vocab_size
+        connection.send(messages.encode(messages.Close(generation=3, reason="enough")))
+        connection.send(scoring(4, tiny.CONTEXT))
+        fault = control(connection)
+        assert (fault["generation"], fault["code"]) == (4, "context_length_exceeded")

@@ -494,3 +494,12 @@ def test_the_likelihood_of_a_mixture() -> None:
         assert log_likelihood(eta, -2.0, -3.0) == pytest.approx(expected)
     assert log_likelihood(ETA_ONE // 2, -1000.0, -math.inf) == pytest.approx(-1000 - math.log(2))
     assert log_likelihood(ETA_ONE, -1000.0, 0.0) == -1000.0
+
+
+def test_a_cloud_that_comes_back_too_late_is_not_asked_in() -> None:
+    device = SequencewiseSession(Role.DEVICE, GREEDY, LIMITS, joint=False)
+    assert device.joinable
+    assert device.next_work() is not None
+    device.complete([toy_side(Role.DEVICE, ())])
+    assert device.committed
+    assert not device.joinable

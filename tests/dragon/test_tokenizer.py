@@ -247,3 +247,19 @@ def test_end_tokens_say_nothing() -> None:
     text = TextStream(of)
     end = next(iter(of.end_ids))
     assert text.push([*of.encode("Ulm."), end]) + text.finish() == "Ulm."
+
+
+@names
+@pytest.mark.parametrize("text", [*DOCUMENTS, "👩‍👩‍👧‍👦 日本 🇩🇪"])
+def test_the_bytes_of_tokens_are_those_of_their_text(name: str, text: str) -> None:
+    own = tokenizer(name)
+    assert b"".join(map(own.piece, own.encode(text))).decode() == text
+
+
+def test_the_bytes_of_special_tokens_and_of_other_alphabets() -> None:
+    assert tokenizer("chatml").piece(2) == b"<|im_end|>"
+    vocabulary = {"\u2581a": 0, "<0xE2>": 1, "b": 2}
+    core = Backend(models.BPE(vocabulary, [], byte_fallback=True))
+    core.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback()])
+    sentencepiece = Tokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
+    assert [sentencepiece.piece(token) for token in range(3)] == [b" a", b"\xe2", b"b"]

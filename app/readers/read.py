@@ -1,0 +1,64 @@
+"""From a file of any kind taken to the text of its pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.readers import records
+from app.readers.archive import Archive
+from app.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
+from app.readers.epub import epub_chapters
+from app.readers.mail import mail_text
+from app.readers.markup import html_text
+from app.readers.office import docx_text
+from app.readers.pdf import pdf_pages
+from app.readers.sniff import decoded, sniff
+
+_MOST_NESTED_MAILS = 3
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read: the kind, told by the bytes and not by the name, and each page's text.
+
+    `note` says what could not be read of it.
+    """
+
+    kind: str
+    pages: list[str]
+    note: str | None = None
+
+
+def read(data: bytes, name: str, nested: int = 0) -> Reading:
+    """Read a file. Raises UnreadableError with a message for people."""
+    kind = sniff(data, name)
+    if kind == "pdf":
+        return Reading(kind, *pdf_pages(data))
+    pages = _pages(kind, data, name, nested)
+    if not any(page.strip() for page in pages):
+        raise UnreadableError(NO_TEXT)
+    return Reading(kind, pages)
+
+
+def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
+    match kind:
+        case "epub":
+            return epub_chapters(Archive(data))
+        case "docx":
+            return [docx_text(Archive(data))]
+        case "html":
+            return [html_text(data)]
+        case "email":
+            return [mail_text(data, lambda inner, title: _attached(inner, title, nested))]
+        case "csv":
+            rows = records.rows(decoded(data), named=True) or []
+            return ["\n".join(records.table_lines(rows))]
+        case "json":
+            return ["\n".join(records.json_lines(records.json_value(decoded(data))))]
+    return decoded(data).split(PAGE_BREAK)
+
+
+def _attached(data: bytes, name: str, nested: int) -> str:
+    if nested == _MOST_NESTED_MAILS:
+        raise UnreadableError(NESTED)
+    return "\n\n".join(read(data, name, nested + 1).pages)

@@ -1,0 +1,54 @@
+"""The committed text of one side: its tokens, their checksums, what each was drawn from."""
+
+from __future__ import annotations
+
+import zlib
+
+from dragon.details import Settled
+from dragon.protocol import Draft
+
+
+class CommittedText:
+    """Grows `tokens`, which whoever made it reads. A side's text is cut only to follow the other's.
+
+    Checksums are CRC-32 over little-endian tokens, of every prefix.
+    """
+
+    def __init__(self, tokens: list[int]) -> None:
+        self._tokens = tokens
+        self._checks = [0]
+        for token in tokens:
+            self._check(token)
+        self._added: list[int] = []
+        self._settled: list[Settled] = []
+
+    def checksum(self, length: int) -> int:
+        """Of the first `length` tokens."""
+        return self._checks[length]
+
+    def add(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
+        """One more token, and the frames it was drawn from."""
+        self._tokens.append(token)
+        self._check(token)
+        self._added.append(token)
+        if own is not None and own.side.full is not None:
+            other = None if remote is None else remote.side
+            self._settled.append(Settled(own.position, token, self._checks[-1], own.side, other))
+
+    def cut(self, length: int) -> None:
+        """Keep the first `length` tokens."""
+        del self._tokens[length:]
+        del self._checks[length + 1 :]
+
+    def take_added(self) -> list[int]:
+        """Tokens added since the last call."""
+        added, self._added = self._added, []
+        return added
+
+    def take_settled(self) -> list[Settled]:
+        """Of the tokens added since the last call those whose full distribution is known."""
+        settled, self._settled = self._settled, []
+        return settled
+
+    def _check(self, token: int) -> None:
+        self._checks.append(zlib.crc32(token.to_bytes(4, "little"), self._checks[-1]))

@@ -1,0 +1,91 @@
+"""Document KV of the peer: it waits for a slot, and gives it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from dragon.cache import KV
+from dragon.decoder import Decoder
+from dragon.engine import Engine
+from dragon.link import bulk_frames, messages
+from dragon.model import LanguageModel
+from dragon.retrieval.relevance import Hit
+from dragon.retrieval.rows import document_row
+from dragon.tokenizer import Tokenizer
+from peer.fetch import CloudFetch
+from peer.link import Connection, LinkServer
+from peer.metrics import PeerMetrics
+from tests import tiny
+
+HIT = Hit(1, "a", "A", "Nairobi lies in Kenya.", 0.9, 3.0)
+
+
+class OneDocument:
+    """A retriever that knows one."""
+
+    async def search(self, query: str, top_k: int) -> list[Hit]:
+        return [HIT]
+
+
+class Desk:
+    """A connection's place: keeps what would be sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[str | bytes] = []
+        self.begun = asyncio.Event()
+        self.over = asyncio.Event()
+
+    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        return asyncio.create_task(work)
+
+    def send(self, frame: str | bytes) -> None:
+        self.frames.append(frame)
+        self.begun.set()
+
+    def forget(self, generation: int) -> None:
+        self.over.set()
+
+    def fail(self, generation: int, error: Exception) -> None:
+        raise AssertionError(error)
+
+
+@pytest.mark.timeout(120)
+async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
+    path = tiny.save(tmp_path)
+    tokenizer = Tokenizer.load(path)
+    model = LanguageModel.load(path, tiny.VOCABULARY)
+    engine = Engine(model)
+    answers: list[Decoder] = []
+    while engine.free_slots:
+        answers.append(engine.open([document_row(tokenizer, "x", "", raw=False)], [20]))
+        await asyncio.wrap_future(answers[-1].prefilled)
+    desk = Desk()
+    server: dict[str, Any] = {
+        "engine": engine,
+        "tokenizer": tokenizer,
+        "retriever": OneDocument(),
+        "hello": messages.Hello(),
+        "max_sessions": 1,
+        "metrics": PeerMetrics(lambda: 0),
+        "decode": None,
+    }
+    asked = messages.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
+    fetch = CloudFetch(LinkServer(**server), cast(Connection, desk), asked)
+    fetch.start()
+    await desk.begun.wait()
+    assert not desk.over.is_set()
+    engine.close(answers.pop())
+    await desk.over.wait()
+    _, *frames = desk.frames
+    data = b"".join(bulk_frames.decode(cast(bytes, frame))[1] for frame in frames)
+    row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
+    assert len(data) == model.packed_bytes(len(row.tokens))
+    assert isinstance(KV.unpack(data, *model._kv_shape), KV)
+    await asyncio.wrap_future(engine.errand(lambda: None))
+    assert engine.free_slots == 1
+    await asyncio.to_thread(engine.stop)
