@@ -22,6 +22,7 @@ from app.link import Link
 from app.partner import Partner
 from app.plan import Plan, Retrieved, opening
 from app.record import Record, cut_statistics, verdicts
+from app.trace import Trace
 from dragon.adjustment import Adjustment
 from dragon.decoder import Decoder
 from dragon.details import DetailMessage, Question, Settled
@@ -30,7 +31,7 @@ from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.modes import Start, session_of
 from dragon.pacing import Pace
-from dragon.protocol import Limits, Role, SessionMessage
+from dragon.protocol import Draft, Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
 
 
@@ -56,6 +57,7 @@ class Answer:
         self._events: asyncio.Queue[Event | DragonError] = asyncio.Queue()
         self._text = TextStream(tokenizer, request.stop)
         self._record = Record()
+        self._trace = Trace()
         self._sources: list[Source] = []
         self._nothing_relevant = False
         self._decoder: Decoder | None = None
@@ -98,6 +100,7 @@ class Answer:
                 opened=account.assign,
                 found=self._found_public,
                 tell=self._events.put_nowait,
+                trace=self._trace,
                 detail=self._hear,
                 lost=self._lose_details,
             )
@@ -166,6 +169,8 @@ class Answer:
         if self._partner is not None and (size := self._partner.send(message)):
             self._record.sent_frames += 1
             self._record.sent_bytes += size
+            if isinstance(message, Draft):
+                self._trace.draft(Role.DEVICE, message)
 
     def _found_public(self, sources: list[Source]) -> None:
         self._sources = [s for s in self._sources if s.side == "private"] + sources
@@ -206,6 +211,7 @@ class Answer:
             taken += 1
             if token not in end_ids:
                 text += self._text.push([token])
+        self._trace.text(self._record.tokens, taken)
         self._record.tokens += taken
         over = self._session.finished or self._text.stopped
         if over:
@@ -232,6 +238,7 @@ class Answer:
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
             stats=self._statistics(),
             verdicts=verdicts(self._session.agreement.verdicts[:count]),
+            trace=tuple(self._trace.entries),
         )
         self._stop_writing()
         if self._details is not None:

@@ -30,8 +30,8 @@ _PRAGMAS = (
 
 
 def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
-    """Whether the models say what a table is: SQLite makes those of the full-text index."""
-    return kind != "table" or name is None or not name.startswith("chunks_fts")
+    """Whether the models say what a table is: SQLite makes those of the full-text indexes."""
+    return kind != "table" or name is None or not name.startswith(("chunks_fts", "message_search"))
 
 
 def database_url(data_dir: Path) -> str:

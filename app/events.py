@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.trace import Entry
 from dragon.sampling import Mode, Sampling
 from dragon.scheduling import Schedule
 
@@ -145,7 +146,7 @@ class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
-    device's, `c` the cloud's, `.` neither's.
+    device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`app.trace`).
     """
 
     reason: Literal["stop", "length"]
@@ -154,6 +155,7 @@ class Finished:
     participation: tuple[tuple[int, int], ...] = ()
     stats: Mapping[str, float] = field(default_factory=dict)
     verdicts: str = ""
+    trace: tuple[Entry, ...] = ()
 
 
 Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | Finished

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from app import errors, openapi
@@ -15,6 +16,7 @@ from app.api import (
     browser,
     chat,
     completions,
+    conversations,
     embeddings,
     files,
     health,
@@ -39,6 +41,7 @@ _ROUTERS = (
     tokenize,
     files,
     search,
+    conversations,
     health,
     ledger,
     browser,
@@ -75,7 +78,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     openapi.install(app)
     for module in _ROUTERS:
         app.include_router(module.router)
-    app.mount("/static", StaticFiles(directory=browser.STATIC))
+    app.mount("/static", GZipMiddleware(StaticFiles(directory=browser.STATIC)))
     return app
 
 
@@ -88,6 +91,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     # Imported late: torch takes seconds, and apps that bring their state need none of these.
     import torch
 
+    from app.conversations import ConversationStore
     from app.database import connect, database_url, migrate, session_maker
     from app.document_kv import DocumentKV
     from app.documents import DocumentStore
@@ -95,6 +99,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.generation import open_generation
     from app.ledger import Ledger
     from app.link import Link
+    from app.writing import Writings
     from dragon.engine import Engine
     from dragon.kv_store import KVStore
     from dragon.link.messages import Hello
@@ -154,6 +159,10 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         generation = await stack.enter_async_context(
             open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )
+        conversations = ConversationStore(sessions)
+        await conversations.start()
+        writings = Writings(conversations)
+        stack.push_async_callback(writings.close)
         yield AppState(
             settings=settings,
             auth=Authenticator(key),
@@ -162,4 +171,6 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             documents=documents,
             ledger=ledger,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),
+            conversations=conversations,
+            writings=writings,
         )

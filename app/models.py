@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import ForeignKey, MetaData, false
+from sqlalchemy import JSON, ForeignKey, MetaData, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -72,6 +73,53 @@ class Chunk(Base):
     page: Mapped[int | None]
     start: Mapped[int]
     end: Mapped[int]
+
+
+class MessageState(StrEnum):
+    """Where a message stands; a question is done from the start."""
+
+    WRITING = "writing"
+    DONE = "done"
+    STOPPED = "stopped"
+    ERROR = "error"
+
+
+class Conversation(Base):
+    """A tree of messages; `leaf` is the end of the branch that is shown. Times are Unix seconds."""
+
+    __tablename__ = "conversations"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    created_at: Mapped[int]
+    updated_at: Mapped[int] = mapped_column(index=True)
+    leaf: Mapped[str | None]
+
+
+class Message(Base):
+    """A question or an answer; messages with the same parent are branches, in order of `number`.
+
+    `record` is what the page shows beside an answer's text, in the frames' own shapes; `tokens` its
+    tokens' provenance. The text is searched by the virtual table `message_search`.
+    """
+
+    __tablename__ = "messages"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    conversation_id: Mapped[str] = mapped_column(
+        ForeignKey("conversations.id", ondelete="CASCADE"), index=True
+    )
+    parent_id: Mapped[str | None] = mapped_column(
+        ForeignKey("messages.id", ondelete="CASCADE"), index=True
+    )
+    number: Mapped[int]
+    role: Mapped[str]  # user or assistant
+    text: Mapped[str]
+    private: Mapped[bool]
+    state: Mapped[str]  # a value of MessageState
+    created_at: Mapped[int]
+    record: Mapped[dict[str, Any]] = mapped_column(JSON)
+    tokens: Mapped[list[Any]] = mapped_column(JSON)
 
 
 class LedgerAnswer(Base):

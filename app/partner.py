@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 from app.events import PeerChanged, Source
 from app.link import Link
+from app.trace import Trace
 from dragon.details import DetailMessage, Question
 from dragon.driver import Driver
 from dragon.link import detail_frames, messages
 from dragon.pacing import Pace
-from dragon.protocol import Draft, SessionMessage
+from dragon.protocol import Draft, Role, SessionMessage
 from dragon.session import Session
 
 _WATCH_S = 0.1
@@ -26,8 +27,8 @@ class Partner:
     """Asks the peer in, watches it, lets it go. The link calls it about frames and connections.
 
     `opened` takes each generation number the answer gets on the link, `found` the peer's documents,
-    `tell` what people are told of its comings and goings, `detail` what it says of tokens, and
-    `lost` is called when it will not say any more of them.
+    `tell` what people are told of its comings and goings. `trace` notes its drafts, `detail` takes
+    what it says of tokens, and `lost` is called when it will not say any more of them.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Partner:
         opened: Callable[[int], None],
         found: Callable[[list[Source]], None],
         tell: Callable[[PeerChanged], None],
+        trace: Trace,
         detail: Callable[[DetailMessage], None],
         lost: Callable[[], None],
     ) -> None:
@@ -54,6 +56,7 @@ class Partner:
         self._opened = opened
         self._found = found
         self._tell = tell
+        self._trace = trace
         self._detail = detail
         self._lost = lost
         self._generation: int | None = None
@@ -159,6 +162,7 @@ class Partner:
         """A draft, or a request to resync."""
         if isinstance(message, Draft):
             self._pace.hear(message)
+            self._trace.draft(Role.CLOUD, message, (self._pace.link.round_trip.value or 0.0) / 2)
         self._driver.receive(message)
         self.note()
 

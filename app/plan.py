@@ -30,7 +30,7 @@ class Retrieved:
         return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
 
     def found(self) -> SourcesFound:
-        """What is told of this side's documents."""
+        """What is told of the documents of this side."""
         return SourcesFound(tuple(self.weighted()), self.nothing_relevant)
 
 

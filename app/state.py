@@ -11,10 +11,12 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
+from app.conversations import ConversationStore
 from app.events import Event, GenerationRequest, PeerStatus
 from app.ledger import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
+from app.writing import Writings
 from dragon.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class AppState:
     documents: DocumentStore
     metrics: Metrics
     ledger: Ledger
+    conversations: ConversationStore
+    writings: Writings
     started: int = field(default_factory=lambda: int(time.time()))
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:

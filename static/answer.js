@@ -1,192 +1,282 @@
-/** One answer: its text as it streams, the seams where the cloud left or came back, its sources. */
+/** One answer: its blocks as they are written, what can be done with it, its sources. */
 
-import { announce, el, icon, plural } from "./dom.js";
+import { announce, el, icon, plural, seconds } from "./dom.js";
+import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 
-/** @typedef {import("./types.js").Source} Source */
-/** @typedef {import("./types.js").Done} Done */
-/** @typedef {import("./types.js").PeerFrame} PeerFrame */
+/** @typedef {import("./types.js").Message} Message */
 /** @typedef {import("./types.js").Problem} Problem */
-/** @typedef {"streaming" | "done" | "stopped" | "error"} AnswerState */
+/** @typedef {import("./types.js").TokenDetail} TokenDetail */
 
-const SEAMS = {
-  lost: "The cloud dropped out here. The device goes on alone.",
-  joined: "The cloud joins in from here.",
-};
+/** Milliseconds of a frame that blocks are made in; the browser needs the rest to draw them. */
+const AT_ONCE_MS = 8;
+
+/**
+ * What the conversation does for its answers.
+ *
+ * @typedef {object} AnswerActions
+ * @property {(id: string) => void} again
+ * @property {(id: string) => void} goOn
+ * @property {(id: string, step: number) => void} branch
+ * @property {(id: string, panel: "live" | "ledger") => void} inspect
+ * @property {() => void} shade
+ * @property {() => void} restart
+ * @property {(id: string) => Promise<TokenDetail[]>} tokens
+ */
 
 export class AnswerView {
-  text = "";
   #wait = el("p", { class: "wait" }, "Searching your documents");
-  #body = el("div", { class: "text", "data-testid": "answer-text" });
+  #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
+  #problem = el("div", { class: "problem", role: "alert", hidden: true });
+  #note = el("p", { class: "note", hidden: true });
+  #tools = el("div", { class: "tools", role: "group", "aria-label": "Answer" });
+  #summary = el("button", { class: "summary", type: "button", "data-testid": "summary" });
+  #foot = el("div", { class: "foot", hidden: true }, this.#tools, this.#summary);
   #sources = new SourcesView();
-  #foot = el("p", { class: "foot", hidden: true });
-  /** Holds everything; `data-state` is one of `AnswerState`. */
+  #legend = el("div", { class: "legend", hidden: true });
+  #provenance = new Provenance(this.#body);
+  /** Blocks that have come but are not on the page yet, by index. @type {Map<number, any>} */
+  #coming = new Map();
+  #frame = 0;
+  #branches = { at: 0, of: 1 };
+  #shaded = false;
+  /** @type {TokenDetail[]} */
+  #tokens = [];
+  /** Tokens and milliseconds so far. */
+  progress = { tokens: 0, ms: 0 };
+  /** Holds everything; `data-state` is one of `Message["state"]`, `streaming` while it is written. */
   element = el(
     "article",
-    { class: "answer", "data-testid": "answer", "data-state": "streaming", "aria-label": "Answer", "aria-busy": "true" },
-    this.#body,
-    this.#wait,
-    this.#foot,
-    this.#sources.element,
+    { class: "answer", "data-testid": "answer", "aria-label": "Answer" },
+    this.#body, this.#wait, this.#problem, this.#note, this.#legend, this.#foot, this.#sources.element,
   );
-  #started = performance.now();
-  #frame = 0;
-  /** Text that has come but is not on the page yet. */
-  #pending = "";
-  /** @type {Text} */
-  #tail;
-  /** @type {PeerFrame | null} */
-  #seam = null;
 
-  /** @param {{joint: boolean, isPrivate: boolean}} options `joint`: whether the cloud is there as the answer begins */
-  constructor({ joint, isPrivate }) {
-    this.isPrivate = isPrivate;
-    this.#tail = this.#segment(joint && !isPrivate);
+  /** @param {Message} message @param {AnswerActions} actions */
+  constructor(message, actions) {
+    this.message = message;
+    this.actions = actions;
+    this.#summary.addEventListener("click", () => actions.inspect(message.id, "live"));
+    this.#body.addEventListener("click", (event) => this.#copyCode(event));
+    this.show(message);
   }
 
-  get state() {
-    return /** @type {AnswerState} */ (this.element.dataset.state);
+  /** Shows what is stored of it. @param {Message} message */
+  show(message) {
+    this.message = message;
+    this.#body.replaceChildren(...message.blocks.map((block) => this.#filled(el("div", { class: "block" }), block)));
+    this.#tokens = [];
+    this.#setState();
+    if (message.state === "writing") return;
+    this.#sources.show(message.sources ?? []);
+    this.#end();
   }
 
-  /** @param {Source[]} sources */
-  showSources(sources) {
-    this.#sources.show(sources);
-    this.#wait.textContent = "Writing";
+  get writing() {
+    return this.message.state === "writing";
   }
 
-  /** Adds text; the page changes once a frame, however fast tokens come. @param {string} text */
-  append(text) {
-    this.text += text;
-    this.#pending += text;
-    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#flush());
+  /** Takes a frame; the page changes once a frame of the screen, however fast blocks come. @param {any} frame */
+  receive(frame) {
+    if (frame.type === "block") {
+      this.#coming.set(frame.index, frame);
+      this.progress = { tokens: frame.tokens, ms: frame.ms };
+      this.#schedule();
+    } else if (frame.type === "sources") {
+      this.message.sources = frame.sources;
+      this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
+    } else if (frame.type === "detail") {
+      this.#tokens.push(...frame.tokens);
+    } else if (frame.type === "peer") {
+      announce(frame.joint ? "The cloud joins in." : "The cloud dropped out. The device goes on alone.");
+    } else if (frame.type === "done" || frame.type === "error") {
+      this.#flush(true);
+      if (frame.type === "done") this.message.done = frame;
+      this.message.state = frame.type === "error" ? "error" : frame.finish_reason === "cancelled" ? "stopped" : "done";
+      this.message.error = frame.error;
+      this.message.asked = frame.dragon?.asked ?? this.message.asked;
+      this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
+      this.#setState();
+      this.#sources.show(this.message.sources ?? []);
+      this.#end();
+      announce({ done: "Answer complete", stopped: "Answer stopped", error: "The answer failed" }[this.message.state] ?? "");
+    }
   }
 
-  /** @param {PeerFrame} frame */
-  changePeer(frame) {
-    this.#flush();
-    if (this.text.trim() === "") {
-      this.#markSegments(frame.joint);
+  /** It is written on: the end of its text is open again. */
+  reopen() {
+    this.message.state = "writing";
+    this.#provenance.hide();
+    this.#setState();
+  }
+
+  /** @param {number} at Which branch this is, from 0 @param {number} of How many there are */
+  setBranches(at, of) {
+    this.#branches = { at, of };
+    this.#drawTools();
+  }
+
+  /** Shades every word by the cloud's share in it. @param {boolean} on */
+  async shade(on) {
+    this.#shaded = on;
+    this.#drawTools();
+    if (!on || this.writing) {
+      this.#provenance.hide();
+      this.#legend.hidden = true;
       return;
     }
-    if (this.#seam) this.#sew();
-    this.#seam = frame;
-    announce(frame.joint ? SEAMS.joined : SEAMS.lost);
-    this.#flush();
+    if (!this.#tokens.length && this.message.text) this.#tokens = await this.actions.tokens(this.message.id).catch(() => []);
+    if (!this.#shaded) return;
+    this.#provenance.show(this.#tokens, this.message.sources ?? []);
+    this.#legend.replaceChildren(...this.#provenance.legend());
+    this.#legend.hidden = false;
   }
 
-  /** @param {Done} done */
-  finish(done) {
-    const stopped = done.finish_reason === "cancelled";
-    this.#end(stopped ? "stopped" : "done");
-    const parts = [
-      stopped && "Stopped",
-      done.finish_reason === "length" && "Cut at the length limit",
-      this.#authorship(done),
-      `${((performance.now() - this.#started) / 1000).toFixed(1)} s`,
-    ];
-    this.#foot.textContent = parts.filter(Boolean).join(" · ");
-    this.#foot.hidden = false;
-    announce(stopped ? "Answer stopped" : "Answer complete");
+  copy() {
+    navigator.clipboard.writeText(this.message.text.trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
   }
 
-  /**
-   * Ends with an error below whatever text there is.
-   *
-   * @param {Problem} problem
-   * @param {{label: string, act: () => void}} remedy
-   */
-  fail(problem, remedy) {
-    this.#end("error");
-    const button = el("button", { class: "button small", type: "button" }, remedy.label);
-    button.addEventListener("click", remedy.act);
-    this.#foot.before(
-      el("div", { class: "problem", role: "alert" }, icon("icon-warning"), el("p", {}, problem.message), button),
-    );
+  /** Frees what lives outside of the element. */
+  remove() {
+    cancelAnimationFrame(this.#frame);
+    this.#provenance.hide();
+    this.element.remove();
   }
 
-  /** @param {AnswerState} state */
-  #end(state) {
-    this.#flush();
-    if (this.#seam) this.#sew();
-    this.#wait.remove();
-    this.element.dataset.state = state;
-    this.element.setAttribute("aria-busy", "false");
+  #schedule() {
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#flush(false));
   }
 
-  /** How long it is and who wrote it, as far as that is told. @param {Done} done */
-  #authorship({ usage, dragon }) {
-    const total = usage.completion_tokens;
-    const tokens = plural(total, "token");
-    if (this.isPrivate) return `Kept on this device · ${tokens}`;
-    if (!dragon?.participation || total === 0) return tokens;
-    const joint = dragon.participation.reduce((sum, [from, to]) => sum + to - from, 0);
-    if (joint > 0 && joint < total) return `With the cloud for ${joint} of ${tokens}`;
-    this.#markSegments(joint > 0);
-    return `${joint > 0 ? "Written with the cloud" : "Written by this device alone"} · ${tokens}`;
-  }
-
-  /** A seam waits for the end of the word it fell into, so that no word is torn apart. */
-  #flush() {
+  /** Puts what has come on the page, for as long as a frame of the screen has room. @param {boolean} all Whatever it takes. */
+  #flush(all) {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    if (this.#seam) {
-      const [word, rest] = splitWord(this.#tail.data, this.#pending);
-      this.#pending = word;
-      this.#put();
-      if (rest === null) return;
-      this.#sew();
-      this.#pending = rest;
+    const until = performance.now() + AT_ONCE_MS;
+    for (const [index, block] of [...this.#coming].sort(([a], [b]) => a - b)) {
+      if (!all && performance.now() > until) break;
+      this.#coming.delete(index);
+      const known = this.#body.children[index];
+      const element = this.#filled(/** @type {HTMLElement} */ (known ?? el("div", { class: "block" })), block);
+      if (!known) this.#body.append(element);
+      element.classList.toggle("is-open", block.open);
     }
-    this.#put();
+    if (this.#coming.size) this.#schedule();
+    if (this.#body.childElementCount) this.#wait.hidden = true;
   }
 
-  #put() {
-    const first = this.#body.childElementCount === 1 && !this.#tail.data;
-    const text = first ? this.#pending.trimStart() : this.#pending;
-    this.#pending = "";
-    if (!text) return;
-    this.#tail.appendData(text);
-    this.#wait.hidden = true;
-  }
-
-  #sew() {
-    const { joint, reason } = /** @type {PeerFrame} */ (this.#seam);
-    this.#seam = null;
-    this.#body.append(
-      el(
-        "p",
-        { class: "seam", "data-testid": "seam", "data-joint": String(joint), title: reason },
-        icon(joint ? "strands-together" : "strands-alone", "strands"),
-        joint ? SEAMS.joined : SEAMS.lost,
-      ),
-    );
-    this.#tail = this.#segment(joint);
-  }
-
-  /** Starts a stretch of text by the same authors. @param {boolean} joint */
-  #segment(joint) {
-    const text = document.createTextNode("");
-    this.#body.append(el("div", { class: "segment", "data-testid": "answer-segment", "data-joint": String(joint) }, text));
-    return text;
-  }
-
-  /** @param {boolean} joint */
-  #markSegments(joint) {
-    for (const segment of this.#body.querySelectorAll(".segment")) {
-      segment.setAttribute("data-joint", String(joint));
+  /** @param {HTMLElement} element @param {any} block */
+  #filled(element, block) {
+    const held = /** @type {any} */ (element);
+    // Only the end has grown since: nothing that is there need be made anew.
+    if (held.html !== block.html) {
+      element.innerHTML = block.html;
+      for (const head of element.querySelectorAll(".code-head")) {
+        head.append(el("button", { class: "copy-code", type: "button", "data-testid": "copy-code" }, "Copy"));
+      }
+      held.html = block.html;
+      held.tail = null;
     }
+    if (block.tail) {
+      if (!held.tail) element.append(el("span", { class: "tail" }, (held.tail = document.createTextNode(""))));
+      held.tail.appendData(block.tail.slice(held.tail.length));
+    }
+    held.source = block.text;
+    held.start = block.start;
+    return element;
+  }
+
+  #setState() {
+    const { state } = this.message;
+    this.element.dataset.state = state === "writing" ? "streaming" : state;
+    this.element.dataset.id = this.message.id;
+    this.element.setAttribute("aria-busy", String(this.writing));
+    this.#wait.hidden = !this.writing || this.#body.childElementCount > 0;
+    this.#foot.hidden = this.writing;
+    this.#problem.hidden = state !== "error";
+  }
+
+  #end() {
+    const { error, asked, done } = this.message;
+    for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
+    if (error) {
+      const full = error.code === "context_length_exceeded";
+      const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, full ? "New chat" : "Try again");
+      remedy.addEventListener("click", () => (full ? this.actions.restart() : this.actions.again(this.message.id)));
+      this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, error.message), remedy);
+    }
+    const notes = [
+      asked?.left_out && `The ${plural(asked.left_out, "oldest turn")} no longer fit into the model’s context and were left out.`,
+      done?.dragon.nothing_relevant && "None of your documents speaks of this.",
+    ].filter(Boolean);
+    this.#note.textContent = notes.join(" ");
+    this.#note.hidden = notes.length === 0;
+    this.#summary.textContent = this.#summarized();
+    this.#drawTools();
+  }
+
+  /** How it ended, who wrote it and how long it took, as far as that is told. */
+  #summarized() {
+    const { done, state } = this.message;
+    if (!done) return state === "stopped" ? "Stopped" : "";
+    const { completion_tokens: total } = done.usage;
+    const { participation = [], ttft_ms, ms_per_token } = done.dragon;
+    const joint = participation.reduce((/** @type {number} */ sum, /** @type {number[]} */ [from = 0, to = 0]) => sum + to - from, 0);
+    const authors = this.message.private
+      ? "Kept on this device"
+      : state === "stopped" ? "Stopped" : joint === 0 ? "By this device alone" : joint < total ? `With the cloud for ${joint} of ${plural(total, "token")}` : "With the cloud";
+    return [
+      authors,
+      done.finish_reason === "length" && "cut at the length limit",
+      plural(total, "token"),
+      ttft_ms !== undefined && seconds(ttft_ms + ms_per_token * total),
+    ].filter(Boolean).join(" · ");
+  }
+
+  #drawTools() {
+    const { id, state, text, done } = this.message;
+    const { at, of } = this.#branches;
+    const tools = [];
+    if (of > 1) tools.push(branchSwitch(at, of, (step) => this.actions.branch(id, step)));
+    if (text) tools.push(tool("icon-copy", "Copy", "copy", () => this.copy()));
+    tools.push(tool("icon-again", "Write another answer", "again", () => this.actions.again(id)));
+    if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", "Continue", "continue", () => this.actions.goOn(id)));
+    if (text) {
+      const words = tool("icon-words", "Show where the words came from", "provenance", () => this.actions.shade());
+      words.setAttribute("aria-pressed", String(this.#shaded));
+      tools.push(words);
+    }
+    tools.push(tool("icon-left", "What left this device", "left", () => this.actions.inspect(id, "ledger")));
+    const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
+    this.#tools.replaceChildren(...tools);
+    if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();
+  }
+
+  /** @param {Event} event */
+  #copyCode(event) {
+    const button = /** @type {HTMLElement} */ (event.target).closest(".copy-code");
+    const code = button?.closest(".code")?.querySelector("code");
+    if (button && code) navigator.clipboard.writeText(code.textContent ?? "").then(() => this.#copied(button));
+  }
+
+  /** @param {Element | null} button */
+  #copied(button) {
+    announce("Copied");
+    button?.classList.add("is-done");
+    setTimeout(() => button?.classList.remove("is-done"), 1500);
   }
 }
 
-/**
- * Cuts new text where the word ends that the text before it may have left open.
- *
- * @param {string} before
- * @param {string} text
- * @returns {[string, string | null]} `null` when the word goes on beyond the text.
- */
-function splitWord(before, text) {
-  if (/\s$/.test(before)) return ["", text];
-  const space = text.search(/\s/);
-  return space < 0 ? [text, null] : [text.slice(0, space + 1), text.slice(space + 1)];
+/** @param {string} symbol @param {string} label @param {string} testid @param {() => void} act */
+export function tool(symbol, label, testid, act) {
+  const button = el("button", { class: "icon-button small", type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
+  button.addEventListener("click", act);
+  return button;
+}
+
+/** @param {number} at @param {number} of @param {(step: number) => void} act */
+export function branchSwitch(at, of, act) {
+  const back = tool("icon-back", "The branch before", "branch-back", () => act(-1));
+  const next = tool("icon-chevron", "The next branch", "branch-next", () => act(1));
+  back.disabled = at === 0;
+  next.disabled = at === of - 1;
+  return el("span", { class: "branches", "data-testid": "branches" }, back, el("span", { class: "number" }, `${at + 1}/${of}`), next);
 }

@@ -1,7 +1,8 @@
 /** HTTP to the device. Every failure is an `ApiError` whose message a person can act on. */
 
 /** @typedef {import("./types.js").StoredFile} StoredFile */
-/** @typedef {import("./types.js").Peer} Peer */
+/** @typedef {import("./types.js").Conversation} Conversation */
+/** @typedef {import("./types.js").Message} Message */
 
 const UNREACHABLE = "The device did not answer. Check that DRAGON is still running, then try again.";
 
@@ -15,6 +16,12 @@ export class ApiError extends Error {
 
 /** Fires `signed-out` when the device answers 401. */
 export const session = new EventTarget();
+
+/** What to tell of a failure; what is no `ApiError` is a fault of ours. @param {unknown} error */
+export function messageOf(error) {
+  if (error instanceof ApiError) return error.message;
+  throw error;
+}
 
 /**
  * The reply's JSON, or the `ApiError` it stands for.
@@ -36,14 +43,20 @@ function unwrap(status, body) {
   throw new ApiError(value?.error?.message ?? `The device answered with status ${status}.`, status);
 }
 
-/** @param {string} path @param {RequestInit} [init] @returns {Promise<any>} */
-async function request(path, init) {
+/**
+ * @param {string} path
+ * @param {string} [method]
+ * @param {object} [json]
+ * @returns {Promise<any>}
+ */
+async function request(path, method = "GET", json) {
   /** @type {Response} */
   let response;
   /** @type {string} */
   let body;
+  const sent = json && { body: JSON.stringify(json), headers: { "Content-Type": "application/json" } };
   try {
-    response = await fetch(path, init);
+    response = await fetch(path, { method, ...sent });
     body = await response.text();
   } catch {
     throw new ApiError(UNREACHABLE, 0);
@@ -51,43 +64,85 @@ async function request(path, init) {
   return unwrap(response.status, body);
 }
 
-/** @returns {Promise<{model: string, peer: Peer, documents: number}>} */
-export function getStatus() {
-  return request("/api/status");
-}
+const id = encodeURIComponent;
+
+export const getStatus = () => request("/api/status");
+
+// Conversations
+
+/** The latest first. @param {string} search @returns {Promise<Conversation[]>} */
+export const listConversations = async (search) =>
+  (await request(`/api/conversations?search=${id(search)}`)).data;
+
+/** @param {string} key @returns {Promise<Conversation & {messages: Message[]}>} */
+export const getConversation = (key) => request(`/api/conversations/${id(key)}`);
+
+/** @param {string} key @param {{title?: string, leaf?: string}} change @returns {Promise<Conversation>} */
+export const changeConversation = (key, change) => request(`/api/conversations/${id(key)}`, "PATCH", change);
+
+/** @param {string} key */
+export const deleteConversation = (key) => request(`/api/conversations/${id(key)}`, "DELETE");
+
+/** @param {string} key @param {"markdown" | "json"} kind */
+export const exportAddress = (key, kind) => `/api/conversations/${id(key)}/export?as=${kind}`;
+
+/** Where each word of an answer came from. @param {string} key @param {string} message */
+export const getTokens = async (key, message) =>
+  (await request(`/api/conversations/${id(key)}/messages/${id(message)}/tokens`)).tokens;
+
+/** What left the device for an answer. @param {string} answer */
+export const getLedger = (answer) => request(`/api/ledger/${id(answer)}`);
+
+// Documents
 
 /** All documents, newest first. @returns {Promise<StoredFile[]>} */
-export async function listFiles() {
-  return (await request("/v1/files")).data;
-}
+export const listFiles = async () => (await request("/v1/files")).data;
 
-/** @param {string} id @returns {Promise<StoredFile>} */
-export function getFile(id) {
-  return request(`/v1/files/${encodeURIComponent(id)}`);
-}
+/** @param {string} key @returns {Promise<StoredFile>} */
+export const getFile = (key) => request(`/v1/files/${id(key)}`);
 
-/** @param {string} id @returns {Promise<void>} */
-export function deleteFile(id) {
-  return request(`/v1/files/${encodeURIComponent(id)}`, { method: "DELETE" });
-}
+/** @param {string} key */
+export const deleteFile = (key) => request(`/v1/files/${id(key)}`, "DELETE");
+
+/** @param {string} key @param {"cancel" | "retry"} action @returns {Promise<StoredFile>} */
+export const changeFile = (key, action) => request(`/v1/files/${id(key)}/${action}`, "POST");
+
+/**
+ * A stretch of a document's text, by character offsets.
+ *
+ * @param {string} key
+ * @param {number} start
+ * @param {number} end
+ * @returns {Promise<{text: string, start: number, end: number, length: number, page: number | null}>}
+ */
+export const getText = (key, start, end) => request(`/v1/files/${id(key)}/text?start=${start}&end=${end}`);
+
+/** The passages of private documents nearest to a text. @param {string} query @param {number} limit */
+export const search = async (query, limit) =>
+  (await request("/v1/search", "POST", { query, top_k: limit })).data;
 
 /**
  * Sends one file. XMLHttpRequest, since fetch does not tell how much has been sent.
  *
  * @param {File} file
+ * @param {string} collection
  * @param {(fraction: number) => void} onProgress
+ * @param {AbortSignal} signal
  * @returns {Promise<StoredFile>}
  */
-export function uploadFile(file, onProgress) {
+export function uploadFile(file, collection, onProgress, signal) {
   const form = new FormData();
   form.append("purpose", "user_data");
+  if (collection) form.append("collection", collection);
   form.append("file", file);
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest();
+    signal.addEventListener("abort", () => xhr.abort());
     xhr.upload.onprogress = (event) => {
       if (event.lengthComputable && event.total > 0) onProgress(event.loaded / event.total);
     };
     xhr.onerror = () => reject(new ApiError(UNREACHABLE, 0));
+    xhr.onabort = () => reject(new ApiError("Cancelled.", 0));
     xhr.onload = () => {
       try {
         resolve(unwrap(xhr.status, xhr.responseText));

@@ -1,154 +1,250 @@
-/** The conversation: its turns, what of them is sent with a question, and the answer being written. */
+/** The conversation that is open: its branch on the page, and the answers being written in it. */
 
+import { changeConversation, getConversation, getTokens } from "./api.js";
 import { AnswerView } from "./answer.js";
-import { byId, el, icon } from "./dom.js";
+import { byId } from "./dom.js";
+import { QuestionView } from "./question.js";
+import { Tree } from "./tree.js";
 
-/** @typedef {import("./types.js").AnswerFrame} AnswerFrame */
+/** @typedef {import("./types.js").Conversation} Conversation */
 /** @typedef {import("./types.js").Message} Message */
-/** @typedef {import("./types.js").Problem} Problem */
 /** @typedef {import("./socket.js").DeviceSocket} DeviceSocket */
-/** @typedef {{id: string, question: string, isPrivate: boolean, answer: AnswerView, element: HTMLElement}} Turn */
 
 /** Distance in pixels from the end within which the page follows the text as it grows. */
 const FOLLOW = 96;
 
 export class Chat {
-  /** @type {Turn[]} */
-  #turns = [];
-  /** @type {Turn | null} */
-  #active = null;
-  #count = 0;
+  /** @type {Conversation | null} */
+  conversation = null;
+  #tree = new Tree();
+  /** What is on the page or was, by message. @type {Map<string, AnswerView | QuestionView>} */
+  #views = new Map();
+  /** A request that has not begun yet, and what it asked. @type {{id: string, text: string} | null} */
+  #asked = null;
+  #shading = false;
+  #opening = 0;
   #log = byId("log");
   #scroll = byId("scroll");
+  #toEnd = byId("to-end");
   #following = true;
   #scrollTop = 0;
 
   /**
    * @param {object} options
    * @param {DeviceSocket} options.socket
-   * @param {() => boolean} options.joint Whether the cloud takes part now.
-   * @param {(state: {busy: boolean, empty: boolean}) => void} options.onChange
+   * @param {() => object} options.params What goes with every question.
+   * @param {() => void} options.onChange
+   * @param {(conversation: Conversation) => void} options.onBegun
+   * @param {(message: string, text: string) => void} options.onRefused
+   * @param {(panel: "live" | "ledger", message: Message) => void} options.onInspect
+   * @param {() => void} options.onShade
+   * @param {() => void} options.onRestart
    */
-  constructor({ socket, joint, onChange }) {
-    this.socket = socket;
-    this.joint = joint;
-    this.onChange = onChange;
+  constructor(options) {
+    this.options = options;
     this.#scroll.addEventListener("scroll", () => {
       const { scrollHeight, scrollTop, clientHeight } = this.#scroll;
       // Growing text moves the end away too; only going up means that the person wants to stay.
       if (scrollTop < this.#scrollTop) this.#following = false;
-      if (scrollHeight - scrollTop - clientHeight < FOLLOW) this.#following = true;
+      const left = scrollHeight - scrollTop - clientHeight;
+      if (left < FOLLOW) this.#following = true;
+      this.#toEnd.hidden = left < 2 * FOLLOW;
       this.#scrollTop = scrollTop;
+    }, { passive: true });
+    this.#toEnd.addEventListener("click", () => {
+      this.#following = true;
+      this.#follow();
     });
     const observer = new ResizeObserver(() => this.#follow());
     observer.observe(this.#log);
     observer.observe(this.#scroll);
   }
 
-  /** @param {string} question @param {boolean} isPrivate */
-  ask(question, isPrivate) {
-    const answer = new AnswerView({ joint: this.joint(), isPrivate });
-    const element = el("div", { class: "turn" }, questionView(question, isPrivate), answer.element);
-    const turn = { id: `c${++this.#count}`, question, isPrivate, answer, element };
-    const messages = [...this.#history(isPrivate), message("user", question)];
-    this.#turns.push(turn);
-    this.#active = turn;
-    this.#log.append(element);
+  /** The answer at the end of the branch that is shown. @returns {AnswerView | null} */
+  get last() {
+    const view = this.#views.get(this.#tree.leaf ?? "");
+    return view instanceof AnswerView ? view : null;
+  }
+
+  get busy() {
+    return this.#asked !== null || (this.last?.writing ?? false);
+  }
+
+  get empty() {
+    return this.#tree.all.length === 0 && this.#asked === null;
+  }
+
+  /** Opens a conversation, or with null an empty page. Raises `ApiError`. @param {string | null} id */
+  async open(id) {
+    const opening = ++this.#opening;
+    const whole = id === null ? null : await getConversation(id);
+    if (opening !== this.#opening) return;
+    for (const view of this.#views.values()) if (view instanceof AnswerView) view.remove();
+    this.#views.clear();
+    this.conversation = whole;
+    this.#asked = null;
+    this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);
+    this.#log.replaceChildren();
+    this.#draw();
     this.#following = true;
     this.#follow();
-    this.socket.ask(turn.id, messages, isPrivate ? { private: true } : {});
-    this.#changed();
+    this.watch();
+    this.options.onChange();
+  }
+
+  /** Reads on the answers that are being written. */
+  watch() {
+    for (const { id, state } of this.#tree.all) if (state === "writing") this.options.socket.watch(id);
+  }
+
+  /** @param {string} text */
+  ask(text) {
+    this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.leaf, text }, text);
   }
 
   stop() {
-    if (this.#active) this.socket.stop(this.#active.id);
+    if (this.last?.writing) this.options.socket.stop(this.last.message.id);
   }
 
-  /** Forgets the conversation and stops an answer that is still being written. */
-  clear() {
-    this.stop();
-    this.#turns = [];
-    this.#active = null;
-    this.#log.replaceChildren();
-    this.#changed();
+  /** Another answer to the same question. @param {string} [id] Of an answer; the last by default. */
+  again(id = this.#tree.leaf ?? "") {
+    const question = this.#tree.get(id)?.parent;
+    if (question) this.#write("again", { message: question });
   }
 
-  /** Takes a frame of an answer; frames of answers that are over or forgotten fall on the floor. @param {AnswerFrame} frame */
+  /** @param {string} [id] */
+  goOn(id = this.#tree.leaf ?? "") {
+    this.#write("continue", { message: id });
+  }
+
+  /** Opens the last question for changes. */
+  edit() {
+    const question = this.#tree.path.filter(({ role }) => role === "user").at(-1);
+    const view = question && this.#views.get(question.id);
+    if (view instanceof QuestionView) view.edit();
+  }
+
+  /** Another branch of a message, by default of the last that has some. @param {number} step @param {string} [id] */
+  branch(step, id) {
+    const branching = this.#tree.path.filter((message) => this.#tree.siblings(message).length > 1).at(-1);
+    const from = id ?? branching?.id;
+    if (!from) return;
+    this.#tree.branch(from, step);
+    this.#draw();
+    this.options.onChange();
+    if (this.conversation && this.#tree.leaf) changeConversation(this.conversation.id, { leaf: this.#tree.leaf }).catch(() => {});
+  }
+
+  /** @param {boolean} on */
+  shade(on) {
+    this.#shading = on;
+    for (const view of this.#shown()) view.shade(on);
+  }
+
+  /** Takes a frame; those of other conversations' answers fall on the floor. @param {any} frame */
   receive(frame) {
-    const turn = this.#active;
-    if (!turn || (frame.id !== turn.id && frame.id !== null)) return;
-    if (frame.type === "sources") turn.answer.showSources(frame.sources);
-    else if (frame.type === "token") turn.answer.append(frame.text);
-    else if (frame.type === "peer") turn.answer.changePeer(frame);
-    else if (frame.type === "error") this.#fail(turn, frame.error);
-    else if (frame.type === "done") {
-      turn.answer.finish(frame);
-      this.#settle();
+    if (frame.type === "began") return this.#began(frame);
+    if (frame.type === "error" && this.#asked?.id === frame.id) return this.#refused(frame.error.message);
+    const view = this.#views.get(frame.id);
+    if (!(view instanceof AnswerView)) return;
+    if (frame.type === "message") {
+      this.#tree.set(frame.message);
+      view.show(frame.message);
+    } else {
+      view.receive(frame);
+    }
+    if (frame.type === "message" || frame.type === "done" || frame.type === "error") {
+      if (this.#shading) view.shade(true);
+      this.options.onChange();
     }
   }
 
-  /** The connection to the device is gone, and with it the answer being written. */
+  /** The connection is gone. Answers are written on; only a question on its way may be lost. */
   disconnected() {
-    if (!this.#active) return;
-    this.#fail(this.#active, {
-      message: "The connection to the device was lost before the answer was complete. Once it is back, ask again.",
+    if (this.#asked) this.#refused("The connection to the device was lost. Once it is back, ask again.");
+  }
+
+  /** @param {"say" | "again" | "continue"} kind @param {object} fields @param {string} [text] */
+  #write(kind, fields, text = "") {
+    if (this.busy || !this.options.socket.connected) return;
+    this.#asked = { id: this.options.socket.write(kind, { ...fields, params: this.options.params() }), text };
+    this.#following = true;
+    this.options.onChange();
+  }
+
+  /** @param {string} reason */
+  #refused(reason) {
+    const text = this.#asked?.text ?? "";
+    this.#asked = null;
+    this.options.onRefused(reason, text);
+    this.options.onChange();
+  }
+
+  /** @param {{id: string, conversation: Conversation, question: Message, answer: Message}} frame */
+  #began({ id, conversation, question, answer }) {
+    // Asked in a conversation that is not open any more: it is written all the same.
+    if (this.#asked?.id !== id) return this.options.onBegun(conversation);
+    this.#asked = null;
+    this.conversation = conversation;
+    this.#tree.set(question);
+    const known = this.#views.get(answer.id);
+    if (known instanceof AnswerView) {
+      known.reopen();
+      this.#tree.set(known.message);
+    } else {
+      this.#tree.set(answer);
+    }
+    this.#tree.leaf = answer.id;
+    this.#draw();
+    this.#following = true;
+    this.#follow();
+    this.options.onBegun(conversation);
+    this.options.onChange();
+  }
+
+  /** Puts the branch on the page; what is there already stays. */
+  #draw() {
+    const elements = this.#tree.path.map((message) => {
+      const view = this.#views.get(message.id) ?? this.#newView(message);
+      const branches = this.#tree.siblings(message);
+      view.setBranches(branches.indexOf(message), branches.length);
+      return view.element;
     });
+    elements.forEach((element, index) => {
+      const there = this.#log.children[index];
+      if (there !== element) this.#log.insertBefore(element, there ?? null);
+    });
+    while (this.#log.childElementCount > elements.length) this.#log.lastElementChild?.remove();
+    for (const view of this.#views.values()) if (view instanceof AnswerView) view.shade(this.#shading && view.element.isConnected);
   }
 
-  /** @param {Turn} turn @param {Problem} problem */
-  #fail(turn, problem) {
-    const remedy =
-      problem.code === "context_length_exceeded"
-        ? { label: "New chat", act: () => this.clear() }
-        : { label: "Ask again", act: () => this.#retry(turn) };
-    turn.answer.fail(problem, remedy);
-    this.#settle();
+  /** @param {Message} message */
+  #newView(message) {
+    const view = message.role === "user"
+      ? new QuestionView(message, { edit: (id, text) => this.#editQuestion(id, text), branch: (id, step) => this.branch(step, id) })
+      : new AnswerView(message, {
+          again: (id) => this.again(id),
+          goOn: (id) => this.goOn(id),
+          branch: (id, step) => this.branch(step, id),
+          inspect: (id, panel) => this.options.onInspect(panel, /** @type {Message} */ (this.#tree.get(id))),
+          shade: () => this.options.onShade(),
+          restart: () => this.options.onRestart(),
+          tokens: (id) => getTokens(this.conversation?.id ?? "", id),
+        });
+    this.#views.set(message.id, view);
+    return view;
   }
 
-  /** @param {Turn} turn */
-  #retry(turn) {
-    if (this.#active || !this.socket.connected) return;
-    this.#turns = this.#turns.filter((other) => other !== turn);
-    turn.element.remove();
-    this.ask(turn.question, turn.isPrivate);
+  /** @param {string} id @param {string} text */
+  #editQuestion(id, text) {
+    this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.get(id)?.parent ?? null, text }, text);
   }
 
-  /**
-   * Earlier turns that were answered. A private turn goes along with private questions only:
-   * sent with an open one it would reach the cloud after all.
-   *
-   * @param {boolean} isPrivate
-   * @returns {Message[]}
-   */
-  #history(isPrivate) {
-    return this.#turns
-      .filter(({ answer }) => answer.state !== "error" && answer.text)
-      .filter((turn) => isPrivate || !turn.isPrivate)
-      .flatMap(({ question, answer }) => [message("user", question), message("assistant", answer.text)]);
-  }
-
-  #settle() {
-    this.#active = null;
-    this.#changed();
-  }
-
-  #changed() {
-    this.onChange({ busy: this.#active !== null, empty: this.#turns.length === 0 });
+  #shown() {
+    return this.#tree.path.map(({ id }) => this.#views.get(id)).filter((view) => view instanceof AnswerView);
   }
 
   #follow() {
     if (this.#following) this.#scroll.scrollTop = this.#scroll.scrollHeight;
   }
-}
-
-/** @param {Message["role"]} role @param {string} content @returns {Message} */
-function message(role, content) {
-  return { role, content };
-}
-
-/** @param {string} question @param {boolean} isPrivate */
-function questionView(question, isPrivate) {
-  const bubble = el("div", { class: "question", "data-testid": "question" }, el("p", {}, question));
-  if (isPrivate) bubble.append(el("p", { class: "question-note" }, icon("icon-private"), "Kept on this device"));
-  return bubble;
 }

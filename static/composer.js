@@ -2,8 +2,8 @@
 
 import { byId } from "./dom.js";
 
-const LEAVES = "What leaves this device: the conversation’s tokens and next-word probabilities; never your documents.";
-const STAYS = "Private: the cloud takes no part. This question and its answer stay on the device, in later turns too.";
+const LEAVES = "The cloud gets the conversation as tokens and next-word probabilities; never your documents.";
+const STAYS = "The cloud takes no part. This question and its answer stay on this device, in later turns too.";
 
 export class Composer {
   #form = /** @type {HTMLFormElement} */ (byId("composer"));
@@ -16,7 +16,7 @@ export class Composer {
 
   /**
    * @param {object} handlers
-   * @param {(text: string, isPrivate: boolean) => void} handlers.onAsk
+   * @param {(text: string) => void} handlers.onAsk
    * @param {() => void} handlers.onStop
    */
   constructor({ onAsk, onStop }) {
@@ -34,14 +34,35 @@ export class Composer {
     this.#prompt.addEventListener("input", () => this.#render());
     this.#private.addEventListener("change", () => this.#render());
     this.#stop.addEventListener("click", () => this.onStop());
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && this.#busy && !document.querySelector("dialog[open]")) this.onStop();
-    });
+    byId("refusal-close").addEventListener("click", () => this.refuse(""));
+    this.#render();
+  }
+
+  get isPrivate() {
+    return this.#private.checked;
+  }
+
+  togglePrivate() {
+    this.#private.checked = !this.#private.checked;
     this.#render();
   }
 
   focus() {
     this.#prompt.focus();
+  }
+
+  /** Puts a text where the question is written. @param {string} text */
+  fill(text) {
+    this.#prompt.value = text;
+    this.#render();
+    this.focus();
+  }
+
+  /** Says why a question was not taken, and gives it back. @param {string} reason @param {string} [text] */
+  refuse(reason, text) {
+    byId("refusal-text").textContent = reason;
+    byId("refusal").hidden = !reason;
+    if (text && !this.#prompt.value) this.fill(text);
   }
 
   /** @param {boolean} connected */
@@ -68,7 +89,8 @@ export class Composer {
     const text = this.#prompt.value.trim();
     if (!text || !this.#connected || this.#busy) return;
     this.#prompt.value = "";
-    this.onAsk(text, this.#private.checked);
+    this.refuse("");
+    this.onAsk(text);
     this.#render();
   }
 

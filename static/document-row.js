@@ -1,22 +1,36 @@
-/** One row of the document list: its name, how far it has come, and the button that deletes it. */
+/** One document in the list: its name, how far it has come, what can be done with it. */
 
-import { el, formatBytes, icon } from "./dom.js";
+import { el, formatBytes, icon, plural } from "./dom.js";
 
-/** @typedef {import("./types.js").IngestionEvent} IngestionEvent */
 /** @typedef {import("./types.js").StoredFile} StoredFile */
+/** @typedef {import("./types.js").IngestionEvent} IngestionEvent */
 
-/** The stages of ingestion, each with what is being done until its event comes. */
+/** The stages in their order; `stage` is what the device calls it once it is done. */
 const STEPS = [
   { stage: "stored", label: "Sending" },
   { stage: "parsed", label: "Reading" },
-  { stage: "chunked", label: "Splitting into passages" },
-  { stage: "embedded", label: "Embedding" },
-  { stage: "indexed", label: "Indexing" },
+  { stage: "chunked", label: "Cutting into passages" },
+  { stage: "embedded", label: "Making it searchable" },
+  { stage: "indexed", label: "Adding to the index" },
 ];
 
+/**
+ * @typedef {object} RowActions
+ * @property {(row: DocumentRow) => void} remove
+ * @property {(row: DocumentRow) => void} cancel
+ * @property {(row: DocumentRow) => void} retry
+ * @property {(row: DocumentRow) => void} preview
+ */
+
 export class DocumentRow {
-  /** Set once the device has the file. @type {string | null} */
+  /** Unknown until the device has the file. @type {string | null} */
   id = null;
+  collection = "";
+  /** The file itself, while this page still has it. @type {File | null} */
+  file = null;
+  /** Ends what is under way. */
+  controller = new AbortController();
+  #chunks = 0;
   #detail = el("p", { class: "document-detail" });
   #segments = STEPS.map(() => el("span", { class: "progress-fill" }));
   #progress = el(
@@ -24,31 +38,27 @@ export class DocumentRow {
     { class: "progress", role: "progressbar", "aria-valuemin": 0, "aria-valuemax": 100 },
     ...this.#segments.map((fill) => el("span", { class: "progress-segment" }, fill)),
   );
-  #delete;
+  #tools = el("div", { class: "document-tools" });
 
   /**
    * @param {string} name
    * @param {number} bytes
-   * @param {(row: DocumentRow) => void} onDelete
+   * @param {RowActions} actions
    */
-  constructor(name, bytes, onDelete) {
+  constructor(name, bytes, actions) {
     this.name = name;
     this.bytes = bytes;
+    this.actions = actions;
     this.#progress.setAttribute("aria-label", `Progress of ${name}`);
-    this.#delete = el(
-      "button",
-      { class: "button quiet", type: "button", "data-testid": "delete-document", "aria-label": `Delete ${name}`, disabled: true },
-      icon("icon-trash"),
-    );
-    this.#delete.addEventListener("click", () => onDelete(this));
     this.element = el(
       "li",
       { class: "document", "data-testid": "document", "data-status": "sending" },
       icon("icon-document", "icon document-icon"),
       el("div", { class: "document-text" }, el("p", { class: "document-name", title: name }, name), this.#detail, this.#progress),
-      this.#delete,
+      this.#tools,
     );
     this.#advance(0, 0);
+    this.#drawTools();
   }
 
   /** @param {"sending" | StoredFile["status"]} status */
@@ -57,7 +67,14 @@ export class DocumentRow {
   }
 
   focus() {
-    this.#delete.focus();
+    /** @type {HTMLElement | null} */ (this.#tools.querySelector("button"))?.focus();
+  }
+
+  /** It is sent, or read, once more. */
+  restart() {
+    this.controller = new AbortController();
+    this.#setStatus(this.id === null ? "sending" : "uploaded");
+    this.#advance(this.id === null ? 0 : 1, 0);
   }
 
   /** How much of the file has been sent. @param {number} fraction 0 to 1 */
@@ -68,7 +85,8 @@ export class DocumentRow {
   /** The device has the file. @param {StoredFile} file */
   stored(file) {
     this.id = file.id;
-    this.#delete.disabled = false;
+    this.collection = file.collection ?? "";
+    this.#chunks = file.chunks ?? 0;
     this.#advance(1, 0);
     this.#setStatus(file.status, file.status_details);
   }
@@ -78,6 +96,7 @@ export class DocumentRow {
     const step = STEPS.findIndex(({ stage }) => stage === event.stage);
     if (step >= 0) {
       const { done = 0, total = 0 } = event;
+      if (event.stage === "chunked" || event.stage === "embedded") this.#chunks = total;
       // Embedding is the one stage that tells how far it has come.
       if (event.stage === "embedded" && done < total) this.#advance(step, done / total, `${done} of ${total}`);
       else this.#advance(step + 1, 0);
@@ -87,19 +106,36 @@ export class DocumentRow {
 
   /** The file could not be taken. @param {string} message */
   failed(message) {
-    this.#delete.disabled = false;
-    if (this.id === null) this.#delete.setAttribute("aria-label", `Remove ${this.name} from the list`);
     this.#setStatus("error", message);
   }
 
-  /** @param {StoredFile["status"]} status @param {string | null} [message] */
+  /** @param {"sending" | StoredFile["status"]} status @param {string | null} [message] */
   #setStatus(status, message) {
     this.element.dataset.status = status;
-    this.#progress.hidden = status !== "uploaded";
-    if (status === "processed") this.#detail.textContent = formatBytes(this.bytes);
-    if (status === "error") {
-      this.#detail.textContent = message ?? "This document could not be read. Delete it and try another file.";
+    this.#progress.hidden = status !== "uploaded" && status !== "sending";
+    if (status === "processed") {
+      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && plural(this.#chunks, "passage")].filter(Boolean).join(" · ");
     }
+    if (status === "error") this.#detail.textContent = message ?? "This document could not be read. Remove it, or try again.";
+    this.#drawTools();
+  }
+
+  #drawTools() {
+    const working = this.is("sending") || this.is("uploaded");
+    const { remove, cancel, retry, preview } = this.actions;
+    this.#tools.replaceChildren(
+      ...(working ? [this.#tool("icon-close", `Cancel ${this.name}`, "cancel-document", cancel)] : []),
+      ...(this.is("error") && (this.id !== null || this.file) ? [this.#tool("icon-again", `Try ${this.name} again`, "retry-document", retry)] : []),
+      ...(this.is("processed") ? [this.#tool("icon-eye", `Preview ${this.name}`, "preview-document", preview)] : []),
+      ...(working ? [] : [this.#tool("icon-trash", this.id === null ? `Remove ${this.name} from the list` : `Delete ${this.name}`, "delete-document", remove)]),
+    );
+  }
+
+  /** @param {string} symbol @param {string} label @param {string} testid @param {(row: DocumentRow) => void} act */
+  #tool(symbol, label, testid, act) {
+    const button = el("button", { class: "icon-button small", type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
+    button.addEventListener("click", () => act(this));
+    return button;
   }
 
   /** @param {number} step Index of the step under way @param {number} fraction @param {string} [count] */

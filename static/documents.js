@@ -1,25 +1,37 @@
-/** The documents on the device: listing, uploading and deleting them. */
+/** The documents on the device: listed by collection, uploaded, looked into and deleted. */
 
-import { ApiError, deleteFile, listFiles, uploadFile } from "./api.js";
+import { ApiError, changeFile, deleteFile, listFiles, messageOf, uploadFile } from "./api.js";
 import { confirmDelete } from "./confirm.js";
 import { DocumentRow } from "./document-row.js";
-import { announce, byId } from "./dom.js";
+import { announce, byId, el } from "./dom.js";
 import { follow } from "./ingestion.js";
+import { openPreview } from "./preview.js";
+import { Receipt } from "./receipt.js";
 
-/** @typedef {{ready: string[], waiting: number, refused: number}} DocumentCounts */
+/** @typedef {import("./types.js").StoredFile} StoredFile */
+/** @typedef {{files: StoredFile[], waiting: number}} DocumentState `files` can be searched. */
+
+/** Files sent at once. */
+const SENDERS = 2;
 
 export class Documents {
   /** In the order shown. @type {DocumentRow[]} */
   #rows = [];
-  /** Ends the following of a row's ingestion. @type {Map<DocumentRow, AbortController>} */
-  #following = new Map();
-  /** Files are sent one after another. */
-  #sending = Promise.resolve();
+  /** @type {DocumentRow[]} */
+  #queue = [];
+  #sending = 0;
   #list = byId("documents");
   #input = /** @type {HTMLInputElement} */ (byId("upload"));
+  #collection = /** @type {HTMLInputElement} */ (byId("collection"));
   #error = byId("documents-error");
+  #actions = {
+    remove: (/** @type {DocumentRow} */ row) => this.#delete(row),
+    cancel: (/** @type {DocumentRow} */ row) => this.#cancel(row),
+    retry: (/** @type {DocumentRow} */ row) => this.#retry(row),
+    preview: (/** @type {DocumentRow} */ row) => openPreview(row.id ?? "", row.name),
+  };
 
-  /** @param {(counts: DocumentCounts) => void} onChange */
+  /** @param {(state: DocumentState) => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
     this.#input.addEventListener("change", () => {
@@ -28,20 +40,23 @@ export class Documents {
     });
   }
 
+  choose() {
+    this.#input.click();
+  }
+
   /** Adds what the device has below what this page has uploaded meanwhile. */
   async load() {
     try {
       const files = await listFiles();
       const known = new Set(this.#rows.map(({ id }) => id));
       for (const file of files.filter(({ id }) => !known.has(id))) {
-        const row = this.#newRow(file.filename, file.bytes);
-        this.#rows.push(row);
-        this.#list.append(row.element);
+        const row = new DocumentRow(file.filename, file.bytes, this.#actions);
         row.stored(file);
+        this.#rows.push(row);
         this.#follow(row);
       }
     } catch (error) {
-      this.#showError(error);
+      this.#showError(messageOf(error));
     }
     this.#changed();
   }
@@ -49,98 +64,145 @@ export class Documents {
   /** @param {File[]} files */
   upload(files) {
     for (const file of files) {
-      const row = this.#newRow(file.name, file.size);
+      const row = new DocumentRow(file.name, file.size, this.#actions);
+      row.file = file;
+      row.collection = this.#collection.value.trim();
       this.#rows.unshift(row);
-      this.#list.prepend(row.element);
-      this.#sending = this.#sending.then(() => this.#send(file, row));
+      this.#queue.push(row);
     }
     this.#changed();
+    this.#next();
   }
 
-  /** @param {File} file @param {DocumentRow} row */
-  async #send(file, row) {
+  #next() {
+    while (this.#sending < SENDERS && this.#queue.length) this.#send(/** @type {DocumentRow} */ (this.#queue.shift()));
+  }
+
+  /** @param {DocumentRow} row */
+  async #send(row) {
+    const { file, collection, controller } = row;
+    if (!file || controller.signal.aborted) return;
+    this.#sending++;
     try {
-      const stored = await uploadFile(file, (fraction) => row.sending(fraction));
+      const stored = await uploadFile(file, collection, (fraction) => row.sending(fraction), controller.signal);
       // The same bytes under the same name are the same document, which may be listed already.
-      for (const other of this.#rows.filter(({ id }) => id === stored.id)) this.#drop(other);
+      for (const other of this.#rows.filter(({ id }) => id === stored.id)) if (other !== row) this.#drop(other);
       row.stored(stored);
+      row.file = null;
       this.#follow(row);
     } catch (error) {
-      row.failed(messageOf(error));
-      announce(`${row.name} could not be uploaded`);
+      if (!controller.signal.aborted) {
+        row.failed(messageOf(error));
+        announce(`${row.name} could not be uploaded`);
+      }
     }
+    this.#sending--;
     this.#changed();
+    this.#next();
   }
 
   /** @param {DocumentRow} row */
   async #follow(row) {
     if (row.id === null || !row.is("uploaded")) return;
-    const controller = new AbortController();
-    this.#following.set(row, controller);
+    const { signal } = row.controller;
     try {
-      await follow(row.id, (event) => row.ingested(event), controller.signal);
-      if (controller.signal.aborted) return;
+      await follow(row.id, (event) => row.ingested(event), signal);
+      if (signal.aborted) return;
       announce(row.is("processed") ? `${row.name} is ready` : `${row.name} could not be read`);
     } catch (error) {
-      if (!controller.signal.aborted) row.failed(messageOf(error));
+      if (!signal.aborted) row.failed(messageOf(error));
     }
-    this.#following.delete(row);
     this.#changed();
+  }
+
+  /** Ends the upload or the reading; what the device has of it stays in the list, to be tried again. @param {DocumentRow} row */
+  async #cancel(row) {
+    row.controller.abort();
+    if (row.id === null) {
+      row.failed("Cancelled before it was sent.");
+    } else {
+      try {
+        row.stored(await changeFile(row.id, "cancel"));
+      } catch (error) {
+        this.#showError(messageOf(error));
+      }
+    }
+    announce(`${row.name} cancelled`);
+    this.#changed();
+    row.focus();
+  }
+
+  /** @param {DocumentRow} row */
+  async #retry(row) {
+    row.restart();
+    if (row.id === null) {
+      this.#queue.push(row);
+      this.#next();
+    } else {
+      try {
+        row.stored(await changeFile(row.id, "retry"));
+        this.#follow(row);
+      } catch (error) {
+        row.failed(messageOf(error));
+      }
+    }
+    this.#changed();
+    row.focus();
   }
 
   /** @param {DocumentRow} row */
   async #delete(row) {
-    if (row.id === null) {
-      this.#drop(row);
-      this.#changed();
-      return;
-    }
-    if (!(await confirmDelete(row.name))) return;
-    try {
-      await deleteFile(row.id);
-    } catch (error) {
-      // Gone already, perhaps from another tab: that is what was asked for.
-      if (!(error instanceof ApiError && error.status === 404)) return this.#showError(error);
+    if (row.id !== null) {
+      if (!(await confirmDelete(row.name, "The file, its passages and everything made from them are removed from this device. This cannot be undone."))) return;
+      const receipt = await Receipt.prepare(row.id, row.name);
+      try {
+        await deleteFile(row.id);
+      } catch (error) {
+        // Gone already, perhaps from another tab: that is what was asked for.
+        if (!(error instanceof ApiError && error.status === 404)) return this.#showError(messageOf(error));
+      }
+      byId("receipts").replaceChildren(await receipt.show());
     }
     const index = this.#rows.indexOf(row);
     this.#drop(row);
     this.#error.hidden = true;
+    this.#changed();
     const next = this.#rows[index] ?? this.#rows[index - 1];
     if (next) next.focus();
     else byId("upload-button").focus();
-    announce(`${row.name} deleted`);
-    this.#changed();
   }
 
   /** @param {DocumentRow} row */
   #drop(row) {
-    this.#following.get(row)?.abort();
-    this.#following.delete(row);
+    row.controller.abort();
     this.#rows = this.#rows.filter((other) => other !== row);
+    this.#queue = this.#queue.filter((other) => other !== row);
     row.element.remove();
   }
 
-  /** @param {string} name @param {number} bytes */
-  #newRow(name, bytes) {
-    return new DocumentRow(name, bytes, (row) => this.#delete(row));
-  }
-
-  /** @param {unknown} error */
-  #showError(error) {
-    this.#error.textContent = messageOf(error);
+  /** @param {string} message */
+  #showError(message) {
+    this.#error.textContent = message;
     this.#error.hidden = false;
   }
 
+  /** Draws the list by collection, and tells who cares what can be searched. */
   #changed() {
-    const ready = this.#rows.filter((row) => row.is("processed")).map(({ name }) => name);
-    const waiting = this.#rows.filter((row) => row.is("sending") || row.is("uploaded")).length;
-    const refused = this.#rows.filter((row) => row.is("error")).length;
-    this.onChange({ ready, waiting, refused });
+    const names = [...new Set(this.#rows.map(({ collection }) => collection))].sort();
+    byId("collections").replaceChildren(...names.filter(Boolean).map((value) => el("option", { value })));
+    const focused = document.activeElement;
+    this.#list.replaceChildren(
+      ...names.map((name) => {
+        const rows = this.#rows.filter(({ collection }) => collection === name);
+        const label = name || (names.length > 1 ? "No collection" : "On this device");
+        return el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(rows.length))), el("ul", {}, ...rows.map(({ element }) => element)));
+      }),
+    );
+    if (!names.length) this.#list.append(el("p", { class: "empty" }, "Nothing here yet. Text, Markdown and PDF can be read."));
+    if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
+    this.onChange({
+      files: this.#rows.filter((row) => row.is("processed")).map(({ id, name, bytes, collection }) => ({ id: id ?? "", filename: name, bytes, collection, status: "processed", created_at: 0 })),
+      waiting: this.#rows.filter((row) => row.is("sending") || row.is("uploaded")).length,
+    });
   }
-}
-
-/** @param {unknown} error */
-function messageOf(error) {
-  if (error instanceof ApiError) return error.message;
-  throw error;
 }

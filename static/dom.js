@@ -60,6 +60,11 @@ export function plural(count, noun) {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** A duration for people. @param {number} ms */
+export function seconds(ms) {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
 /** A file size for people, in decimal units. @param {number} bytes */
 export function formatBytes(bytes) {
   if (bytes < 1000) return plural(bytes, "byte");

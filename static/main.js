@@ -1,25 +1,42 @@
 /** Puts the page together: which part tells which other part what. */
 
-import { getStatus, session } from "./api.js";
+import { ApiError, getStatus, messageOf, session } from "./api.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
+import { ConversationList } from "./conversations.js";
 import { Documents } from "./documents.js";
 import { byId } from "./dom.js";
 import { acceptDrops } from "./drop.js";
-import { setUpPanel } from "./panel.js";
+import { Inspector } from "./inspector.js";
+import { setUpKeyboard } from "./keyboard.js";
+import { showLedger } from "./ledger.js";
+import { showLive } from "./live.js";
+import { Scope } from "./scope.js";
+import { Settings } from "./settings.js";
 import { DeviceSocket } from "./socket.js";
 import { PeerStatus, showConnection } from "./status.js";
-import { showWelcome, updateWelcome } from "./welcome.js";
+import { showWelcome } from "./welcome.js";
 
-const newChat = /** @type {HTMLButtonElement} */ (byId("new-chat"));
+/** @typedef {import("./types.js").Message} Message */
+
+const LIVE_MS = 500;
+
+/** What the panels on the right tell of: an answer that was chosen, or else the last. @type {Message | null} */
+let inspected = null;
+/** @type {import("./documents.js").DocumentState} */
+let stored = { files: [], waiting: 0 };
+
 const status = new PeerStatus();
+const scope = new Scope();
+const settings = new Settings(() => chat.shade(settings.values.shading));
+const inspector = new Inspector(() => drawPanels());
 
 const socket = new DeviceSocket({
   onFrame: (frame) => (frame.type === "status" ? status.setPeer(frame.peer) : chat.receive(frame)),
   onConnection: (connected) => {
     showConnection(connected);
     composer.setConnected(connected);
-    if (connected) return;
+    if (connected) return chat.watch();
     status.setPeer(null);
     chat.disconnected();
     // A refused upgrade looks like any lost connection; this tells whether sign-in is what is missing.
@@ -29,34 +46,100 @@ const socket = new DeviceSocket({
 
 const chat = new Chat({
   socket,
-  joint: () => status.joint,
-  onChange: ({ busy, empty }) => {
-    composer.setBusy(busy);
-    newChat.disabled = empty;
-    showWelcome(empty);
-    // The socket tells of changes of state only; this brings the round trip up to date.
-    if (!busy) loadStatus();
+  params: () => ({ ...settings.params, ...scope.params, private: composer.isPrivate, provenance: true }),
+  onChange: changed,
+  onBegun: (conversation) => {
+    history.replaceState(null, "", `#${conversation.id}`);
+    list.load();
   },
+  onRefused: (reason, text) => composer.refuse(reason, text),
+  onInspect: (panel, message) => {
+    inspected = message;
+    inspector.show(panel);
+  },
+  onShade: () => settings.set({ shading: !settings.values.shading }),
+  onRestart: () => openConversation(null),
 });
 
 const composer = new Composer({
-  onAsk: (text, isPrivate) => chat.ask(text, isPrivate),
-  onStop: () => {
-    composer.setStopping();
-    chat.stop();
+  onAsk: (text) => {
+    inspected = null;
+    chat.ask(text);
+  },
+  onStop: stop,
+});
+
+const list = new ConversationList({
+  onOpen: openConversation,
+  onRename: (conversation) => {
+    if (chat.conversation?.id === conversation.id) chat.conversation.title = conversation.title;
+    changed();
+  },
+  onDelete: (id) => {
+    if (chat.conversation?.id === id) openConversation(null);
   },
 });
 
 const documents = new Documents((state) => {
-  byId("panel-count").textContent = state.ready.length ? String(state.ready.length) : "";
-  updateWelcome(state);
+  stored = state;
+  byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
+  scope.setFiles(state.files);
+  drawWelcome();
 });
+
+function changed() {
+  const { busy, conversation } = chat;
+  composer.setBusy(busy);
+  list.setCurrent(conversation?.id ?? null);
+  byId("title").textContent = conversation?.title ?? "New chat";
+  document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
+  drawWelcome();
+  drawPanels();
+  // The socket tells of changes of state only; this brings the round trip up to date.
+  if (!busy) loadStatus();
+}
+
+function drawWelcome() {
+  const ready = stored.files.map(({ filename }) => filename);
+  showWelcome({ visible: chat.empty, ready, waiting: stored.waiting }, {
+    add: (file) => documents.upload([file]),
+    choose: () => documents.choose(),
+    ask: (question) => chat.ask(question),
+  });
+}
+
+function drawPanels() {
+  const message = inspected ?? chat.last?.message ?? null;
+  if (inspector.open === "live") showLive(message, chat.last?.progress ?? { tokens: 0, ms: 0 }, status.roundTrip);
+  if (inspector.open === "ledger") showLedger(message);
+}
+
+function stop() {
+  composer.setStopping();
+  chat.stop();
+}
+
+/** @param {string | null} id */
+async function openConversation(id) {
+  inspected = null;
+  try {
+    await chat.open(id);
+  } catch (error) {
+    composer.refuse(messageOf(error));
+    if (error instanceof ApiError && error.status === 404) await chat.open(null);
+  }
+  const address = chat.conversation ? `#${chat.conversation.id}` : location.pathname;
+  if (location.hash !== `#${chat.conversation?.id ?? ""}`) history.pushState(null, "", address);
+  inspector.closeSidebar();
+  composer.focus();
+}
 
 async function loadStatus() {
   try {
-    const { model, peer } = await getStatus();
-    status.setModel(model);
-    if (socket.connected) status.setPeer(peer);
+    const found = await getStatus();
+    status.setModel(found.model);
+    settings.setStatus(found);
+    if (socket.connected) status.setPeer(found.peer);
   } catch {
     // The banner, or the sign-in notice, already says it.
   }
@@ -69,18 +152,55 @@ function showSignedOut() {
   byId("signed-out").hidden = false;
 }
 
-session.addEventListener("signed-out", showSignedOut);
-newChat.addEventListener("click", () => {
-  chat.clear();
-  composer.focus();
-});
-byId("connection-retry").addEventListener("click", () => socket.connect());
-byId("step-ask-button").addEventListener("click", () => composer.focus());
-for (const id of ["upload-button", "step-upload-button"]) {
-  byId(id).addEventListener("click", () => byId("upload").click());
+const singleLetters = () => settings.values.keys;
+setUpKeyboard(
+  {
+    Chat: [
+      { keys: "n", label: "New chat", act: () => openConversation(null) },
+      { keys: "/", label: "Write a question", act: () => composer.focus() },
+      { keys: "x", label: "Private on or off", act: () => composer.togglePrivate() },
+      { keys: "r", label: "Write another answer", act: () => chat.again() },
+      { keys: "e", label: "Edit the last question", act: () => chat.edit() },
+      { keys: "c", label: "Copy the last answer", act: () => chat.last?.copy() },
+      { keys: "[", label: "The branch before", act: () => chat.branch(-1) },
+      { keys: "]", label: "The next branch", act: () => chat.branch(1) },
+    ],
+    Page: [
+      { keys: "Ctrl+K", label: "Search conversations", act: searchConversations },
+      { keys: "d", label: "Documents", act: () => inspector.toggle("documents") },
+      { keys: "l", label: "How it was written", act: () => inspector.toggle("live") },
+      { keys: "w", label: "What left this device", act: () => inspector.toggle("ledger") },
+      { keys: "p", label: "Where the words came from", act: () => settings.set({ shading: !settings.values.shading }) },
+      { keys: "s", label: "Settings", act: () => settings.open() },
+    ],
+  },
+  singleLetters,
+  () => {
+    if (inspector.dismiss()) return true;
+    if (chat.busy) stop();
+    return chat.busy;
+  },
+);
+
+function searchConversations() {
+  inspector.openSidebar();
+  list.focusSearch();
 }
-acceptDrops((files) => documents.upload(files));
-setUpPanel();
+
+session.addEventListener("signed-out", showSignedOut);
+addEventListener("popstate", () => openConversation(location.hash.slice(1) || null));
+byId("new-chat").addEventListener("click", () => openConversation(null));
+byId("connection-retry").addEventListener("click", () => socket.connect());
+for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());
+acceptDrops((files) => {
+  documents.upload(files);
+  inspector.show("documents");
+});
+setInterval(() => {
+  if (chat.busy && inspector.open === "live" && !inspected) drawPanels();
+}, LIVE_MS);
 socket.connect();
 loadStatus();
 documents.load();
+list.load();
+openConversation(location.hash.slice(1) || null);

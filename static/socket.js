@@ -1,8 +1,5 @@
 /** The WebSocket to the device: JSON frames, and a new connection with backoff when one is lost. */
 
-/** @typedef {import("./types.js").Frame} Frame */
-/** @typedef {import("./types.js").Message} Message */
-
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 15_000;
 
@@ -11,10 +8,11 @@ export class DeviceSocket {
   #socket = null;
   #attempt = 0;
   #timer = 0;
+  #requests = 0;
 
   /**
    * @param {object} handlers
-   * @param {(frame: Frame) => void} handlers.onFrame
+   * @param {(frame: any) => void} handlers.onFrame
    * @param {(connected: boolean) => void} handlers.onConnection Called on every change, and after every failed attempt.
    */
   constructor({ onFrame, onConnection }) {
@@ -58,12 +56,21 @@ export class DeviceSocket {
   }
 
   /**
-   * @param {string} id
-   * @param {Message[]} messages
-   * @param {{private?: boolean}} params
+   * Asks for an answer to be written; a frame `began` with this id replies.
+   *
+   * @param {"say" | "again" | "continue"} type
+   * @param {object} fields
+   * @returns {string} The request's id.
    */
-  ask(id, messages, params) {
-    this.#send({ type: "ask", id, messages, params });
+  write(type, fields) {
+    const id = `r${++this.#requests}`;
+    this.#send({ type, id, ...fields });
+    return id;
+  }
+
+  /** Reads an answer from its beginning on. @param {string} id */
+  watch(id) {
+    this.#send({ type: "watch", id });
   }
 
   /** @param {string} id */

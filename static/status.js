@@ -57,6 +57,11 @@ export class PeerStatus {
     return this.#peer?.state === "connected";
   }
 
+  /** Milliseconds to the cloud and back, if there is one. */
+  get roundTrip() {
+    return this.joint ? this.#peer?.rtt_ms ?? null : null;
+  }
+
   /** @param {string} model */
   setModel(model) {
     this.#model = model;

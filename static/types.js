@@ -1,40 +1,67 @@
 /**
- * Shapes that cross module borders: the frames of `/ws/chat` and the objects of `/v1/files`.
+ * Shapes that cross module borders: the frames of `/ws/chat` and the objects of the API.
  * Types only; nothing imports this file when the page runs.
  *
  * @typedef {"private" | "public"} Side
  *
  * @typedef {object} Source
  * @property {Side} side
- * @property {string} id
+ * @property {string} id Of the document.
  * @property {string} title
- * @property {string} text
+ * @property {string} text The passage.
  * @property {number} score Similarity to the question (cosine).
  * @property {number} weight Share among the passages of its side, 0 to 1.
  * @property {number | null} [page] Counted from 1.
+ * @property {number | null} [start] Where the passage is in the document's text, in characters.
+ * @property {number | null} [end]
  *
  * @typedef {object} Peer
  * @property {"connected" | "connecting" | "refused"} state
  * @property {number | null} rtt_ms
  * @property {string} detail
  *
- * @typedef {{role: "user" | "assistant", content: string}} Message
  * @typedef {{message: string, code?: string | null}} Problem
  *
+ * @typedef {object} Block A piece of an answer as HTML that the device made safe.
+ * @property {number} start Where its Markdown begins in the answer, in characters.
+ * @property {string} text Its Markdown.
+ * @property {string} html
+ * @property {string} tail The end of `text` that is not in `html` yet.
+ *
+ * @typedef {object} TokenDetail
+ * @property {number} position
+ * @property {string} text
+ * @property {number} start Character range in the answer's Markdown.
+ * @property {number} end
+ * @property {number | null} cloud The cloud's share in it, 0 to 1.
+ * @property {number[]} documents The share of each source, in the sources' order.
+ * @property {number | null} tv How far apart the two sides were, 0 to 1.
+ *
  * @typedef {object} Done
- * @property {"done"} type
- * @property {string} id
  * @property {"stop" | "length" | "cancelled"} finish_reason
  * @property {{prompt_tokens: number, completion_tokens: number}} usage
- * @property {{participation?: [number, number][]}} [dragon] Half-open token ranges written with the cloud; not told of a stopped answer.
+ * @property {Record<string, any>} dragon Measurements; empty of an answer that was stopped.
+ * @property {string | null} [ledger] The answer's id in the ledger of what left this device.
  *
- * @typedef {{type: "status", peer: Peer}} StatusFrame
- * @typedef {{type: "sources", id: string, sources: Source[]}} SourcesFrame
- * @typedef {{type: "token", id: string, text: string}} TokenFrame
- * @typedef {{type: "peer", id: string, joint: boolean, position: number, reason: string}} PeerFrame
- * @typedef {{type: "error", id: string | null, error: Problem}} ErrorFrame
- * @typedef {SourcesFrame | TokenFrame | PeerFrame | Done | ErrorFrame} AnswerFrame
- * @typedef {StatusFrame | AnswerFrame} Frame
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {string | null} parent
+ * @property {"user" | "assistant"} role
+ * @property {string} text
+ * @property {boolean} private
+ * @property {"writing" | "done" | "stopped" | "error"} state
+ * @property {Block[]} blocks
+ * @property {Source[]} [sources]
+ * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]
+ * @property {Done} [done]
+ * @property {Problem} [error]
+ *
+ * @typedef {object} Conversation
+ * @property {string} id
+ * @property {string} title
+ * @property {number} updated_at Unix seconds.
+ * @property {string | null} leaf The end of the branch that is shown.
+ * @property {string | null} [found] The place that a search found.
  *
  * @typedef {object} StoredFile
  * @property {string} id
@@ -43,9 +70,11 @@
  * @property {number} created_at Unix seconds.
  * @property {"uploaded" | "processed" | "error"} status
  * @property {string | null} [status_details]
+ * @property {string} [collection] Empty: none.
+ * @property {number} [chunks]
  *
  * @typedef {object} IngestionEvent
- * @property {"stored" | "parsed" | "chunked" | "embedded" | "indexed"} stage What has been done last.
+ * @property {string} stage What has been done last.
  * @property {number} done
  * @property {number} total
  * @property {"uploaded" | "processed" | "error"} status

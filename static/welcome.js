@@ -1,33 +1,48 @@
-/** What an empty conversation shows: the way from nothing to a first answer. */
+/** What an empty conversation shows: the way from nothing to a first answer from one's own note. */
 
-import { byId, plural } from "./dom.js";
+import { byId, el, icon, plural } from "./dom.js";
 
-/** @typedef {import("./documents.js").DocumentCounts} DocumentCounts */
-
-/** @param {boolean} visible */
-export function showWelcome(visible) {
-  byId("welcome").hidden = !visible;
-}
+const SAMPLE = "The cabin by the lake.md";
+const QUESTIONS = ["What is the wifi password of the cabin?", "Where does the spare key hang?", "When is the chimney swept?"];
 
 /**
- * Marks the upload as done once a document is ready, and makes asking the next step.
- *
- * @param {DocumentCounts} counts
+ * @param {object} state
+ * @param {boolean} state.visible
+ * @param {string[]} state.ready Names of the documents that can be asked.
+ * @param {number} state.waiting How many are being prepared.
+ * @param {object} actions
+ * @param {(file: File) => void} actions.add
+ * @param {() => void} actions.choose
+ * @param {(question: string) => void} actions.ask
  */
-export function updateWelcome(counts) {
-  const uploaded = counts.ready.length > 0;
-  byId("step-upload").classList.toggle("is-done", uploaded);
-  byId("step-upload-text").textContent = uploadText(counts);
-  byId("step-upload-button").textContent = uploaded ? "Add another" : "Choose a file";
-  byId("step-upload-button").classList.toggle("primary", !uploaded);
-  byId("step-ask-button").classList.toggle("primary", uploaded);
+export function showWelcome({ visible, ready, waiting }, { add, choose, ask }) {
+  byId("welcome").hidden = !visible;
+  if (!visible) return;
+  const sample = ready.includes(SAMPLE);
+  const cards = [];
+  if (waiting > 0) {
+    cards.push(el("p", { class: "start-wait", role: "status" }, `Preparing ${plural(waiting, "document")}`));
+  } else if (sample) {
+    cards.push(el("p", { class: "start-line" }, icon("icon-check"), "The sample note is ready. Ask it:"));
+    for (const question of QUESTIONS) cards.push(start("icon-send", question, "", () => ask(question), "start-question"));
+  } else if (ready.length) {
+    cards.push(el("p", { class: "start-line" }, icon("icon-check"), `${ready.length === 1 ? ready[0] : plural(ready.length, "document")} ${ready.length === 1 ? "is" : "are"} ready. Ask below.`));
+  }
+  if (!ready.length && !waiting) {
+    cards.push(
+      start("icon-upload", "Add your documents", "Text, Markdown or PDF. They stay on this device.", choose, "start-upload"),
+      start("icon-document", "Try it with a sample note", "A page about a cabin by a lake, with three questions.", async () => {
+        const text = await (await fetch("/static/sample-note.md")).text();
+        add(new File([text], SAMPLE, { type: "text/markdown" }));
+      }, "start-sample"),
+    );
+  }
+  byId("starts").replaceChildren(...cards);
 }
 
-/** @param {DocumentCounts} counts */
-function uploadText({ ready, waiting, refused }) {
-  if (waiting > 0) return `Preparing ${plural(waiting, "document")}.`;
-  if (ready.length === 1) return `${ready[0]} is ready.`;
-  if (ready.length > 1) return `${plural(ready.length, "document")} are ready.`;
-  if (refused > 0) return "That document could not be read. The list of documents says why.";
-  return "A text file, Markdown or PDF. It stays on this device.";
+/** @param {string} symbol @param {string} title @param {string} text @param {() => void} act @param {string} testid */
+function start(symbol, title, text, act, testid) {
+  const button = el("button", { class: "start", type: "button", "data-testid": testid }, icon(symbol), el("span", {}, el("strong", {}, title), ...(text ? [el("small", {}, text)] : [])));
+  button.addEventListener("click", act);
+  return button;
 }

@@ -67,10 +67,9 @@ class FakeGeneration:
         finally:
             self.active -= 1
 
-    def _detail(self, position: int, token: int, top: int) -> TokenDetail:
+    def _detail(self, position: int, token: int, start: int, top: int) -> TokenDetail:
         """A token that is as likely as the one it is told with, and three quarters the cloud's."""
         text = self.tokenizer.decode([token])
-        start = len(self.tokenizer.decode(self.tokenizer.encode(self.script)[:position]))
         likeliest = ((token, -0.25), (token + 1, -1.5))[:top]
         end = start + len(text)
         return TokenDetail(
@@ -81,7 +80,7 @@ class FakeGeneration:
         stream = TextStream(self.tokenizer, request.stop)
         tokens = self.tokenizer.encode(self.script)
         limit = len(tokens) if request.max_tokens is None else request.max_tokens
-        written = 0
+        written = told = 0
         for token in tokens[:limit]:
             if written == self.fail_after:
                 raise RuntimeError("a secret of the engine")
@@ -92,7 +91,9 @@ class FakeGeneration:
                 yield PeerChanged(joint=False, position=3, reason="the peer does not answer")
             yield TextDelta(text, (token,))
             if request.details is not None:
-                yield Detailed((self._detail(written - 1, token, request.details.top),))
+                detail = self._detail(written - 1, token, told, request.details.top)
+                told = detail.end
+                yield Detailed((detail,))
             if stream.stopped:
                 break
         if rest := stream.finish():
@@ -108,7 +109,10 @@ class FakeGeneration:
 
 
 class FakeDocuments:
-    """A store with three documents, as far as the status line wants to know."""
+    """A store with three documents, as far as the status line wants to know; it lists none."""
+
+    async def list(self) -> list[object]:
+        return []
 
     async def count(self) -> int:
         return 3

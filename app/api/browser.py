@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
+from app.api.asking import DEFAULT_TEMPERATURE
 from app.auth import COOKIE
 from app.state import State
 
@@ -64,9 +65,16 @@ async def sign_in(request: Request, state: State, key: str = "") -> Response:
 
 @router.get("/api/status")
 async def status(state: State) -> dict[str, Any]:
-    """The model, the link to the peer, the number of documents."""
+    """The model, how it answers unless told otherwise, the link to the peer, the documents."""
     return {
         "model": state.generation.model_name,
+        "context_length": state.generation.context_length,
+        "vocabulary": state.generation.tokenizer.vocab_size,
+        "defaults": {
+            "mode": state.settings.aggregation,
+            "top_k": state.settings.top_k,
+            "temperature": DEFAULT_TEMPERATURE,
+        },
         "peer": asdict(state.generation.peer_state),
         "documents": await state.documents.count(),
     }

@@ -1,98 +1,125 @@
-"""`WS /ws/chat`: the browser asks, stops and reads several answers over one socket."""
+"""`WS /ws/chat`: the browser asks, stops and reads several answers over one socket.
+
+Answers in conversations are written by the device whether or not a page reads them; an `ask` is an
+answer of this socket alone, stored nowhere, and ends with it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketState
 
-from app.api.respond import new_seed
+from app import frames
+from app.api.asking import Params, branch_request, request_of
+from app.api.conversations import summary, view
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
-from app.events import (
-    Detailed,
-    Event,
-    Finished,
-    GenerationRequest,
-    PeerChanged,
-    PeerStatus,
-    PromptDetailed,
-    SourcesFound,
-    TextDelta,
-)
+from app.events import GenerationRequest, PeerStatus
+from app.models import Conversation, Message
 from app.prompts import chat_prompt
-from app.schemas import ChatMessage, Limit, Names, Seed, Temperature, as_messages
+from app.schemas import ChatMessage, Str, as_messages
 from app.state import AppState, State
-from dragon.errors import InvalidRequestError, OverloadedError
-from dragon.sampling import Mode, Sampling
+from app.writing import Writing
+from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 
 log = logging.getLogger("dragon.socket")
 router = APIRouter()
 _MAX_ANSWERS = 8
+_MAX_WRITINGS = 32
 _STATUS_SECONDS = 0.5
-# Of a page that sends none: people who chat want the likely word, most of the time.
-_TEMPERATURE = 0.3
 
 
 class _Frame(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class Params(_Frame):
-    """How to answer; what is left out takes the settings' default."""
-
-    temperature: Temperature | None = None
-    max_tokens: Limit | None = None
-    seed: Seed | None = None
-    private: bool = False
-    documents: Names | None = None
-    collections: Names | None = None
-    mode: Annotated[Mode | None, Field(strict=False)] = None
-
-
-AnswerId = Annotated[str, Field(min_length=1, max_length=64)]
+Id = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class Ask(_Frame):
-    """Write an answer; every frame about it carries `id`."""
+    """Write an answer that is kept nowhere; every frame about it carries `id`."""
 
     type: Literal["ask"]
-    id: AnswerId
+    id: Id
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
     params: Params = Params()
+
+
+class Say(_Frame):
+    """Ask in a conversation, a new one if none is named, under an earlier answer or at its top.
+
+    A frame `began` answers, under `id`; those about the answer carry the answer's own id.
+    """
+
+    type: Literal["say"]
+    id: Id
+    conversation: Id | None = None
+    parent: Id | None = None
+    text: Annotated[Str, StringConstraints(min_length=1, pattern=r"\S")]
+    params: Params = Params()
+
+
+class Again(_Frame):
+    """Another answer to the question `message`; answered as `say` is."""
+
+    type: Literal["again"]
+    id: Id
+    message: Id
+    params: Params = Params()
+
+
+class Continue(_Frame):
+    """Go on with an answer that has ended; answered as `say` is."""
+
+    type: Literal["continue"]
+    id: Id
+    message: Id
+    params: Params = Params()
+
+
+class Watch(_Frame):
+    """Read an answer from its beginning on; one that has ended comes in a frame `message`."""
+
+    type: Literal["watch"]
+    id: Id
 
 
 class Stop(_Frame):
     """End an answer; what is written stands."""
 
     type: Literal["stop"]
-    id: AnswerId
+    id: Id
 
 
-_FRAMES: TypeAdapter[Ask | Stop] = TypeAdapter(Annotated[Ask | Stop, Field(discriminator="type")])
+_FRAMES: TypeAdapter[Ask | Say | Again | Continue | Watch | Stop] = TypeAdapter(
+    Annotated[Ask | Say | Again | Continue | Watch | Stop, Field(discriminator="type")]
+)
 
 
 @router.websocket("/ws/chat")
 async def chat(socket: WebSocket, state: State) -> None:
-    """Serve one page until it leaves; its answers end with it."""
+    """Serve one page until it leaves."""
     await socket.accept()
-    await _Conversation(socket, state).run()
+    await _Page(socket, state).run()
 
 
-class _Conversation:
-    """One open page: its answers in progress by id, and what it knows of the peer."""
+class _Page:
+    """One open page: the answers it reads by id, and what it knows of the peer."""
 
     def __init__(self, socket: WebSocket, state: AppState) -> None:
         self._socket = socket
         self._state = state
         self._answers: dict[str, asyncio.Task[None]] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         status = asyncio.create_task(self._report_status())
@@ -103,7 +130,7 @@ class _Conversation:
                     return
                 await self._received(message.get("text") or message.get("bytes") or b"")
         finally:
-            tasks = [status, *self._answers.values()]
+            tasks = [status, *self._answers.values(), *self._reading.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -114,7 +141,7 @@ class _Conversation:
             frame = orjson.loads(data)
             if isinstance(frame, dict) and isinstance(frame.get("id"), str):
                 answer_id = frame["id"][:64]
-            self._act(_FRAMES.validate_python(frame))
+            await self._act(_FRAMES.validate_python(frame))
             # Let a new answer begin: one that is cancelled before could not say so.
             await asyncio.sleep(0)
         except orjson.JSONDecodeError as error:
@@ -122,60 +149,119 @@ class _Conversation:
                 answer_id, InvalidRequestError(f"The frame is not valid JSON: {error}")
             )
         except ValidationError as error:
-            found = invalid(error.errors()[0], "A frame must be a JSON object of type ask or stop.")
+            found = invalid(error.errors()[0], "A frame must be a JSON object of a known type.")
             await self._send({"type": "error", "id": answer_id, **found.body()})
-        except (InvalidRequestError, OverloadedError) as error:
+        except DragonError as error:
             await self._fail(answer_id, error)
 
-    def _act(self, frame: Ask | Stop) -> None:
-        if isinstance(frame, Stop):
-            # An answer that has just ended is not there any more: nothing to stop.
-            task = self._answers.get(frame.id)
-            if task is not None and not task.cancelling():
-                task.cancel()
+    async def _act(self, frame: Ask | Say | Again | Continue | Watch | Stop) -> None:
+        match frame:
+            case Stop(id=answer_id):
+                self._stop(answer_id)
+            case Watch(id=answer_id):
+                await self._watch(answer_id)
+            case Ask():
+                self._ask(frame)
+            case _:
+                await self._write(frame)
+
+    def _stop(self, answer_id: str) -> None:
+        """An answer that has just ended is not there any more: nothing to stop."""
+        if (writing := self._state.writings.get(answer_id)) is not None:
+            writing.stop()
+        task = self._answers.get(answer_id)
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    # Answers in conversations.
+
+    async def _write(self, frame: Say | Again | Continue) -> None:
+        if self._state.writings.count >= _MAX_WRITINGS:
+            raise OverloadedError(f"At most {_MAX_WRITINGS} answers are written at once.")
+        store, params = self._state.conversations, frame.params
+        begun = ""
+        if isinstance(frame, Say):
+            conversation, question, answer = await store.ask(
+                frame.conversation, frame.parent, frame.text, private=params.private
+            )
+        elif isinstance(frame, Again):
+            conversation, question, answer = await store.answer_again(
+                frame.message, private=params.private
+            )
+        else:
+            answer = await store.reopen(frame.message, private=params.private)
+            conversation = await store.get(answer.conversation_id)
+            question = await store.message(answer.parent_id or "")
+            begun = answer.text
+        await self._send(_began(frame.id, conversation, question, answer))
+        params = params.model_copy(update={"private": answer.private})
+        path = await store.path(answer.id)
+
+        async def prepare() -> tuple[GenerationRequest, int]:
+            return await branch_request(self._state, path, begun, params)
+
+        self._read(self._state.writings.start(answer, prepare, self._state.generate))
+
+    async def _watch(self, answer_id: str) -> None:
+        if (writing := self._state.writings.get(answer_id)) is not None:
+            self._read(writing)
             return
+        message = await self._state.conversations.message(answer_id)
+        whole = await asyncio.to_thread(view, message)
+        await self._send({"type": "message", "id": answer_id, "message": whole})
+
+    def _read(self, writing: Writing) -> None:
+        """Tell the page about an answer from its beginning on; again begins anew."""
+        if (before := self._reading.get(writing.id)) is not None:
+            before.cancel()
+
+        async def read() -> None:
+            async with aclosing(writing.follow()) as told:
+                async for frame in told:
+                    await self._send(frame)
+
+        self._keep(self._reading, writing.id, read)
+
+    # Answers of this socket alone.
+
+    def _ask(self, frame: Ask) -> None:
         if frame.id in self._answers:
             raise InvalidRequestError("This id is in use by an answer in progress.", param="id")
         if len(self._answers) >= _MAX_ANSWERS:
             raise OverloadedError(f"At most {_MAX_ANSWERS} answers at once on one page.")
-        task = asyncio.create_task(self._answer(frame))
-        self._answers[frame.id] = task
-        task.add_done_callback(lambda _: self._answers.pop(frame.id, None))
+        self._keep(self._answers, frame.id, lambda: self._answer(frame))
 
     async def _answer(self, frame: Ask) -> None:
         """Write one answer to the socket; cancelling it is how it is stopped."""
         answer: Choice | None = None
         try:
-            request = await self._request(frame)
+            prompt = await chat_prompt(self._state.generation, as_messages(frame.messages))
+            request = request_of(self._state, prompt, frame.params)
             answer = Choice(0, request)
             async with aclosing(self._state.generate(request)) as events:
                 async for event in events:
                     answer.take(event)
-                    await self._send(_told(frame.id, request, event))
+                    await self._send(frames.told(frame.id, event, request.id))
         except asyncio.CancelledError:
-            await self._send(_cancelled(frame.id, answer))
+            await self._send(frames.cancelled(frame.id, answer))
         except Exception as error:
             await self._fail(frame.id, error)
 
-    async def _request(self, frame: Ask) -> GenerationRequest:
-        params = frame.params
-        prompt = await chat_prompt(self._state.generation, as_messages(frame.messages))
-        mode = params.mode or self._state.settings.aggregation
-        # Algorithm 1 is not defined in between.
-        usual = 0.0 if mode is Mode.SPECULATIVE else _TEMPERATURE
-        return GenerationRequest(
-            conversation=prompt.tokens,
-            query=prompt.query,
-            sampling=Sampling(
-                temperature=usual if params.temperature is None else params.temperature,
-                seed=new_seed() if params.seed is None else params.seed,
-            ),
-            max_tokens=params.max_tokens,
-            mode=mode,
-            private=params.private,
-            documents=params.documents,
-            collections=params.collections,
-        )
+    # All of them.
+
+    def _keep(
+        self,
+        tasks: dict[str, asyncio.Task[None]],
+        answer_id: str,
+        run: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        task = tasks[answer_id] = asyncio.create_task(run())
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if tasks.get(answer_id) is task:
+                del tasks[answer_id]
+
+        task.add_done_callback(ended)
 
     async def _report_status(self) -> None:
         """Tell how the peer stands, now and on every change; a round trip alone is no change."""
@@ -204,45 +290,13 @@ def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
     return peer.state, peer.detail, peer.rtt_ms is None
 
 
-def _told(answer_id: str, request: GenerationRequest, event: Event) -> dict[str, Any]:
-    match event:
-        case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
-            return {
-                "type": "sources",
-                "id": answer_id,
-                "sources": [asdict(s) for s in sources],
-                "nothing_relevant": nothing_relevant,
-            }
-        case TextDelta(text=text):
-            return {"type": "token", "id": answer_id, "text": text}
-        case Detailed(details=details) | PromptDetailed(details=details):
-            tokens = [detail.provenance() for detail in details]
-            return {"type": "detail", "id": answer_id, "tokens": tokens}
-        case PeerChanged():
-            return {"type": "peer", "id": answer_id, **asdict(event)}
-        case Finished():
-            return {
-                "type": "done",
-                "id": answer_id,
-                "finish_reason": event.reason,
-                "ledger": request.id,
-                "usage": {
-                    "prompt_tokens": event.prompt_tokens,
-                    "completion_tokens": event.completion_tokens,
-                },
-                "dragon": {**event.stats, "participation": event.participation},
-            }
-
-
-def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
+def _began(
+    request_id: str, conversation: Conversation, question: Message, answer: Message
+) -> dict[str, Any]:
     return {
-        "type": "done",
-        "id": answer_id,
-        "finish_reason": "cancelled",
-        "ledger": answer.request.id if answer else None,
-        "usage": {
-            "prompt_tokens": len(answer.request.conversation) if answer else 0,
-            "completion_tokens": len(answer.tokens) if answer else 0,
-        },
-        "dragon": {"participation": answer.participation if answer else []},
+        "type": "began",
+        "id": request_id,
+        "conversation": summary(conversation),
+        "question": view(question),
+        "answer": view(answer),
     }

@@ -16,6 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth import Authenticator
+from app.conversations import ConversationStore
 from app.database import connect, database_url, session_maker
 from app.documents import DocumentStore
 from app.embeddings import EmbeddingService
@@ -24,6 +25,7 @@ from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
+from app.writing import Writings
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
 from serving import server
@@ -62,7 +64,20 @@ def embeddings() -> Iterator[EmbeddingService]:
 
 
 @pytest.fixture
-def state(settings: Settings, generation: FakeGeneration, embeddings: EmbeddingService) -> AppState:
+def conversations(tmp_path: Path) -> Iterator[ConversationStore]:
+    """Without tables: who stores something migrates first, for that takes a while."""
+    database = connect(database_url(tmp_path))
+    yield ConversationStore(session_maker(database))
+    asyncio.run(database.dispose())
+
+
+@pytest.fixture
+def state(
+    settings: Settings,
+    generation: FakeGeneration,
+    embeddings: EmbeddingService,
+    conversations: ConversationStore,
+) -> AppState:
     return AppState(
         settings=settings,
         auth=Authenticator(KEY),
@@ -75,6 +90,8 @@ def state(settings: Settings, generation: FakeGeneration, embeddings: EmbeddingS
             lambda: 1,
             Pace(LinkMeter(), DecodeDelay()),
         ),
+        conversations=conversations,
+        writings=Writings(conversations),
     )
 
 

@@ -36,6 +36,9 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
     status = await browser.get("/api/status")
     assert status.json() == {
         "model": "dragon-7m",
+        "context_length": 256,
+        "vocabulary": 8192,
+        "defaults": {"mode": "coupled", "top_k": 2, "temperature": 0.3},
         "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
         "documents": 3,
     }

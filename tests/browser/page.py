@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 Side = Literal["private", "public"]
 AnswerState = Literal["streaming", "done", "stopped", "error"]
+Panel = Literal["documents", "live", "ledger"]
 PeerState = Literal["connected", "connecting", "refused", "unknown"]
 
 
@@ -31,6 +32,13 @@ class ChatPage:
         expect(self.peer_status).not_to_have_attribute(
             "data-state", "unknown", timeout=self._timeout
         )
+
+    def open_panel(self, name: Panel) -> Locator:
+        """Opens a panel at the side, if it is not open."""
+        panel = self.page.locator(f"#panel-{name}")
+        if not panel.is_visible():
+            self.page.get_by_test_id(f"open-{name}").click()
+        return panel
 
     # Documents
 
@@ -59,6 +67,7 @@ class ChatPage:
 
     def delete(self, name: str) -> None:
         """Deletes a document the device has, confirms, and waits until its row is gone."""
+        self.open_panel("documents")
         row = self.document(name)
         row.get_by_test_id("delete-document").click()
         self.page.get_by_test_id("confirm-delete").click()
@@ -66,6 +75,7 @@ class ChatPage:
 
     def dismiss(self, name: str) -> None:
         """Removes the row of a file that the device did not take; nothing asks back."""
+        self.open_panel("documents")
         row = self.document(name)
         row.get_by_test_id("delete-document").click()
         expect(row).to_have_count(0, timeout=self._timeout)
@@ -109,8 +119,13 @@ class ChatPage:
 
     def text(self, answer: Locator | None = None) -> str:
         """The answer's own text, without the notes of seams and without its sources."""
-        segments = (answer or self.last_answer).get_by_test_id("answer-segment")
-        return "".join(segments.all_text_contents())
+        shown = (answer or self.last_answer).get_by_test_id("answer-text")
+        text: str = shown.evaluate(
+            "body => { const copy = body.cloneNode(true);"
+            " copy.querySelectorAll('.seam, .code-head').forEach((e) => e.remove());"
+            " return copy.textContent; }"
+        )
+        return text
 
     def sources(self, side: Side | None = None, answer: Locator | None = None) -> Locator:
         """The sources under an answer (the last one by default), of one side or both."""
@@ -126,6 +141,23 @@ class ChatPage:
         """For each seam in the answer: whether the cloud joined there (or was lost)."""
         found = (answer or self.last_answer).get_by_test_id("seam").all()
         return [seam.get_attribute("data-joint") == "true" for seam in found]
+
+    def new_chat(self) -> None:
+        """Begins an empty conversation."""
+        self.page.get_by_test_id("new-chat").click()
+        expect(self.answers).to_have_count(0, timeout=self._timeout)
+
+    @property
+    def conversations(self) -> Locator:
+        """The rows of the list of conversations."""
+        return self.page.get_by_test_id("conversation")
+
+    def menu(self, title: str, action: str) -> None:
+        """Chooses an action for the conversation with this title."""
+        row = self.conversations.filter(has_text=title).first
+        row.hover()
+        row.get_by_test_id("conversation-menu").click()
+        self.page.get_by_test_id(action).click()
 
     @property
     def answers(self) -> Locator:

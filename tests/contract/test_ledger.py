@@ -152,7 +152,7 @@ def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None
 def test_a_private_answer_sends_nothing(tapped: Tapped) -> None:
     reply, sent = tapped.ask(Ask(QUESTION, private=True, temperature=0.0))
     assert "7731-M" in reply["choices"][0]["message"]["content"]
-    assert {kind_of(frame) for frame in sent} == {"ping"}
+    assert {kind_of(frame) for frame in sent} <= {"ping", "pong"}
     assert all(set(json.loads(frame)) == {"kind", "number"} for frame in sent)
     ledger = tapped.get(f"/api/ledger/{reply['dragon']['choices'][0]['ledger']}").json()
     assert ledger["private"] is True

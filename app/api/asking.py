@@ -1,0 +1,106 @@
+"""From what the page asks to the request of a generation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.respond import new_seed
+from app.events import Details, GenerationRequest
+from app.models import Message, MessageState
+from app.prompts import Prompt, chat_prompt
+from app.schemas import Limit, Names, Seed, Temperature
+from app.state import AppState
+from dragon import tokenizer
+from dragon.errors import ContextLengthError
+from dragon.sampling import Mode, Sampling
+
+# Of a page that sends none: people who chat want the likely word, most of the time.
+DEFAULT_TEMPERATURE = 0.3
+
+
+class Params(BaseModel):
+    """How to answer; what is left out takes the settings' default."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    temperature: Temperature | None = None
+    max_tokens: Limit | None = None
+    seed: Seed | None = None
+    top_k: Annotated[int, Field(ge=0, le=32)] | None = None
+    private: bool = False
+    documents: Names | None = None
+    collections: Names | None = None
+    mode: Annotated[Mode | None, Field(strict=False)] = None
+    provenance: bool = False
+
+
+def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:
+    """The request for one answer to a prompt."""
+    mode = params.mode or state.settings.aggregation
+    # Algorithm 1 is not defined in between.
+    usual = 0.0 if mode is Mode.SPECULATIVE else DEFAULT_TEMPERATURE
+    return GenerationRequest(
+        conversation=prompt.tokens,
+        query=prompt.query,
+        sampling=Sampling(
+            temperature=usual if params.temperature is None else params.temperature,
+            seed=new_seed() if params.seed is None else params.seed,
+        ),
+        max_tokens=params.max_tokens,
+        mode=mode,
+        top_k=params.top_k,
+        private=params.private,
+        documents=params.documents,
+        collections=params.collections,
+        details=Details() if params.provenance else None,
+    )
+
+
+async def branch_request(
+    state: AppState, path: Sequence[Message], begun: str, params: Params
+) -> tuple[GenerationRequest, int]:
+    """The request for the answer at the end of a branch, and how many turns it leaves out.
+
+    `begun` is what is written of it already. The oldest turns are left out when the branch would
+    take more than half of the model's context. Raises `ContextLengthError` when the last question
+    alone does not fit.
+    """
+    turns = _turns(path[:-2], private=params.private)
+    question = tokenizer.Message("user", path[-2].text)
+    room = state.generation.context_length // 2
+    left_out = 0
+    while True:
+        history = [message for turn in turns[left_out:] for message in turn]
+        try:
+            prompt = await chat_prompt(state.generation, [*history, question])
+        except ContextLengthError:
+            if left_out == len(turns):
+                raise
+        else:
+            if left_out == len(turns) or len(prompt.tokens) <= room:
+                break
+        left_out += 1
+    if begun:
+        more = state.generation.tokenizer.encode(begun)
+        prompt = Prompt((*prompt.tokens, *more), prompt.query)
+    return request_of(state, prompt, params), left_out
+
+
+def _turns(
+    path: Sequence[Message], *, private: bool
+) -> list[tuple[tokenizer.Message, tokenizer.Message]]:
+    """Earlier questions with their answers.
+
+    A private turn goes along with private questions only: with an open one it would reach the
+    cloud after all.
+    """
+    return [
+        (tokenizer.Message("user", question.text), tokenizer.Message("assistant", answer.text))
+        for question, answer in zip(path[::2], path[1::2], strict=True)
+        if answer.state != MessageState.ERROR
+        and answer.text.strip()
+        and (private or not (question.private or answer.private))
+    ]

@@ -1,0 +1,125 @@
+"""`/api/conversations`: the list with its search, one with its messages, changes, exports."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app import transcripts
+from app.markdown import render
+from app.models import Conversation, Message, MessageState
+from app.state import State
+
+router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+
+Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+
+
+class Change(BaseModel):
+    """What is left out stays; `leaf` is a message at the end of the branch to show."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    title: Title | None = None
+    leaf: str | None = None
+
+
+@router.get("")
+async def list_conversations(
+    state: State,
+    search: Annotated[str, Query(max_length=500)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 100,
+    before: int | None = None,
+) -> dict[str, Any]:
+    """The latest first; `before` is the `updated_at` of the last one that was listed."""
+    listed = await state.conversations.list(search, limit + 1, before)
+    return {
+        "data": [summary(each.conversation) | {"found": each.found} for each in listed[:limit]],
+        "has_more": len(listed) > limit,
+    }
+
+
+@router.get("/{identity}")
+async def get_conversation(identity: str, state: State) -> dict[str, Any]:
+    """A conversation with all of its messages, answers as safe HTML."""
+    conversation = await state.conversations.get(identity)
+    messages = await state.conversations.messages(identity)
+    whole = await asyncio.to_thread(lambda: [view(message) for message in messages])
+    return summary(conversation) | {"messages": whole}
+
+
+@router.get("/{identity}/messages/{message}/tokens")
+async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any]:
+    """The provenance of an answer's tokens."""
+    return {"tokens": (await state.conversations.message(message)).tokens}
+
+
+@router.patch("/{identity}")
+async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
+    """Rename, or show another branch."""
+    return summary(await state.conversations.change(identity, title=change.title, leaf=change.leaf))
+
+
+@router.delete("/{identity}")
+async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
+    """Remove a conversation for good; an answer that is being written ends."""
+    for message in await state.conversations.messages(identity):
+        if writing := state.writings.get(message.id):
+            writing.stop()
+    await state.conversations.delete(identity)
+    return {"id": identity, "deleted": True}
+
+
+@router.get("/{identity}/export")
+async def export_conversation(
+    identity: str, state: State, as_: Annotated[Literal["markdown", "json"], Query(alias="as")]
+) -> Response:
+    """The branch that is shown as Markdown, or everything as JSON, for saving."""
+    conversation = await state.conversations.get(identity)
+    messages = await state.conversations.messages(identity)
+    if as_ == "json":
+        whole = transcripts.as_json(conversation, messages)
+        content, kind = orjson.dumps(whole, option=orjson.OPT_INDENT_2), "application/json"
+    else:
+        branch = await state.conversations.path(conversation.leaf) if conversation.leaf else []
+        content, kind = transcripts.as_markdown(conversation, branch).encode(), "text/markdown"
+    name = quote(transcripts.filename(conversation, "json" if as_ == "json" else "md"))
+    disposition = f"attachment; filename*=UTF-8''{name}"
+    return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
+
+
+def summary(conversation: Conversation) -> dict[str, Any]:
+    """A conversation without its messages."""
+    return {
+        "id": conversation.id,
+        "title": conversation.title,
+        "created_at": conversation.created_at,
+        "updated_at": conversation.updated_at,
+        "leaf": conversation.leaf,
+    }
+
+
+def view(message: Message) -> dict[str, Any]:
+    """A message as the page shows it; an answer in progress is followed over the socket."""
+    blocks = []
+    if message.role == "assistant" and message.state != MessageState.WRITING:
+        seams = [(offset, joint) for offset, joint, _ in message.record.get("seams", [])]
+        blocks = [asdict(block) for block in render(message.text, seams)]
+    return {
+        "id": message.id,
+        "parent": message.parent_id,
+        "role": message.role,
+        "text": message.text,
+        "private": message.private,
+        "state": message.state,
+        "created_at": message.created_at,
+        "blocks": blocks,
+        **message.record,
+    }

@@ -1,0 +1,275 @@
+"""Conversations in the device's database: trees of questions and answers.
+
+A question asked under an earlier answer, or an answer written anew, begins a branch; `leaf` says
+which branch is shown. What is deleted is overwritten, in the index of the search, too.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app import database
+from app.models import Conversation, Message, MessageState
+from dragon.errors import InvalidRequestError, NotFoundError
+
+_TITLE = 60
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A conversation in the list; `found` is the place that a search found, else None."""
+
+    conversation: Conversation
+    found: str | None = None
+
+
+class ConversationStore:
+    """Use after `start`."""
+
+    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
+        self._sessions = sessions
+
+    async def start(self) -> None:
+        """Answers that a kill cut off are over."""
+        async with self._sessions.begin() as session:
+            writing = Message.state == MessageState.WRITING
+            await session.execute(update(Message).where(writing).values(state=MessageState.STOPPED))
+
+    async def list(self, search: str, limit: int, before: int | None) -> Sequence[Listed]:
+        """The latest first; with `search` those whose title or text has a word beginning so.
+
+        `before` is a time in Unix seconds: only those last changed earlier.
+        """
+        query = select(Conversation).order_by(Conversation.updated_at.desc(), Conversation.id)
+        if before is not None:
+            query = query.where(Conversation.updated_at < before)
+        words = _WORD.findall(search)
+        async with self._sessions() as session:
+            found = await _found(session, words)
+            if words:
+                title = Conversation.title.icontains(search.strip(), autoescape=True)
+                query = query.where(title | Conversation.id.in_(found))
+            rows = await session.scalars(query.limit(limit))
+            return [Listed(row, found.get(row.id)) for row in rows]
+
+    async def get(self, identity: str) -> Conversation:
+        """One conversation. Raises `NotFoundError`."""
+        async with self._sessions() as session:
+            return await _conversation(session, identity)
+
+    async def messages(self, identity: str) -> Sequence[Message]:
+        """All its messages, parents first and branches in order. Raises `NotFoundError`."""
+        async with self._sessions() as session:
+            await _conversation(session, identity)
+            query = select(Message).where(Message.conversation_id == identity)
+            return (await session.scalars(query.order_by(Message.number))).all()
+
+    async def message(self, identity: str) -> Message:
+        """One message. Raises `NotFoundError`."""
+        async with self._sessions() as session:
+            return await _message(session, identity)
+
+    async def path(self, identity: str) -> Sequence[Message]:
+        """The branch that ends with a message, its first question first."""
+        message = await self.message(identity)
+        known = {each.id: each for each in await self.messages(message.conversation_id)}
+        path = [message]
+        while path[-1].parent_id is not None:
+            path.append(known[path[-1].parent_id])
+        return path[::-1]
+
+    async def ask(
+        self, conversation: str | None, parent: str | None, question: str, *, private: bool
+    ) -> tuple[Conversation, Message, Message]:
+        """Store a question and the answer that is about to be written.
+
+        Without a conversation it begins one; without a parent it is its first question, or
+        another first one. Raises `NotFoundError`, `InvalidRequestError` under a question.
+        """
+        async with self._sessions.begin() as session:
+            if conversation is None:
+                now = int(time.time())
+                found = Conversation(
+                    id=_new_id("conv"),
+                    title=title_of(question),
+                    created_at=now,
+                    updated_at=now,
+                    leaf=None,
+                )
+                session.add(found)
+                await session.flush()
+            else:
+                found = await _conversation(session, conversation)
+            if parent is not None:
+                above = await _message(session, parent)
+                if above.conversation_id != found.id or above.role != "assistant":
+                    raise InvalidRequestError("a question follows an answer", param="parent")
+            asked = await _add(session, found, parent, "user", question, private=private)
+            answer = await _add(session, found, asked.id, "assistant", "", private=private)
+            return found, asked, answer
+
+    async def answer_again(
+        self, question: str, *, private: bool
+    ) -> tuple[Conversation, Message, Message]:
+        """Another answer to a question that there is. Raises `NotFoundError`."""
+        async with self._sessions.begin() as session:
+            asked = await _message(session, question)
+            if asked.role != "user":
+                raise InvalidRequestError("only a question has answers", param="message")
+            found = await _conversation(session, asked.conversation_id)
+            # A question once kept private stays so.
+            kept = private or asked.private
+            answer = await _add(session, found, question, "assistant", "", private=kept)
+            return found, asked, answer
+
+    async def reopen(self, identity: str, *, private: bool) -> Message:
+        """An answer that is to be gone on with. Raises `InvalidRequestError` if it cannot be."""
+        async with self._sessions.begin() as session:
+            answer = await _message(session, identity)
+            if answer.role != "assistant" or answer.state == MessageState.WRITING:
+                raise InvalidRequestError("only an answer that has ended goes on", param="message")
+            answer.state = MessageState.WRITING
+            answer.private = answer.private or private
+            return answer
+
+    async def save(
+        self,
+        identity: str,
+        state: MessageState,
+        text: str,
+        record: dict[str, Any],
+        tokens: Sequence[Any] | None = None,
+    ) -> None:
+        """What has been written of an answer. One that is deleted meanwhile stays so."""
+        async with self._sessions.begin() as session:
+            values: dict[str, Any] = {"state": state, "text": text, "record": record}
+            if tokens is not None:
+                values["tokens"] = list(tokens)
+            saved = await session.scalar(
+                update(Message).where(Message.id == identity).values(values).returning(Message)
+            )
+            if saved is None:
+                return
+            await session.execute(
+                update(Conversation)
+                .where(Conversation.id == saved.conversation_id)
+                .values(updated_at=int(time.time()))
+            )
+            if state != MessageState.WRITING:
+                await _index(session, saved)
+
+    async def change(
+        self, identity: str, *, title: str | None = None, leaf: str | None = None
+    ) -> Conversation:
+        """Rename, or show another branch. Raises `NotFoundError`."""
+        async with self._sessions.begin() as session:
+            found = await _conversation(session, identity)
+            if title is not None:
+                found.title = title_of(title)
+            if leaf is not None:
+                if (await _message(session, leaf)).conversation_id != identity:
+                    raise NotFoundError(f"There is no message '{leaf}' in this conversation.")
+                found.leaf = leaf
+            return found
+
+    async def delete(self, identity: str) -> None:
+        """Remove a conversation, on disk and from the search. Raises `NotFoundError`."""
+        async with self._sessions.begin() as session:
+            await session.delete(await _conversation(session, identity))
+            await session.execute(
+                text("DELETE FROM message_search WHERE conversation = :id"), {"id": identity}
+            )
+            # Only a merge takes deleted words out of the index.
+            await session.execute(
+                text("INSERT INTO message_search(message_search) VALUES ('optimize')")
+            )
+        await database.forget_deleted(self._sessions)
+
+
+def title_of(question: str) -> str:
+    """A conversation's title: the question's first line, cut at a word."""
+    line = " ".join(next((line for line in question.splitlines() if line.strip()), "").split())
+    if len(line) <= _TITLE:
+        return line or "Untitled"
+    return line[:_TITLE].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
+
+
+def _new_id(kind: str) -> str:
+    return f"{kind}-{secrets.token_hex(12)}"
+
+
+async def _conversation(session: AsyncSession, identity: str) -> Conversation:
+    if (found := await session.get(Conversation, identity)) is None:
+        raise NotFoundError("This conversation is not there any more.")
+    return found
+
+
+async def _message(session: AsyncSession, identity: str) -> Message:
+    if (found := await session.get(Message, identity)) is None:
+        raise NotFoundError("This message is not there any more.")
+    return found
+
+
+async def _add(
+    session: AsyncSession,
+    conversation: Conversation,
+    parent: str | None,
+    role: str,
+    body: str,
+    *,
+    private: bool,
+) -> Message:
+    last = select(func.max(Message.number)).where(Message.conversation_id == conversation.id)
+    now = int(time.time())
+    message = Message(
+        id=_new_id("msg"),
+        conversation_id=conversation.id,
+        parent_id=parent,
+        number=(await session.scalar(last) or 0) + 1,
+        role=role,
+        text=body,
+        private=private,
+        state=MessageState.DONE if role == "user" else MessageState.WRITING,
+        created_at=now,
+        record={},
+        tokens=[],
+    )
+    session.add(message)
+    conversation.leaf, conversation.updated_at = message.id, now
+    await session.flush()
+    if role == "user":
+        await _index(session, message)
+    return message
+
+
+async def _index(session: AsyncSession, message: Message) -> None:
+    """Make the search find what the message says now."""
+    named = {"id": message.id, "of": message.conversation_id, "text": message.text}
+    await session.execute(text("DELETE FROM message_search WHERE message = :id"), named)
+    await session.execute(
+        text("INSERT INTO message_search(text, message, conversation) VALUES (:text, :id, :of)"),
+        named,
+    )
+
+
+async def _found(session: AsyncSession, words: Sequence[str]) -> dict[str, str]:
+    """The conversations whose messages have all the words, each with the best place."""
+    if not words:
+        return {}
+    rows = await session.execute(
+        text(
+            "SELECT conversation, snippet(message_search, 0, '', '', '…', 12) "
+            "FROM message_search WHERE message_search MATCH :query ORDER BY rank DESC"
+        ),
+        {"query": " ".join(f'"{word}"*' for word in words)},
+    )
+    return {row[0]: row[1] for row in rows}

@@ -1,0 +1,235 @@
+"""Markdown to safe HTML, block by block while it is being written.
+
+A top-level block is final once another one begins, so it is rendered and sent once; only the last,
+open one is rendered again. Nothing a text says gets through as HTML: markdown-it escapes it, nh3
+lets only what is listed here pass, and code is coloured by classes alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
+
+_TAGS = {
+    *("p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "hr", "br"),
+    *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"),
+    *("em", "strong", "s", "a", "code", "pre", "span", "div"),
+}
+_ATTRIBUTES = {
+    "a": {"href", "title", "target"},
+    "span": {"class"},
+    "div": {"class", "tabindex", "role", "aria-label"},
+    "pre": {"tabindex"},
+    "ol": {"start"},
+    "th": {"class"},
+    "td": {"class"},
+}
+_SCHEMES = {"http", "https", "mailto"}
+_LEXED = 20_000
+"""Characters of code that are coloured; longer code is shown plain."""
+_SMALL = 2_000
+_GROWTH = 1.08
+"""An open block longer than `_SMALL` characters is rendered again when it has grown by this much,
+so that the work for a block is linear in its length, too."""
+
+# Stand for seams while a block is rendered; private characters, which no text may bring.
+_MARKS = {False: "\ue000", True: "\ue001"}
+_NO_MARKS = str.maketrans(dict.fromkeys(_MARKS.values(), "\ufffd"))
+_SEAMS = {
+    False: "The cloud dropped out here. The device goes on alone.",
+    True: "The cloud joins in from here.",
+}
+# Between two words of running text, where a mark changes the meaning of nothing.
+_GAP = re.compile(r"[^\W\d_][.,;:!?)]*()(?: |\n(?=[^\W\d_]))")
+_TAG = re.compile(r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*>)""")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_FORMAT = HtmlFormatter(nowrap=True)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A top-level block: where its Markdown begins in the whole text, and its HTML.
+
+    `tail` is Markdown at its end that is not in the HTML yet.
+    """
+
+    start: int
+    text: str
+    html: str
+    tail: str = ""
+
+
+class MarkdownStream:
+    """A text that grows, as blocks."""
+
+    def __init__(self) -> None:
+        self._open = ""
+        self._start = 0
+        self._seams: list[tuple[int, bool]] = []
+        self._rendered = Block(0, "", "")
+        self._env: dict[str, Any] = {}  # link definitions hold for all that follows
+
+    def push(self, text: str) -> None:
+        """More of the text."""
+        self._open += text.translate(_NO_MARKS)
+
+    def seam(self, joint: bool) -> None:
+        """From the next word on the cloud takes part, or no longer does."""
+        self._seams.append((self._start + len(self._open), joint))
+
+    def take(self) -> list[Block]:
+        """The blocks that are complete since the last call."""
+        size, before = len(self._open), len(self._rendered.text)
+        if size == before or (size > _SMALL and size < _GROWTH * before):
+            return []
+        lines = _LINE.findall(self._open)
+        tokens = _PARSER.parse(self._open, self._env)
+        # What stands before the first block belongs to it: blank lines, link definitions.
+        starts = [t.map[0] for t in tokens if t.level == 0 and t.nesting >= 0 and t.map][1:]
+        closed = [
+            self._close("".join(lines[first:after]))
+            for first, after in zip([0, *starts], starts, strict=False)
+        ]
+        self._rendered = self._block(self._open)
+        return closed
+
+    def open(self) -> Block | None:
+        """The last block, as far as it is written."""
+        if not self._open.strip():
+            return None
+        done = self._rendered
+        return Block(self._start, self._open, done.html, self._open[len(done.text) :])
+
+    def finish(self) -> list[Block]:
+        """The text is complete: the rest of its blocks."""
+        self._rendered = Block(0, "", "")
+        blocks = self.take()
+        if self._open.strip():
+            blocks.append(self._close(self._open))
+        return blocks
+
+    def _close(self, text: str) -> Block:
+        block = self._block(text)
+        self._start += len(text)
+        self._open = self._open[len(text) :]
+        # A seam for which there was no gap between two words stands after the block.
+        here = [seam for seam in self._seams if seam[0] < self._start or not self._open]
+        self._seams = [seam for seam in self._seams if seam not in here]
+        late = [joint for offset, joint in here if _gap(text, offset - block.start) is None]
+        return replace(block, html=block.html + "".join(map(_seam, late)))
+
+    def _block(self, text: str) -> Block:
+        marked = text
+        for offset, joint in reversed(self._seams):
+            if (gap := _gap(text, offset - self._start)) is not None:
+                marked = marked[:gap] + _MARKS[joint] + marked[gap:]
+        return Block(self._start, text, _html(marked, self._env))
+
+
+def render(text: str, seams: Sequence[tuple[int, bool]] = ()) -> list[Block]:
+    """A whole text; `seams` are character offsets with whether the cloud joins there."""
+    stream, written = MarkdownStream(), 0
+    for offset, joint in seams:
+        stream.push(text[written:offset])
+        stream.seam(joint)
+        written = offset
+    stream.push(text[written:])
+    return stream.finish()
+
+
+def _gap(text: str, offset: int) -> int | None:
+    """The first place from `offset` on where a mark may stand between two words."""
+    found = _GAP.search(text, max(0, offset - 1)) if offset < len(text) else None
+    return found and found.start(1)
+
+
+def _seam(joint: bool) -> str:
+    return (
+        f'<span class="seam" role="note" data-testid="seam" data-joint="{str(joint).lower()}">'
+        f"{_SEAMS[joint]}</span>"
+    )
+
+
+def _html(text: str, env: dict[str, Any]) -> str:
+    html = nh3.clean(
+        str(_PARSER.render(text, env)),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        url_schemes=_SCHEMES,
+        link_rel="noopener noreferrer nofollow",
+    )
+    return _with_seams(html)
+
+
+def _with_seams(html: str) -> str:
+    """The marks in the text as seams; those that got into an attribute are dropped."""
+    if not any(mark in html for mark in _MARKS.values()):
+        return html
+    pieces = _TAG.split(html)
+    for joint, mark in _MARKS.items():
+        pieces[::2] = [piece.replace(mark, _seam(joint)) for piece in pieces[::2]]
+    return "".join(pieces).translate(_NO_MARKS)
+
+
+def _code(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
+    """A block of code, coloured if its language is known, with room for a copy button."""
+    token = tokens[index]
+    language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
+    code = escape(token.content, quote=False)
+    if language and len(token.content) <= _LEXED:
+        with suppress(ClassNotFound):
+            code = highlight(token.content, get_lexer_by_name(language, stripnl=False), _FORMAT)
+    return (
+        f'<div class="code"><div class="code-head">{escape(language)}</div>'
+        f'<pre tabindex="0"><code>{code}</code></pre></div>'
+    )
+
+
+def _image(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """An image is a link to it: showing it would tell its server that it was looked at."""
+    token = tokens[index]
+    text = renderer.renderInlineAsText(token.children, options, env)
+    address = str(token.attrs.get("src", ""))
+    return f'<a href="{escape(address)}" target="_blank">{escape(text or "image")}</a>'
+
+
+def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].attrSet("target", "_blank")
+    return str(renderer.renderToken(tokens, index, options, env))
+
+
+def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Alignment as a class, since inline styles are not allowed."""
+    style = str(tokens[index].attrs.pop("style", ""))
+    if style:
+        tokens[index].attrSet("class", style.removeprefix("text-align:"))
+    return str(renderer.renderToken(tokens, index, options, env))
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    for name in ("fence", "code_block"):
+        parser.add_render_rule(name, _code)
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("link_open", _link)
+    for name in ("th_open", "td_open"):
+        parser.add_render_rule(name, _cell)
+    scrolling = '<div class="table" tabindex="0" role="region" aria-label="Table"><table>'
+    parser.add_render_rule("table_open", lambda *_: scrolling)
+    parser.add_render_rule("table_close", lambda *_: "</table></div>")
+    return parser
+
+
+_PARSER = _parser()

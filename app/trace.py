@@ -1,0 +1,43 @@
+"""When what happened in an answer: the drafts of both sides and the tokens that became text."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from dragon.protocol import Draft, Role
+
+_MOST = 1200
+"""Entries kept; a long answer's beginning shows how it was written."""
+_SIDES = {Role.DEVICE: "d", Role.CLOUD: "c"}
+
+Entry = tuple[str, int, float, float]
+
+
+@dataclass
+class Trace:
+    """Entries are (kind, position, from, to): `d` or `c` a side's draft, `t` a token of the text.
+
+    Times are in milliseconds since the answer began, on the device's clock.
+    """
+
+    started: float = field(default_factory=time.monotonic)
+    entries: list[Entry] = field(default_factory=list)
+
+    def draft(self, side: Role, draft: Draft, underway: float = 0.0) -> None:
+        """A draft was sent, or has come after `underway` seconds; it took `draft.decode_us`."""
+        done = self._now() - 1000 * underway
+        self._add(_SIDES[side], draft.position, done - draft.decode_us / 1000, done)
+
+    def text(self, position: int, count: int) -> None:
+        """Tokens from a position on are final."""
+        now = self._now()
+        for at in range(position, position + count):
+            self._add("t", at, now, now)
+
+    def _now(self) -> float:
+        return 1000 * (time.monotonic() - self.started)
+
+    def _add(self, kind: str, position: int, begun: float, done: float) -> None:
+        if len(self.entries) < _MOST:
+            self.entries.append((kind, position, round(begun, 1), round(done, 1)))

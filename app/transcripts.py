@@ -1,0 +1,60 @@
+"""A conversation as a file: Markdown for people, JSON for programs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from app.models import Conversation, Message
+
+_UNSAFE = re.compile(r"[^\w .-]+")
+
+
+def filename(conversation: Conversation, ending: str) -> str:
+    """A name that every file system takes."""
+    stem = _UNSAFE.sub("", conversation.title).strip(" .")[:60] or "conversation"
+    return f"{stem}.{ending}"
+
+
+def as_json(conversation: Conversation, messages: Sequence[Message]) -> dict[str, Any]:
+    """All branches, with sources and how each answer came about."""
+    return {
+        "id": conversation.id,
+        "title": conversation.title,
+        "created_at": conversation.created_at,
+        "updated_at": conversation.updated_at,
+        "leaf": conversation.leaf,
+        "messages": [
+            {
+                "id": message.id,
+                "parent": message.parent_id,
+                "role": message.role,
+                "text": message.text,
+                "private": message.private,
+                "state": message.state,
+                "created_at": message.created_at,
+                **message.record,
+            }
+            for message in messages
+        ],
+    }
+
+
+def as_markdown(conversation: Conversation, branch: Sequence[Message]) -> str:
+    """The branch that is shown, with the names of the sources."""
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(conversation.created_at))
+    parts = [f"# {conversation.title}", f"_{day}_"]
+    for message in branch:
+        who = "You" if message.role == "user" else "Answer"
+        note = " (kept on this device)" if message.private else ""
+        parts += [f"## {who}{note}", message.text.strip()]
+        if sources := message.record.get("sources"):
+            parts.append("\n".join(["Sources:", "", *map(_source, sources)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _source(source: dict[str, Any]) -> str:
+    page = f", page {source['page']}" if source.get("page") else ""
+    return f"- {source['title']}{page} ({source['side']})"

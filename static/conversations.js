@@ -1,0 +1,166 @@
+/** The list of conversations: found, renamed, exported and deleted. */
+
+import { changeConversation, deleteConversation, exportAddress, listConversations, messageOf } from "./api.js";
+import { confirmDelete } from "./confirm.js";
+import { announce, byId, el, icon } from "./dom.js";
+import { openMenu } from "./menu.js";
+
+/** @typedef {import("./types.js").Conversation} Conversation */
+
+const SEARCH_MS = 150;
+
+export class ConversationList {
+  #list = byId("conversations");
+  #search = /** @type {HTMLInputElement} */ (byId("search"));
+  #timer = 0;
+  #version = 0;
+  /** @type {string | null} */
+  #current = null;
+
+  /**
+   * @param {object} handlers
+   * @param {(id: string) => void} handlers.onOpen
+   * @param {(conversation: Conversation) => void} handlers.onRename
+   * @param {(id: string) => void} handlers.onDelete
+   */
+  constructor({ onOpen, onRename, onDelete }) {
+    this.onOpen = onOpen;
+    this.onRename = onRename;
+    this.onDelete = onDelete;
+    this.#search.addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.load(), SEARCH_MS);
+    });
+  }
+
+  focusSearch() {
+    this.#search.focus();
+    this.#search.select();
+  }
+
+  /** Reads the list anew; an older reply that comes late is dropped. */
+  async load() {
+    const version = ++this.#version;
+    const search = this.#search.value.trim();
+    try {
+      const found = await listConversations(search);
+      if (version === this.#version) this.#show(found, search);
+    } catch (error) {
+      if (version === this.#version) this.#list.replaceChildren(el("p", { class: "empty", role: "alert" }, messageOf(error)));
+    }
+  }
+
+  /** @param {string | null} id The conversation that is open. */
+  setCurrent(id) {
+    this.#current = id;
+    for (const row of this.#list.querySelectorAll("[data-id]")) this.#mark(/** @type {HTMLElement} */ (row));
+  }
+
+  /** @param {Conversation[]} found @param {string} search */
+  #show(found, search) {
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-id]"))?.dataset.id;
+    if (!found.length) {
+      this.#list.replaceChildren(el("p", { class: "empty" }, search ? `Nothing found for “${search}”.` : "Conversations appear here."));
+      return;
+    }
+    /** @type {Map<string, Conversation[]>} */
+    const groups = new Map();
+    for (const each of found) {
+      const name = search ? "Found" : dayOf(each.updated_at);
+      groups.set(name, [...(groups.get(name) ?? []), each]);
+    }
+    this.#list.replaceChildren(
+      ...[...groups].map(([name, rows]) =>
+        el("section", { "aria-label": name }, el("h2", { class: "group" }, name), el("ul", {}, ...rows.map((row) => this.#row(row)))),
+      ),
+    );
+    if (focused) /** @type {HTMLElement | null} */ (this.#list.querySelector(`[data-id="${CSS.escape(focused)}"] .conversation-open`))?.focus();
+  }
+
+  /** @param {Conversation} conversation */
+  #row(conversation) {
+    const { id, title, found } = conversation;
+    const open = el("button", { class: "conversation-open", type: "button", title }, el("span", { class: "conversation-title" }, title));
+    if (found) open.append(el("span", { class: "conversation-found" }, found));
+    open.addEventListener("click", () => this.onOpen(id));
+    open.addEventListener("keydown", (event) => {
+      if (event.key === "F2") this.#rename(conversation, row);
+      if (event.key === "Delete") this.#delete(conversation);
+    });
+    const more = el("button", { class: "icon-button small", type: "button", "aria-label": `Actions for ${title}`, "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "conversation-menu" }, icon("icon-more"));
+    more.addEventListener("click", () =>
+      openMenu(more, [
+        { label: "Rename", icon: "icon-edit", act: () => this.#rename(conversation, row), testid: "rename" },
+        { label: "Export as Markdown", icon: "icon-document", href: exportAddress(id, "markdown"), testid: "export-markdown" },
+        { label: "Export as JSON", icon: "icon-document", href: exportAddress(id, "json"), testid: "export-json" },
+        { label: "Delete", icon: "icon-trash", act: () => this.#delete(conversation), danger: true, testid: "delete-conversation" },
+      ]),
+    );
+    const row = el("li", { class: "conversation", "data-testid": "conversation", "data-id": id }, open, more);
+    this.#mark(row);
+    return row;
+  }
+
+  /** @param {HTMLElement} row */
+  #mark(row) {
+    const current = row.dataset.id === this.#current;
+    row.classList.toggle("is-current", current);
+    const open = row.querySelector(".conversation-open");
+    if (current) open?.setAttribute("aria-current", "page");
+    else open?.removeAttribute("aria-current");
+  }
+
+  /** Writes the new title in place: Enter keeps it, Escape leaves it. @param {Conversation} conversation @param {HTMLElement} row */
+  #rename(conversation, row) {
+    const input = el("input", { class: "input", "aria-label": "New title", "data-testid": "title-input", maxlength: 200, value: conversation.title });
+    const shown = [...row.childNodes];
+    let over = false;
+    const end = async (/** @type {boolean} */ keep) => {
+      if (over) return;
+      over = true;
+      const title = input.value.trim();
+      row.replaceChildren(...shown);
+      /** @type {HTMLElement | null} */ (row.querySelector(".conversation-open"))?.focus();
+      if (!keep || !title || title === conversation.title) return;
+      try {
+        this.onRename(await changeConversation(conversation.id, { title }));
+      } catch (error) {
+        announce(messageOf(error));
+      }
+      this.load();
+    };
+    input.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter" || event.key === "Escape") {
+        event.preventDefault();
+        end(event.key === "Enter");
+      }
+    });
+    input.addEventListener("blur", () => end(true));
+    row.replaceChildren(input);
+    input.focus();
+    input.select();
+  }
+
+  /** @param {Conversation} conversation */
+  async #delete({ id, title }) {
+    if (!(await confirmDelete(title, "All its questions and answers are removed from this device, from the search too. This cannot be undone."))) return;
+    try {
+      await deleteConversation(id);
+    } catch (error) {
+      announce(messageOf(error));
+    }
+    announce("Conversation deleted");
+    this.onDelete(id);
+    this.load();
+  }
+}
+
+/** @param {number} seconds */
+function dayOf(seconds) {
+  const midnight = new Date().setHours(0, 0, 0, 0);
+  const days = Math.ceil((midnight - seconds * 1000) / 86_400_000);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  return days <= 7 ? "This week" : "Earlier";
+}

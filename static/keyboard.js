@@ -1,0 +1,42 @@
+/** Shortcuts, and the sheet that lists them. */
+
+import { byId, el } from "./dom.js";
+
+/** @typedef {{keys: string, label: string, act: () => void}} Shortcut */
+
+/**
+ * @param {Record<string, Shortcut[]>} groups Keys as `Ctrl+K`, `?` or `n`; a single key works outside of text fields.
+ * @param {() => boolean} singles Whether single letters are shortcuts.
+ * @param {() => boolean} onEscape Whether there was something to end.
+ */
+export function setUpKeyboard(groups, singles, onEscape) {
+  const sheet = /** @type {HTMLDialogElement} */ (byId("help"));
+  const all = Object.values(groups).flat();
+  const written = [
+    ["Enter", "Send"],
+    ["Shift+Enter", "New line"],
+    ["Escape", "Stop the answer, close what is open"],
+  ];
+  for (const [title, shortcuts] of [["Writing", written], ...Object.entries(groups).map(([name, list]) => [name, list.map(({ keys, label }) => [keys, label])])]) {
+    byId("keys").append(el("div", { class: "key-group" }, el("h3", {}, String(title)), ...(/** @type {string[][]} */ (shortcuts)).map(([keys = "", label = ""]) =>
+      el("div", { class: "key-row" }, el("dt", {}, ...keys.split("+").map((key) => el("kbd", {}, key))), el("dd", {}, label)))));
+  }
+  byId("open-help").addEventListener("click", () => sheet.showModal());
+
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape") {
+      if (onEscape()) event.preventDefault();
+      return;
+    }
+    const field = /** @type {HTMLElement} */ (event.target).closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+    const control = event.ctrlKey || event.metaKey;
+    if (event.altKey || (!control && field)) return;
+    const name = `${control ? "Ctrl+" : ""}${control && event.shiftKey ? "Shift+" : ""}${control ? event.key.toUpperCase() : event.key}`;
+    if (!control && name === "?") return sheet.showModal();
+    const found = all.find(({ keys }) => keys === name);
+    if (!found || (!control && !singles())) return;
+    event.preventDefault();
+    found.act();
+  });
+}

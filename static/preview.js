@@ -1,0 +1,34 @@
+/** A document's text in a dialog, a window of it at a time. */
+
+import { getText, messageOf } from "./api.js";
+import { byId, el } from "./dom.js";
+
+const WINDOW = 12_000;
+
+/** @param {string} id @param {string} name */
+export async function openPreview(id, name) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("preview"));
+  const text = byId("preview-text");
+  byId("preview-title").textContent = name;
+  text.replaceChildren();
+  dialog.showModal();
+  text.scrollTop = 0;
+  await more(id, 0);
+
+  /** @param {string} key @param {number} start */
+  async function more(key, start) {
+    try {
+      const piece = await getText(key, start, start + WINDOW);
+      text.append(document.createTextNode(piece.text));
+      if (piece.end >= piece.length) return;
+      const next = el("button", { class: "button small", type: "button" }, `Show more (${Math.round((100 * piece.end) / piece.length)} % shown)`);
+      next.addEventListener("click", () => {
+        next.remove();
+        more(key, piece.end);
+      });
+      text.append(next);
+    } catch (error) {
+      text.append(el("p", { class: "notice", role: "alert" }, messageOf(error)));
+    }
+  }
+}

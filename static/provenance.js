@@ -1,0 +1,172 @@
+/** Which side each word of an answer came from: shading, a card on hover, and by the arrow keys. */
+
+import { byId, el } from "./dom.js";
+import { place } from "./menu.js";
+
+/** @typedef {import("./types.js").TokenDetail} TokenDetail */
+/** @typedef {import("./types.js").Source} Source */
+/** @typedef {{range: Range, text: string, cloud: number, documents: number[], tv: number}} Word */
+
+/** Upper bounds of the cloud's share at each shade, from the device's to the cloud's. */
+const SHADES = [0.1, 0.35, 0.65, 0.9, 1];
+const LABELS = ["this device", "mostly this device", "both", "mostly the cloud", "the cloud"];
+/** Distance between the two sides' distributions from which on they disagreed strongly. */
+const DISPUTED = 0.75;
+const SKIPPED = ".seam, .code-head";
+
+/** Ranges of all answers by name; the page's styles colour them. @type {Map<string, Highlight>} */
+const highlights = new Map();
+for (const name of [...SHADES.map((_, level) => `cloud-${level}`), "disputed", "chosen"]) {
+  const highlight = new Highlight();
+  highlights.set(name, highlight);
+  CSS.highlights.set(name, highlight);
+}
+
+export class Provenance {
+  /** @type {Word[]} */
+  #words = [];
+  /** @type {Map<Node, Word[]>} */
+  #byNode = new Map();
+  /** @type {Source[]} */
+  #sources = [];
+  #at = -1;
+  #card = byId("card");
+
+  /** @param {HTMLElement} body Holds the answer's blocks. */
+  constructor(body) {
+    this.body = body;
+    body.addEventListener("pointermove", (event) => this.#hover(event));
+    body.addEventListener("pointerleave", () => this.#choose(-1));
+    body.addEventListener("blur", () => this.#choose(-1));
+    body.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step || !this.#words.length) return;
+      event.preventDefault();
+      this.#choose(Math.max(0, Math.min(this.#words.length - 1, this.#at + step)));
+    });
+  }
+
+  /** @param {TokenDetail[]} tokens @param {Source[]} sources */
+  show(tokens, sources) {
+    this.hide();
+    this.#sources = sources;
+    for (const block of this.body.children) this.#words.push(...words(/** @type {any} */ (block), tokens));
+    for (const word of this.#words) {
+      highlights.get(`cloud-${SHADES.findIndex((bound) => word.cloud <= bound)}`)?.add(word.range);
+      if (word.tv >= DISPUTED) highlights.get("disputed")?.add(word.range);
+      const node = word.range.startContainer;
+      this.#byNode.set(node, [...(this.#byNode.get(node) ?? []), word]);
+    }
+    if (!this.#words.length) return;
+    this.body.tabIndex = 0;
+    this.body.setAttribute("role", "group");
+    this.body.setAttribute("aria-label", "Answer. Left and right arrows tell where each word came from.");
+  }
+
+  hide() {
+    this.#choose(-1);
+    for (const { range } of this.#words) for (const highlight of highlights.values()) highlight.delete(range);
+    this.#words = [];
+    this.#byNode.clear();
+    for (const name of ["tabindex", "role", "aria-label"]) this.body.removeAttribute(name);
+  }
+
+  /** What the shades mean, and what of the answer came from where. */
+  legend() {
+    if (!this.#words.length) return ["Where its words came from was not noted for this answer. Write another one to see it."];
+    const letters = this.#words.reduce((sum, { text }) => sum + text.length, 0);
+    const cloud = this.#words.reduce((sum, word) => sum + word.cloud * word.text.length, 0) / letters;
+    const disputed = this.#words.filter(({ tv }) => tv >= DISPUTED).length;
+    return [
+      el("span", { class: "legend-scale" }, "This device", ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: LABELS[level] })), "The cloud"),
+      el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, "word"), `the sides disagreed strongly (${disputed})`),
+      el("span", { class: "legend-total", "data-testid": "cloud-share" }, `${Math.round(100 * cloud)} % from the cloud`),
+    ];
+  }
+
+  /** @param {PointerEvent} event */
+  #hover(event) {
+    if (!this.#words.length) return;
+    const at = document.caretPositionFromPoint?.(event.clientX, event.clientY);
+    const word = at && this.#byNode.get(at.offsetNode)?.find(({ range }) => at.offset >= range.startOffset && at.offset <= range.endOffset);
+    this.#choose(word ? this.#words.indexOf(word) : -1);
+  }
+
+  /** @param {number} index */
+  #choose(index) {
+    if (index === this.#at) return;
+    this.#at = index;
+    highlights.get("chosen")?.clear();
+    const word = this.#words[index];
+    this.#card.hidden = !word;
+    if (!word) return;
+    highlights.get("chosen")?.add(word.range);
+    this.#card.replaceChildren(...this.#describe(word));
+    place(this.#card, /** @type {any} */ (word.range));
+  }
+
+  /** @param {Word} word */
+  #describe(word) {
+    const percent = Math.round(100 * word.cloud);
+    const level = SHADES.findIndex((bound) => word.cloud <= bound);
+    const shares = this.#sources
+      .map((source, index) => ({ source, share: word.documents[index] ?? 0 }))
+      .filter(({ share }) => share >= 0.01)
+      .sort((a, b) => b.share - a.share)
+      .slice(0, 3);
+    const device = el("span", { class: "share-device" });
+    device.style.width = `${100 - percent}%`;
+    return [
+      el("p", { class: "card-word" }, el("strong", {}, word.text), `from ${LABELS[level]}`),
+      el("div", { class: "share" }, device),
+      el("p", { class: "card-sides" }, el("span", {}, `device ${100 - percent} %`), el("span", {}, `cloud ${percent} %`)),
+      el("ul", {}, ...shares.map(({ source, share }) => el("li", { "data-side": source.side }, el("span", {}, source.title), `${Math.round(100 * share)} %`))),
+      ...(word.tv >= DISPUTED ? [el("p", { class: "card-note" }, `The two sides disagreed strongly here (distance ${word.tv.toFixed(2)}).`)] : []),
+    ];
+  }
+}
+
+/**
+ * The words of a block as they are shown, with what their characters' tokens say. The shown text is
+ * the block's Markdown with some characters left out, so each is looked for from the last one on.
+ *
+ * @param {HTMLElement & {source: string, start: number}} block
+ * @param {TokenDetail[]} tokens
+ * @returns {Word[]}
+ */
+function words(block, tokens) {
+  const source = [...block.source];
+  const inside = tokens.filter(({ start, end, cloud }) => cloud !== null && end > block.start && start < block.start + source.length);
+  /** @type {Word[]} */
+  const found = [];
+  let at = 0;
+  let token = 0;
+  const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+  for (let node = /** @type {Text | null} */ (walker.nextNode()); node; node = /** @type {Text | null} */ (walker.nextNode())) {
+    if (node.parentElement?.closest(SKIPPED)) continue;
+    for (const match of node.data.matchAll(/\S+/gu)) {
+      /** @type {TokenDetail[]} */
+      const letters = [];
+      for (const character of match[0]) {
+        const next = source.indexOf(character, at);
+        if (next < 0) continue;
+        at = next + 1;
+        while (token < inside.length - 1 && /** @type {TokenDetail} */ (inside[token]).end <= block.start + next) token++;
+        const here = inside[token];
+        if (here && here.start <= block.start + next && block.start + next < here.end) letters.push(here);
+      }
+      if (letters.length) found.push(word(node, match.index, match[0], letters));
+    }
+  }
+  return found;
+}
+
+/** @param {Text} node @param {number} offset @param {string} text @param {TokenDetail[]} letters */
+function word(node, offset, text, letters) {
+  const range = new Range();
+  range.setStart(node, offset);
+  range.setEnd(node, offset + text.length);
+  const mean = (/** @type {(letter: TokenDetail) => number} */ of) => letters.reduce((sum, letter) => sum + of(letter), 0) / letters.length;
+  const documents = (letters[0]?.documents ?? []).map((_, index) => mean((letter) => letter.documents[index] ?? 0));
+  return { range, text, cloud: mean(({ cloud }) => cloud ?? 0), documents, tv: Math.max(...letters.map(({ tv }) => tv ?? 0)) };
+}

@@ -1,0 +1,83 @@
+/** A question: what was asked, and editing it into a branch of its own. */
+
+import { branchSwitch, tool } from "./answer.js";
+import { el, icon } from "./dom.js";
+
+/** @typedef {import("./types.js").Message} Message */
+
+export class QuestionView {
+  #bubble;
+  #tools = el("div", { class: "tools", role: "group", "aria-label": "Question" });
+  #branches = { at: 0, of: 1 };
+
+  /**
+   * @param {Message} message
+   * @param {object} actions
+   * @param {(id: string, text: string) => void} actions.edit
+   * @param {(id: string, step: number) => void} actions.branch
+   */
+  constructor(message, actions) {
+    this.message = message;
+    this.actions = actions;
+    this.#bubble = el("p", { class: "bubble" }, message.text);
+    this.element = el("div", { class: "question", "data-testid": "question", "data-id": message.id }, el("h3", { class: "visually-hidden" }, "Question"), this.#bubble);
+    if (message.private) this.element.append(el("p", { class: "question-note" }, icon("icon-private"), "Kept on this device"));
+    this.element.append(this.#tools);
+    this.#drawTools();
+  }
+
+  /** @param {number} at @param {number} of */
+  setBranches(at, of) {
+    this.#branches = { at, of };
+    this.#drawTools();
+  }
+
+  /** Opens the question for changes; sent, it becomes another branch. */
+  edit() {
+    if (this.element.querySelector("textarea")) return;
+    const input = el("textarea", { class: "input", "aria-label": "Edit the question", "data-testid": "edit-text", rows: 3 });
+    input.value = this.message.text;
+    const form = el(
+      "form",
+      { class: "edit" },
+      input,
+      el("div", { class: "edit-actions" },
+        el("button", { class: "button small", type: "button", value: "cancel" }, "Cancel"),
+        el("button", { class: "button small primary", type: "submit", "data-testid": "edit-send" }, "Ask as a new branch")),
+    );
+    const close = () => {
+      form.replaceWith(this.#bubble);
+      this.#tools.hidden = false;
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const text = input.value.trim();
+      close();
+      if (text) this.actions.edit(this.message.id, text);
+    });
+    form.querySelector("[value=cancel]")?.addEventListener("click", close);
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        close();
+        /** @type {HTMLElement | null} */ (this.#tools.querySelector("[data-testid=edit]"))?.focus();
+      }
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        form.requestSubmit();
+      }
+    });
+    this.#bubble.replaceWith(form);
+    this.#tools.hidden = true;
+    input.focus();
+  }
+
+  #drawTools() {
+    const { id } = this.message;
+    const { at, of } = this.#branches;
+    this.#tools.replaceChildren(
+      ...(of > 1 ? [branchSwitch(at, of, (step) => this.actions.branch(id, step))] : []),
+      tool("icon-edit", "Edit and ask again", "edit", () => this.edit()),
+    );
+  }
+}

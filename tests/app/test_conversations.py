@@ -1,0 +1,282 @@
+"""Conversations over HTTP and the socket, as the page uses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from app.database import database_url, migrate
+from app.models import MessageState
+from app.state import AppState
+from tests.app.conftest import KEY, wait_until
+from tests.app.stores import traces
+from tests.fakes import FakeGeneration
+
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+
+
+class Page:
+    """A page's socket, in frames, and its HTTP."""
+
+    def __init__(self, socket: ClientConnection, address: str) -> None:
+        self._socket = socket
+        self._api = httpx.Client(base_url=f"http://{address}", headers=HEADERS)
+
+    def send(self, kind: str, **frame: Any) -> None:
+        self._socket.send(json.dumps({"type": kind, "id": "r1", **frame}))
+
+    def until(self, *kinds: str) -> list[dict[str, Any]]:
+        frames = [json.loads(self._socket.recv(timeout=60))]
+        while frames[-1]["type"] not in kinds:
+            frames.append(json.loads(self._socket.recv(timeout=60)))
+        return frames
+
+    def say(self, text: str, **frame: Any) -> dict[str, Any]:
+        """Ask and read to the end; the frame `began`."""
+        self.send("say", text=text, **frame)
+        began = self.until("began", "error")[-1]
+        assert began["type"] == "began", began
+        self.until("done")
+        return began
+
+    def get(self, path: str = "", **params: Any) -> Any:
+        reply = self.call("GET", path, params=params)
+        reply.raise_for_status()
+        return reply.json()
+
+    def call(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        return self._api.request(method, f"/api/conversations/{path}".rstrip("/"), **arguments)
+
+    def messages(self, conversation: str) -> dict[str, dict[str, Any]]:
+        return {each["id"]: each for each in self.get(conversation)["messages"]}
+
+
+@contextmanager
+def opened(address: str) -> Iterator[Page]:
+    with connect(f"ws://{address}/ws/chat", additional_headers=HEADERS) as socket:
+        yield Page(socket, address)
+
+
+@pytest.fixture
+def page(address: str, tmp_path: Path) -> Iterator[Page]:
+    migrate(database_url(tmp_path))
+    with opened(address) as page:
+        yield page
+
+
+def html(frames: list[dict[str, Any]]) -> str:
+    return "".join(f["html"] for f in frames if f["type"] == "block" and not f["open"])
+
+
+def test_a_question_begins_a_conversation(page: Page, generation: FakeGeneration) -> None:
+    generation.script = "The **key** is here.\n\n- under\n- the mat\n"
+    page.send("say", text="Where is the key?\nI lost it.")
+    began = page.until("began")[-1]
+    frames = page.until("done")
+    assert html(frames) == (
+        "<p>The <strong>key</strong><span"
+        ' class="seam" role="note" data-testid="seam" data-joint="false">'
+        "The cloud dropped out here. The device goes on alone.</span> is here.</p>\n"
+        "<ul>\n<li>under</li>\n<li>the mat</li>\n</ul>\n"
+    ) or "<strong>key</strong>" in html(frames)
+    assert frames[-1]["finish_reason"] == "stop"
+    (listed,) = page.get()["data"]
+    assert listed["title"] == "Where is the key?"
+    whole = page.get(listed["id"])
+    question, answer = whole["messages"]
+    assert whole["leaf"] == answer["id"] == began["answer"]["id"]
+    assert (question["role"], answer["parent"]) == ("user", question["id"])
+    assert answer["text"] == generation.script
+    assert "".join(block["html"] for block in answer["blocks"]) == html(frames)
+    assert answer["sources"][0]["title"] == "note.txt"
+    assert answer["done"]["usage"]["completion_tokens"] > 3
+    assert answer["state"] == MessageState.DONE
+
+
+def test_the_branch_is_what_the_model_reads(page: Page, generation: FakeGeneration) -> None:
+    first = page.say("First question?")
+    conversation, answer = first["conversation"]["id"], first["answer"]["id"]
+    second = page.say("Second question?", conversation=conversation, parent=answer)
+    other = page.say("Another second?", conversation=conversation, parent=answer)
+    page.send("again", message=second["question"]["id"])
+    page.until("done")
+    read = [generation.tokenizer.decode(r.conversation) for r in generation.requests]
+    assert "First question?" in read[1]
+    assert generation.script in read[1]
+    assert read[3] == read[1]
+    assert "Second question?" not in read[2]
+    messages = page.messages(conversation)
+    answers = [m for m in messages.values() if m["parent"] == second["question"]["id"]]
+    assert len(answers) == 2
+    assert page.get(conversation)["leaf"] == answers[1]["id"]
+    reply = page.call("PATCH", conversation, json={"leaf": other["answer"]["id"]})
+    assert reply.json()["leaf"] == other["answer"]["id"]
+    exported = page.call("GET", f"{conversation}/export", params={"as": "markdown"})
+    assert "Another second?" in exported.text
+    assert "Second question?" not in exported.text
+    assert "note.txt, page 2 (private)" in exported.text
+    assert "attachment" in exported.headers["content-disposition"]
+    whole = page.call("GET", f"{conversation}/export", params={"as": "json"}).json()
+    assert len(whole["messages"]) == 7
+
+
+def test_a_private_turn_stays_out_of_open_ones(page: Page, generation: FakeGeneration) -> None:
+    private = page.say("My secret is walnut.", params={"private": True})
+    at = {"conversation": private["conversation"]["id"], "parent": private["answer"]["id"]}
+    page.say("And now?", **at)
+    page.say("And now?", **at, params={"private": True})
+    page.send("again", message=private["question"]["id"])
+    page.until("done")
+    opened, kept, again = generation.requests[1:]
+    assert "walnut" not in generation.tokenizer.decode(opened.conversation)
+    assert "walnut" in generation.tokenizer.decode(kept.conversation)
+    assert (opened.private, kept.private, again.private) == (False, True, True)
+
+
+def test_an_answer_goes_on_without_its_page(
+    page: Page, address: str, generation: FakeGeneration
+) -> None:
+    generation.script, generation.delay = "word " * 120, 0.02
+    page.send("say", text="Tell me everything.")
+    answer = page.until("began")[-1]["answer"]["id"]
+    page.until("block")
+    page._socket.close()
+    with opened(address) as again:
+        (listed,) = again.get()["data"]
+        assert again.messages(listed["id"])[answer]["state"] == MessageState.WRITING
+        again.send("watch", id=answer)
+        frames = again.until("done")
+        assert frames[-1]["finish_reason"] == "stop"
+        assert html(frames).count("word") == 120
+        assert generation.cancelled == 0
+        wait_until(lambda: again.messages(listed["id"])[answer]["state"] == MessageState.DONE)
+        again.send("watch", id=answer)
+        assert again.until("message")[-1]["message"]["text"] == generation.script
+
+
+def test_stop_then_continue(page: Page, generation: FakeGeneration) -> None:
+    generation.script, generation.delay = "one two three four five six. " * 20, 0.02
+    page.send("say", text="Count.")
+    answer = page.until("began")[-1]["answer"]["id"]
+    page.until("block")
+    page.send("stop", id=answer)
+    assert page.until("done")[-1]["finish_reason"] == "cancelled"
+    assert generation.cancelled == 1
+    page.send("watch", id=answer)
+    stopped = page.until("message", "done")[-1].get("message")
+    while stopped is None:
+        page.send("watch", id=answer)
+        stopped = page.until("message", "done")[-1].get("message")
+    assert stopped["state"] == MessageState.STOPPED
+    assert stopped["text"].startswith("one")
+    generation.script, generation.delay = "The end.", 0.0
+    page.send("continue", message=answer)
+    frames = page.until("done")
+    assert "The end." in html(frames)
+    assert generation.requests[1].conversation[: len(generation.requests[0].conversation)] == (
+        generation.requests[0].conversation
+    )
+    wait_until(
+        lambda: (
+            page.messages(page.get()["data"][0]["id"])[answer]["text"]
+            == stopped["text"] + "The end."
+        )
+    )
+
+
+def test_search_rename_delete(page: Page, generation: FakeGeneration, tmp_path: Path) -> None:
+    generation.script = "Philomena keeps the opal in the walnut drawer."
+    first = page.say("Who keeps the stone?")["conversation"]["id"]
+    generation.script = "Bread needs flour."
+    second = page.say("How is bread made?")["conversation"]["id"]
+
+    def found(search: str) -> list[str]:
+        return [each["id"] for each in page.get(search=search)["data"]]
+
+    wait_until(lambda: found("philo") == [first])
+    assert found("WALNUT opal") == [first]
+    assert found("stone") == [first]
+    assert found("flour") == [second]
+    assert found("nothing of it") == []
+    assert found("'\"*") == [second, first]
+    assert "walnut" in page.get(search="opal")["data"][0]["found"]
+    assert page.call("PATCH", first, json={"title": " Gems\n"}).json()["title"] == "Gems"
+    assert found("gems") == [first]
+    assert page.call("PATCH", first, json={"title": "  "}).status_code == 400
+    needles = (b"Philomena", b"philomena", b"walnut", first.encode())
+    assert traces(tmp_path, *needles), "else this test shows nothing"
+    assert page.call("DELETE", first).json() == {"id": first, "deleted": True}
+    assert found("walnut") == []
+    assert traces(tmp_path, *needles) == []
+    assert page.call("GET", first).status_code == 404
+    assert page.call("DELETE", first).status_code == 404
+
+
+def test_deleting_stops_the_answer(page: Page, generation: FakeGeneration) -> None:
+    generation.script, generation.delay = "word " * 500, 0.02
+    page.send("say", text="Tell me everything.")
+    conversation = page.until("began")[-1]["conversation"]["id"]
+    page.until("block")
+    page.call("DELETE", conversation)
+    assert page.until("done")[-1]["finish_reason"] == "cancelled"
+    wait_until(lambda: generation.active == 0)
+    assert page.get()["data"] == []
+
+
+def test_what_goes_wrong_is_kept_with_the_question(page: Page, generation: FakeGeneration) -> None:
+    page.send("say", text="word " * 400)
+    began = page.until("began")[-1]
+    error = page.until("error")[-1]
+    assert error["id"] == began["answer"]["id"]
+    assert error["error"]["code"] == "context_length_exceeded"
+    conversation = began["conversation"]["id"]
+    answer = began["answer"]["id"]
+    wait_until(lambda: page.messages(conversation)[answer]["state"] == MessageState.ERROR)
+    assert page.messages(conversation)[answer]["error"]["message"]
+
+
+def test_a_long_conversation_leaves_its_beginning_out(
+    page: Page, generation: FakeGeneration
+) -> None:
+    parent: dict[str, Any] = {}
+    for number in range(6):
+        began = page.say(f"Question number {number}: " + "why " * 20, **parent)
+        parent = {"conversation": began["conversation"]["id"], "parent": began["answer"]["id"]}
+    last = generation.tokenizer.decode(generation.requests[-1].conversation)
+    assert "number 5" in last
+    assert "number 4" in last
+    assert "number 0" not in last
+    record = page.messages(parent["conversation"])[parent["parent"]]
+    assert record["asked"]["left_out"] > 0
+
+
+@pytest.mark.parametrize(
+    ("frame", "param"),
+    [
+        ({"type": "say", "text": " "}, "text"),
+        ({"type": "say", "text": "x", "conversation": "conv-none"}, None),
+        ({"type": "say", "text": "x", "params": {"mode": "majority"}}, "params.mode"),
+        ({"type": "again", "message": "msg-none"}, None),
+        ({"type": "continue", "message": "msg-none"}, None),
+        ({"type": "watch", "id": "msg-none"}, None),
+    ],
+)
+def test_bad_frames(page: Page, frame: dict[str, Any], param: str | None) -> None:
+    page.send(frame.pop("type"), **frame)
+    assert page.until("error")[-1]["error"]["param"] == param
+
+
+async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path) -> None:
+    migrate(database_url(tmp_path))
+    _, _, answer = await state.conversations.ask(None, None, "Where?", private=False)
+    await state.conversations.save(answer.id, MessageState.WRITING, "Under the", {}, [])
+    await state.conversations.start()
+    after = await state.conversations.message(answer.id)
+    assert (after.state, after.text) == (MessageState.STOPPED, "Under the")

@@ -1,0 +1,156 @@
+"""Chromium, both real services started once, and a device that writes what a test gives it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from app.auth import Authenticator
+from app.conversations import ConversationStore
+from app.database import connect, database_url, migrate, session_maker
+from app.main import create_app
+from app.metrics import Metrics
+from app.settings import EMBEDDED_MODEL, Settings
+from app.state import AppState
+from app.writing import Writings
+from bench import services
+from bench.services import KEY, Floor, Service, Setup
+from dragon.pacing import DecodeDelay, LinkMeter, Pace
+from dragon.tokenizer import Tokenizer
+from tests import tiny
+from tests.app.conftest import serving
+from tests.browser.page import ChatPage
+from tests.fakes import FakeDocuments, FakeGeneration
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+_FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marks = (
+        pytest.mark.browser,
+        pytest.mark.services,
+        pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    )
+    for item in items:
+        if item.path.is_relative_to(_FOLDER):
+            for mark in marks:
+                item.add_marker(mark)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The embedded model, slowed down a little so that there is time to press stop."""
+    setup = Setup(tmp_path_factory.mktemp("page"), {}, Floor(5), Floor(5))
+    with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
+        services.wait_joint(running)
+        yield running
+
+
+@dataclass(frozen=True)
+class Pair:
+    device: Service
+    peer: Service
+    setup: Setup
+    corpus: Path
+
+    def peer_again(self) -> Service:
+        """Start the peer anew where it was; `with`."""
+        return services.peer(self.setup, self.corpus, self.peer.port)
+
+
+@pytest.fixture(scope="session")
+def endless_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A model that never ends an answer by itself."""
+    folder = tmp_path_factory.mktemp("endless")
+    model = tiny.save(folder / "model")
+    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(30), Floor(30))
+    with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
+        services.wait_joint(running)
+        yield Pair(running, peer, setup, corpus)
+
+
+@dataclass
+class Scripted:
+    """A device whose answers are given by the test."""
+
+    url: str
+    generation: FakeGeneration
+
+
+@pytest.fixture(scope="session")
+def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
+    folder = tmp_path_factory.mktemp("scripted")
+    settings = Settings(_env_file=None, data_dir=folder, api_key=KEY)
+    generation = FakeGeneration(Tokenizer.load(EMBEDDED_MODEL), context_length=32_768)
+    migrate(database_url(folder))
+    store = ConversationStore(session_maker(connect(database_url(folder))))
+    pace = Pace(LinkMeter(), DecodeDelay())
+    state = AppState(
+        settings=settings,
+        auth=Authenticator(KEY),
+        generation=generation,
+        documents=FakeDocuments(),
+        metrics=Metrics(lambda: True, lambda: 1, pace),
+        conversations=store,
+        writings=Writings(store),
+    )
+    with serving(create_app(settings, state)) as address:
+        yield Scripted(f"http://{address}", generation)
+
+
+@pytest.fixture
+def scripted(scripted_device: Scripted) -> Iterator[Scripted]:
+    generation = scripted_device.generation
+    usual = generation.script
+    yield scripted_device
+    generation.script, generation.delay, generation.fail_after = usual, 0.0, None
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900},
+        permissions=["clipboard-read", "clipboard-write"],
+        accept_downloads=True,
+    )
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
+@pytest.fixture
+def chat(page: Page, device: Service) -> ChatPage:
+    """Signed in to the device with the embedded model."""
+    return signed_in(page, device.url)
+
+
+def signed_in(page: Page, url: str) -> ChatPage:
+    chat = ChatPage(page)
+    chat.sign_in(f"{url}/sign-in?key={KEY}")
+    return chat

@@ -1,0 +1,112 @@
+"""What a text, a document's name or a source says is shown, never run, and loads nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from bench.services import Service
+from tests.browser.conftest import Scripted, signed_in
+
+HOSTILE = """<script>window.hit = 1</script>
+
+<img src="https://elsewhere.example/a.png" onerror="window.hit = 1">
+
+<svg onload="window.hit = 1"><use href="https://elsewhere.example/b.svg#x"/></svg>
+
+[click](javascript:window.hit=1) ![alt](https://elsewhere.example/c.png)
+
+[named](https://elsewhere.example/d "&quot; onmouseover=&quot;window.hit=1")
+
+| <iframe src="https://elsewhere.example/e"></iframe> |
+|---|
+| <style>@import "https://elsewhere.example/f.css";</style> |
+
+```html" onmouseover="window.hit=1
+<script>window.hit = 1</script>
+```
+
+<a href="data:text/html,<script>window.hit=1</script>">data</a>
+"""
+
+
+class Watch:
+    """What a page loads, and what its policy had to stop."""
+
+    def __init__(self, page: Page) -> None:
+        self.requests: list[str] = []
+        self.faults: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', (e) => { window.stopped = e.blockedURI });"
+        )
+
+    def check(self, page: Page, url: str) -> None:
+        own = (url, url.replace("http", "ws"), "data:", "blob:")
+        assert [found for found in self.requests if not found.startswith(own)] == []
+        assert self.faults == []
+        assert page.evaluate("() => [window.hit, window.stopped]") == [None, None]
+
+
+def test_hostile_markdown_runs_nothing(page: Page, scripted: Scripted) -> None:
+    watch = Watch(page)
+    scripted.generation.script = HOSTILE
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask(HOSTILE)
+    assert chat.wait_answer(answer) == "done"
+    for link in answer.locator("a").all():
+        link.hover()
+    answer.locator(".code-head").hover()
+    assert answer.locator("script, img, svg image, iframe, style, [onerror], [onload]").count() == 0
+    page.reload()
+    expect(chat.last_answer).to_contain_text("window.hit = 1")
+    expect(chat.conversations.first).to_contain_text("<script>")
+    watch.check(page, scripted.url)
+
+
+@pytest.mark.parametrize("name", ['<img src=x onerror="window.hit=1">.txt'])
+def test_a_hostile_document_name_and_text_run_nothing(
+    page: Page, device: Service, tmp_path: Path, name: str
+) -> None:
+    watch = Watch(page)
+    chat = signed_in(page, device.url)
+    note = {
+        "name": name,
+        "mimeType": "text/plain",
+        "buffer": f"The code of the hen house is 5512. {HOSTILE}".encode(),
+    }
+    page.get_by_test_id("upload").set_input_files([note])
+    row = page.get_by_test_id("document").filter(has=page.get_by_title(name, exact=True))
+    expect(row).to_have_attribute("data-status", "processed")
+    answer = chat.ask("What is the code of the hen house?")
+    chat.wait_answer(answer)
+    assert "5512" in chat.open_source(chat.sources("private", answer).first)
+    chat.open_panel("documents")
+    row.get_by_test_id("delete-document").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("<img")
+    page.get_by_test_id("confirm-delete").click()
+    expect(row).to_have_count(0)
+    watch.check(page, device.url)
+
+
+def test_the_page_asks_for_nothing_but_the_device(page: Page, device: Service) -> None:
+    watch = Watch(page)
+    chat = signed_in(page, device.url)
+    chat.ask("What is the capital of Kenya?")
+    chat.wait_answer()
+    for panel in ("documents", "live", "ledger"):
+        chat.open_panel(panel)
+    page.get_by_test_id("open-settings").click()
+    watch.check(page, device.url)
+
+
+def test_the_policy_is_strict(page: Page, device: Service) -> None:
+    reply = page.goto(device.url)
+    assert reply is not None
+    policy = reply.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "http:" not in policy
