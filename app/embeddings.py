@@ -15,10 +15,8 @@ from app.prompts import known
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
 
-# Of one errand; an answer being written waits for at most so many.
-_TEXTS = 4
-
 Vectors = npt.NDArray[np.float32]
+_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -30,19 +28,19 @@ class Embedded:
 
 
 class EmbeddingService:
-    """Embeds for the API. `errand` runs something where it keeps no answer from being written."""
+    """Embeds for the API. `chore` runs something short, when answers leave time for that."""
 
     def __init__(
-        self, embedder: Embedder, errand: Callable[[Callable[[], Vectors]], Future[Vectors]]
+        self, embedder: Embedder, chore: Callable[[Callable[[], Vectors]], Future[Vectors]]
     ) -> None:
         self._embedder = embedder
-        self._errand = errand
+        self._chore = chore
         self.model_name = embedder.name
         self.context_length = embedder.max_tokens
         self.tokenizer = embedder.tokenizer
 
     async def embed(self, inputs: Sequence[str | Sequence[int]]) -> Embedded:
-        """Embed each input. Cancelled, it stops after the errand under way.
+        """Embed each input. Cancelled, it stops after the chore under way.
 
         Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError`
         for one that is too long.
@@ -51,15 +49,15 @@ class EmbeddingService:
         parts = []
         for batch in self._batches(rows):
             work = partial(self._embedder.embed_tokens, batch)
-            parts.append(await asyncio.wrap_future(self._errand(work)))
+            parts.append(await asyncio.wrap_future(self._chore(work)))
         return Embedded(np.concatenate(parts), sum(map(len, rows)))
 
     def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
-        """Rows for an errand each: a few short ones take no longer than one of full length."""
+        """Rows for a chore each: a few short ones take no longer than one of full length."""
         batch: list[list[int]] = []
         for row in rows:
             longest = max(map(len, [*batch, row]))
-            if len(batch) == _TEXTS or (len(batch) + 1) * longest > self.context_length:
+            if len(batch) == _ROWS or (len(batch) + 1) * longest > self.context_length:
                 yield batch
                 batch = []
             batch.append(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -33,6 +33,8 @@ _STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
     (LinkError, 502, "server_error"),
 )
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+# What the framework says of a route it does not have.
+_UNSAID = frozenset({"Not Found", "Method Not Allowed"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
@@ -110,9 +112,17 @@ def install(app: FastAPI) -> None:
 
 async def _answer(request: Request, error: Exception) -> Response:
     found = problem(error)
+    if isinstance(error, HTTPException) and error.detail in _UNSAID:
+        found = replace(found, message=_no_route(request, error))
     if found.status >= 500 and found is INTERNAL:
         raise error  # to the middleware, which logs it with the request's id
     return found.response(error.headers if isinstance(error, HTTPException) else None)
+
+
+def _no_route(request: Request, error: HTTPException) -> str:
+    if allowed := (error.headers or {}).get("Allow"):
+        return f"{request.url.path} takes {allowed}, not {request.method}."
+    return f"There is no {request.url.path}; /openapi.json lists what there is."
 
 
 async def _nobody(request: Request, error: Exception) -> Response:

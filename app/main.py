@@ -167,7 +167,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
-            embeddings=EmbeddingService(embedder, engine.errand),
+            embeddings=EmbeddingService(embedder, engine.chore),
             documents=documents,
             ledger=ledger,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),

@@ -47,8 +47,14 @@ def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
     """What a route declares of its 200 when it may also come as a stream of `chunk`."""
+    data = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": {"$ref": f"{_REF}{chunk.__name__}"},
+    }
+    event = {"type": "object", "required": ["data"], "properties": {"data": data}}
     return {
-        "content": {"text/event-stream": {"schema": {"$ref": f"{_REF}{chunk.__name__}"}}},
+        "content": {"text/event-stream": {"schema": event}},
         "description": "At once; with `stream`, server-sent events: chunks, then `[DONE]`.",
     }
 

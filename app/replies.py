@@ -7,7 +7,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -159,9 +159,11 @@ class TextChoice(BaseModel):
 
 class _Reply(BaseModel):
     id: str
+    object: str
     created: int
     model: str
     system_fingerprint: str | None = None
+    choices: list[Any]
     usage: Usage | None = None
     dragon: Dragon | None = Field(default=None, exclude_if=_is_none)
 

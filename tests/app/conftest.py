@@ -59,8 +59,8 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def embeddings() -> Iterator[EmbeddingService]:
-    with ThreadPoolExecutor(1) as errands:
-        yield EmbeddingService(embedder(), errands.submit)
+    with ThreadPoolExecutor(1) as chores:
+        yield EmbeddingService(embedder(), chores.submit)
 
 
 @pytest.fixture

@@ -310,7 +310,9 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
     ):
         reply = await client.request(method, path)
         assert reply.status_code == status, path
-        error_of(reply)
+        error = error_of(reply)
+        assert error["code"] == ("not_found" if status == 404 else "method_not_allowed")
+        assert ("/openapi.json" in error["message"]) == (status == 404)
 
 
 async def test_a_body_over_the_limit(client: httpx.AsyncClient) -> None:

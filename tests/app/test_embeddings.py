@@ -143,19 +143,19 @@ def test_the_stock_client(address: str) -> None:
 
 
 async def test_a_client_that_left_is_not_worked_for() -> None:
-    errands: list[Future[Vectors]] = []
+    chores: list[Future[Vectors]] = []
     begun = asyncio.Event()
 
-    def errand(work: Callable[[], Vectors]) -> Future[Vectors]:
-        errands.append(Future())
+    def chore(work: Callable[[], Vectors]) -> Future[Vectors]:
+        chores.append(Future())
         begun.set()
-        return errands[-1]
+        return chores[-1]
 
-    service = EmbeddingService(embedder(), errand)
+    service = EmbeddingService(embedder(), chore)
     task = asyncio.create_task(service.embed(TEXTS * 10))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert len(errands) == 1
-    assert errands[0].cancelled()
+    assert len(chores) == 1
+    assert chores[0].cancelled()

@@ -66,5 +66,6 @@ def test_every_failure_has_the_error_shape() -> None:
 def test_a_stream_is_declared_with_its_chunks() -> None:
     chat = API.raw_schema["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert chat["application/json"]["schema"]["$ref"].endswith("/ChatCompletion")
-    assert chat["text/event-stream"]["schema"]["$ref"].endswith("/ChatCompletionChunk")
+    data = chat["text/event-stream"]["schema"]["properties"]["data"]
+    assert data["contentSchema"]["$ref"].endswith("/ChatCompletionChunk")
     assert "ChunkChoice" in API.raw_schema["components"]["schemas"]
