@@ -261,3 +261,24 @@ async def test_a_stored_file_that_is_gone_ends_in_an_error(
             await store.content(document.id)
         await store.delete(document.id)
         assert await store.list() == []
+
+
+@pytest.mark.parametrize("stage", Stage)
+async def test_cancelled_at_any_stage_and_retried(
+    store: DocumentStore, tmp_path: Path, stage: Stage
+) -> None:
+    document = await store.add("stones.txt", prose(40).encode())
+    async for progress in await store.watch(document.id):
+        if progress.stage == stage:
+            break
+    cancelled = await store.cancel(document.id)
+    hits = await store.search("the stone keeper", 100, relevant=False)
+    if cancelled.status == Status.PROCESSED:  # its last stages are too short to be cancelled
+        assert len(hits) == cancelled.chunks == 40
+    else:
+        assert (cancelled.status, cancelled.chunks) == (Status.ERROR, 0)
+        assert "cancelled" in (cancelled.status_details or "")
+        assert (hits, files(tmp_path, "index")) == ([], [])
+        assert (await store.retry(document.id)).status == Status.UPLOADED
+    assert (await finished(store, document))[-1].status == Status.PROCESSED
+    assert len(await store.search("the stone keeper", 100, relevant=False)) == 40
