@@ -171,6 +171,18 @@ async def test_list_get_and_content(store: DocumentStore) -> None:
             await call("file-none")
 
 
+async def test_bytes_that_were_lost_can_be_uploaded_again(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    document = await ingest(store, "key.txt", NOTE)
+    shutil.rmtree(tmp_path / "files" / document.id)
+    with pytest.raises(NotFoundError, match="upload it again"):
+        await store.content(document.id)
+    await ingest(store, "key.txt", NOTE)
+    assert (await store.content(document.id)).read_bytes() == NOTE
+    assert (await store.text(document.id))[1] == NOTE.decode()
+
+
 async def test_search_leaves_out_what_is_not_relevant(store: DocumentStore) -> None:
     await ingest(store, "key.txt", NOTE)
     assert await store.search("Who won the football match in Lima?", 4) == []
