@@ -106,10 +106,10 @@ def test_a_cloud_lost_meanwhile_scores_nothing_of_the_prompt(exact: Pair) -> Non
 def test_the_choices_of_a_prompt_share_its_scores(exact: Pair) -> None:
     prompts = ["Nairobi is", "The Moon is far away"]
     several = score(exact, prompts, "coupled", max_tokens=2, n=3, best_of=3)["choices"]
-    single = score(exact, prompts, "coupled", max_tokens=2)["choices"]
+    single = score(exact, prompts, "coupled")["choices"]
     for index, choice in enumerate(several):
-        expected = single[index // 3]["logprobs"]["token_logprobs"][:-2]
-        assert choice["logprobs"]["token_logprobs"][:-2] == expected
+        expected = single[index // 3]["logprobs"]["token_logprobs"]
+        assert choice["logprobs"]["token_logprobs"][: len(expected)] == expected
 
 
 def test_one_token_has_no_score(exact: Pair) -> None:
