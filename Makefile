@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFORMANCE := .venv-conformance
 
-.PHONY: run test conformance lint fmt bench
+.PHONY: run test conformance lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
@@ -41,6 +41,10 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.exactness --draws 5000 --pairs 5 --prompts 3
 	$(BIN)/python -m bench.preemption
 	$(BIN)/python -m bench.documents --chunks 1000,10000 --searches 50 --pages 100 --answers 6
+
+# Pictures of the page for the README; needs Chromium.
+screenshots: $(VENV)/test.stamp
+	$(BIN)/python -m bench.screenshots
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'

@@ -106,6 +106,7 @@ class Writing:
                 "temperature": request.sampling.temperature,
                 "seed": request.sampling.seed,
                 "left_out": left_out,
+                "documents": request.documents,
             }
             async with aclosing(generate(request)) as events:
                 async for event in events:
@@ -145,7 +146,8 @@ class Writing:
                 self._end(frame, MessageState.DONE)
             case SourcesFound():
                 self._tell(frames.told(self.id, event, ledger))
-                self._record["sources"] = self._told[-1]["sources"]
+                for name in ("sources", "nothing_relevant"):
+                    self._record[name] = self._told[-1][name]
             case Detailed():
                 frame = frames.told(self.id, event, ledger)
                 for token in frame["tokens"]:

@@ -83,6 +83,7 @@ export class AnswerView {
       this.#schedule();
     } else if (frame.type === "sources") {
       this.message.sources = frame.sources;
+      this.message.nothing_relevant = frame.nothing_relevant;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
     } else if (frame.type === "detail") {
       this.#tokens.push(...frame.tokens);
@@ -195,7 +196,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, asked, done } = this.message;
+    const { error, asked } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       const full = error.code === "context_length_exceeded";
@@ -205,7 +206,7 @@ export class AnswerView {
     }
     const notes = [
       asked?.left_out && `The ${plural(asked.left_out, "oldest turn")} no longer fit into the model’s context and were left out.`,
-      done?.dragon.nothing_relevant && "None of your documents speaks of this.",
+      this.message.nothing_relevant && "None of your documents speaks of this.",
     ].filter(Boolean);
     this.#note.textContent = notes.join(" ");
     this.#note.hidden = notes.length === 0;

@@ -12,6 +12,7 @@ const STEPS = [
   { stage: "chunked", label: "Cutting into passages" },
   { stage: "embedded", label: "Making it searchable" },
   { stage: "indexed", label: "Adding to the index" },
+  { stage: "cached", label: "Preparing it for the model" },
 ];
 
 /**

@@ -198,7 +198,7 @@ export class Documents {
         return el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(rows.length))), el("ul", {}, ...rows.map(({ element }) => element)));
       }),
     );
-    if (!names.length) this.#list.append(el("p", { class: "empty" }, "Nothing here yet. Text, Markdown and PDF can be read."));
+    if (!names.length) this.#list.append(el("p", { class: "empty" }, "Nothing here yet. Text, Markdown, PDF, Word, web pages, CSV, JSON, EPUB and e-mail can be read."));
     if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
     this.onChange({
       files: this.#rows.filter((row) => row.is("processed")).map(({ id, name, bytes, collection }) => ({ id: id ?? "", filename: name, bytes, collection, status: "processed", created_at: 0 })),

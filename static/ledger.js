@@ -46,7 +46,7 @@ export async function showLedger(message) {
 /** @param {any} entry */
 function described(entry) {
   if (!entry.frames.length) return [said("Nothing left this device.", "The cloud took no part in the answer.")];
-  const { documents, drafts, answer } = entry.fivegrams;
+  const { documents, drafts, answer } = entry.fivegrams ?? { documents: 0, drafts: 0, answer: 0 };
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
     el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS[/** @type {keyof typeof KINDS} */ (kind)] ?? "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
   );

@@ -128,6 +128,7 @@ async function openConversation(id) {
     composer.refuse(messageOf(error));
     if (error instanceof ApiError && error.status === 404) await chat.open(null);
   }
+  scope.set(chat.last?.message.asked?.documents ?? null);
   const address = chat.conversation ? `#${chat.conversation.id}` : location.pathname;
   if (location.hash !== `#${chat.conversation?.id ?? ""}`) history.pushState(null, "", address);
   inspector.closeSidebar();

@@ -40,7 +40,7 @@ export class Receipt {
 /** @param {string} id @param {string} query */
 async function hits(id, query) {
   const found = await search(query, HITS).catch(unknown);
-  return /** @type {any[]} */ (found || []).filter((hit) => (hit.file_id ?? hit.document ?? hit.id) === id).length;
+  return /** @type {any[]} */ (found || []).filter((hit) => hit.document === id).length;
 }
 
 /** A search that fails must not keep a document from being deleted. @param {unknown} error */

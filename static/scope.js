@@ -31,7 +31,6 @@ export class Scope {
   /** @param {StoredFile[]} files Those that can be searched. */
   setFiles(files) {
     this.#files = files;
-    if (this.#chosen) for (const id of this.#chosen) if (!files.some((file) => file.id === id)) this.#chosen.delete(id);
     this.#render();
   }
 
@@ -73,7 +72,7 @@ export class Scope {
   }
 
   #render() {
-    this.#label.textContent = this.#chosen === null ? "All documents" : this.#chosen.size === 0 ? "No documents" : `${this.#chosen.size} of ${plural(this.#files.length, "document")}`;
+    this.#label.textContent = this.#chosen === null ? "All documents" : this.#chosen.size === 0 ? "No documents" : `${this.#files.filter(({ id }) => this.#chosen?.has(id)).length} of ${plural(this.#files.length, "document")}`;
     byId("scope").classList.toggle("is-set", this.#chosen !== null);
   }
 }

@@ -52,7 +52,8 @@
  * @property {"writing" | "done" | "stopped" | "error"} state
  * @property {Block[]} blocks
  * @property {Source[]} [sources]
- * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]
+ * @property {boolean} [nothing_relevant] There are documents, but none speaks of it.
+ * @property {{left_out: number, mode: string, temperature: number, seed: number, documents: string[] | null}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
  *

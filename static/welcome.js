@@ -30,7 +30,7 @@ export function showWelcome({ visible, ready, waiting }, { add, choose, ask }) {
   }
   if (!ready.length && !waiting) {
     cards.push(
-      start("icon-upload", "Add your documents", "Text, Markdown or PDF. They stay on this device.", choose, "start-upload"),
+      start("icon-upload", "Add your documents", "Text, PDF, Word, e-mail and more. They stay on this device.", choose, "start-upload"),
       start("icon-document", "Try it with a sample note", "A page about a cabin by a lake, with three questions.", async () => {
         const text = await (await fetch("/static/sample-note.md")).text();
         add(new File([text], SAMPLE, { type: "text/markdown" }));

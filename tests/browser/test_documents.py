@@ -1,0 +1,108 @@
+"""Documents: many at once, their stages, collections, looking into them, deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from bench.services import Service
+from tests.browser.page import ChatPage
+from tests.samples import prose
+
+_DROP = """([files]) => {
+  const carried = new DataTransfer();
+  for (const [name, text] of files) carried.items.add(new File([text], name));
+  for (const kind of ["dragenter", "dragover", "drop"]) {
+    document.body.dispatchEvent(new DragEvent(kind, {bubbles: true, dataTransfer: carried}));
+  }
+}"""
+
+
+@pytest.fixture
+def emptied(device: Service) -> Iterator[None]:
+    yield
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        for file in client.get("/v1/files").json()["data"]:
+            client.delete(f"/v1/files/{file['id']}")
+
+
+def drop(page: Page, **files: str) -> None:
+    named = [[f"{name}.txt", text] for name, text in files.items()]
+    page.evaluate(_DROP, [named])
+
+
+@pytest.mark.usefixtures("emptied")
+def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) -> None:
+    page = chat.page
+    chat.open_panel("documents")
+    page.get_by_test_id("collection").fill("House")
+    drop(
+        page,
+        boiler="The boiler is bled at the valve behind the green door.",
+        attic="The attic light is switched by the third stair.",
+    )
+    page.get_by_test_id("collection").fill("")
+    drop(page, garden="The garden hose is stored under the bench.")
+    for name in ("boiler.txt", "attic.txt", "garden.txt"):
+        assert chat.wait_document(name) == "processed"
+    house = page.get_by_role("region", name="House")
+    expect(house.get_by_test_id("document")).to_have_count(2)
+    expect(chat.document("garden.txt")).to_contain_text("1 passage")
+
+    page.get_by_test_id("scope").click()
+    page.get_by_label("House").uncheck()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("scope")).to_contain_text("1 of 3 documents")
+    answer = chat.ask("Where is the boiler bled?")
+    chat.wait_answer(answer)
+    titles = chat.sources("private", answer).locator(".source-title").all_inner_texts()
+    assert "boiler.txt" not in titles
+    page.reload()
+    expect(page.get_by_test_id("scope")).to_contain_text("1 of 3 documents")
+    page.get_by_test_id("scope").click()
+    page.get_by_label("All documents").check()
+    page.keyboard.press("Escape")
+    answer = chat.ask("Where is the boiler bled?")
+    chat.wait_answer(answer)
+    assert "green door" in chat.open_source(chat.sources("private", answer).first)
+    mark = chat.sources("private", answer).first.locator("mark")
+    expect(mark).to_contain_text("green door")
+
+
+@pytest.mark.usefixtures("emptied")
+def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
+    page = chat.page
+    chat.open_panel("documents")
+    drop(page, stones=prose(600))
+    row = chat.document("stones.txt")
+    expect(row.get_by_role("progressbar")).to_be_visible()
+    row.get_by_test_id("cancel-document").click()
+    expect(row).to_have_attribute("data-status", "error")
+    row.get_by_test_id("retry-document").click()
+    expect(row).to_have_attribute("data-status", "processed", timeout=60_000)
+
+    row.get_by_test_id("preview-document").click()
+    expect(page.get_by_test_id("preview-text")).to_contain_text("stone keeper")
+    page.keyboard.press("Escape")
+
+    row.get_by_test_id("delete-document").click()
+    page.get_by_test_id("confirm-delete").click()
+    receipt = page.get_by_test_id("receipt")
+    expect(receipt).to_have_attribute("data-hits", "0")
+    expect(receipt).to_contain_text("none now")
+    expect(receipt).not_to_contain_text("0 passages of it found before")
+    expect(row).to_have_count(0)
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_file_that_cannot_be_read_says_why(chat: ChatPage) -> None:
+    page = chat.page
+    chat.open_panel("documents")
+    file = {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 nothing"}
+    page.get_by_test_id("upload").set_input_files([file])
+    assert chat.wait_document("broken.pdf") == "error"
+    expect(chat.document("broken.pdf").locator(".document-detail")).not_to_be_empty()
+    expect(chat.document("broken.pdf").get_by_test_id("retry-document")).to_be_visible()

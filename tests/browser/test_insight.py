@@ -1,0 +1,111 @@
+"""What only this page shows: whose words they are, how they were written, and what left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from bench.services import Service
+from tests.browser.conftest import Scripted, signed_in
+from tests.browser.page import ChatPage
+
+_SHADED = """() => Object.fromEntries([...CSS.highlights].map(([name, ranges]) =>
+  [name, [...ranges].map((range) => range.toString())]))"""
+
+
+@pytest.fixture(scope="module")
+def noted(device: Service) -> Iterator[None]:
+    """A note on the device."""
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        note = b"The code of the boat house is 8823-LM."
+        file = client.post("/v1/files", files={"file": ("boat.txt", note)}).json()
+        while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
+            pass
+        yield
+        client.delete(f"/v1/files/{file['id']}")
+
+
+@pytest.mark.usefixtures("noted")
+def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
+    page = chat.page
+    answer = chat.ask("What is the code of the boat house?")
+    assert chat.wait_answer(answer) == "done"
+    assert "8823-LM" in chat.text(answer)
+    answer.get_by_test_id("provenance").click()
+    expect(answer.get_by_test_id("cloud-share")).to_be_visible()
+    shaded = page.evaluate(_SHADED)
+    words = [word for level in range(5) for word in shaded[f"cloud-{level}"]]
+    assert sorted(words) == sorted(chat.text(answer).split())
+    assert any("8823" in word for level in (0, 1) for word in shaded[f"cloud-{level}"])
+
+    box = answer.get_by_test_id("answer-text").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
+    card = page.get_by_role("tooltip", include_hidden=True)
+    expect(card).to_be_visible()
+    expect(card).to_contain_text("boat.txt")
+    page.mouse.move(2, 2)
+    expect(card).to_be_hidden()
+    answer.get_by_test_id("answer-text").focus()
+    page.keyboard.press("ArrowRight")
+    expect(card).to_be_visible()
+
+    page.reload()
+    expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_visible()
+    assert sorted(w for name, ws in page.evaluate(_SHADED).items() if "cloud" in name for w in ws)
+    page.keyboard.press("Tab")
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("p")
+    expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_hidden()
+    assert not any(page.evaluate(_SHADED).values())
+
+
+def test_shading_follows_the_markdown(page: Page, scripted: Scripted) -> None:
+    """Words are found in what Markdown made of them, in tables, lists and code, too."""
+    scripted.generation.script = (
+        "# One & two\n\nThree **four** [five](https://example.org/six) seven.\n\n"
+        "- eight\n- nine \\* ten\n\n| a | b |\n|---|---|\n| c | d |\n\n```\ncode here\n```\n"
+    )
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask("Show me.")
+    chat.wait_answer(answer)
+    answer.get_by_test_id("provenance").click()
+    expect(answer.get_by_test_id("cloud-share")).to_have_text("75 % from the cloud")
+    shaded = page.evaluate(_SHADED)
+    texts = answer.locator("h1, p, li, td, th, code").all_inner_texts()
+    assert set(shaded["cloud-3"]) == {word for text in texts for word in text.split()}
+
+
+@pytest.mark.usefixtures("noted")
+def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
+    chat.wait_peer("connected")
+    answer = chat.ask("What is the capital of Kenya?")
+    chat.wait_answer(answer)
+    answer.get_by_test_id("summary").click()
+    panel = chat.page.get_by_test_id("live")
+    for words in ("Round trip", "First token", "A token", "With a round trip each"):
+        expect(panel).to_contain_text(words)
+    expect(panel.get_by_test_id("tokenwise")).to_contain_text("ms")
+    expect(panel.get_by_test_id("accept-device")).to_contain_text("%")
+    expect(panel.get_by_test_id("accept-cloud")).to_contain_text("%")
+    picture = panel.get_by_test_id("pipeline").get_by_role("img")
+    assert picture.locator(".draft.is-d").count() > 0
+    assert picture.locator(".draft.is-c").count() > 0
+    tokens = int(panel.locator("dt", has_text="Tokens").locator("+ dd").inner_text())
+    assert picture.locator(".commit").count() == tokens
+
+
+@pytest.mark.usefixtures("noted")
+def test_what_left_the_device(chat: ChatPage) -> None:
+    chat.wait_peer("connected")
+    answer = chat.ask("What is the code of the boat house?")
+    chat.wait_answer(answer)
+    answer.get_by_test_id("left").click()
+    panel = chat.page.get_by_test_id("ledger")
+    expect(panel).to_contain_text("went to the cloud for this answer")
+    expect(panel.get_by_role("row", name="draft")).to_be_visible()
+    expect(panel.get_by_test_id("fivegrams")).to_contain_text("of them in the answer")
+    expect(panel.get_by_role("link", name="Export the whole ledger")).to_be_visible()
