@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger import BEGIN, END, GENESIS, Entry, digest_of
 from app.models import LedgerAnswer, LedgerEntry
-from dragon.errors import DragonError, NotFoundError
+from dragon.errors import DragonError, InvalidRequestError, NotFoundError
 
 Sessions = async_sessionmaker[AsyncSession]
 
@@ -53,7 +53,10 @@ class Verified:
 
 
 async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequence[Summary]:
-    """Answers, newest first, from the one behind `before` on. Raises NotFoundError."""
+    """Answers, newest first, from the one behind `before` on.
+
+    Raises `InvalidRequestError` when the ledger does not know that.
+    """
     statement = (
         select(
             LedgerAnswer, func.count(LedgerEntry.seq), func.coalesce(func.sum(LedgerEntry.bytes), 0)
@@ -65,9 +68,10 @@ async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequenc
     )
     async with sessions() as session:
         if before is not None:
-            statement = statement.where(
-                LedgerAnswer.number < (await _answer(session, before)).number
-            )
+            row = await _find(session, before)
+            if row is None:
+                raise InvalidRequestError(f"There is no answer '{before}'.", param="before")
+            statement = statement.where(LedgerAnswer.number < row.number)
         return [Summary(*row) for row in await session.execute(statement)]
 
 
@@ -150,7 +154,13 @@ def _link(row: LedgerEntry, previous: str) -> Link:
 
 
 async def _answer(session: AsyncSession, answer_id: str) -> LedgerAnswer:
-    row = await session.scalar(select(LedgerAnswer).where(LedgerAnswer.id == answer_id))
-    if row is None:
+    if (row := await _find(session, answer_id)) is None:
         raise NotFoundError(f"The ledger knows no answer '{answer_id}'.")
     return row
+
+
+async def _find(session: AsyncSession, answer_id: str) -> LedgerAnswer | None:
+    found: LedgerAnswer | None = await session.scalar(
+        select(LedgerAnswer).where(LedgerAnswer.id == answer_id)
+    )
+    return found

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, literal_column, select, text, update
+from sqlalchemy import ColumnElement, func, literal_column, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app import database
@@ -49,8 +49,8 @@ class ConversationStore:
 
         `before` is a time in Unix seconds: only those last changed earlier.
         """
-        latest = (Conversation.updated_at.desc(), literal_column("conversations.rowid").desc())
-        query = select(Conversation).order_by(*latest)
+        insertion: ColumnElement[int] = literal_column("conversations.rowid")
+        query = select(Conversation).order_by(Conversation.updated_at.desc(), insertion.desc())
         if before is not None:
             query = query.where(Conversation.updated_at < before)
         words = _WORD.findall(search)
