@@ -36,7 +36,7 @@ async def list_conversations(
     state: State,
     search: Annotated[str, Query(max_length=500)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
-    before: int | None = None,
+    before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
 ) -> dict[str, Any]:
     """The latest first; `before` is the `updated_at` of the last one that was listed."""
     listed = await state.conversations.list(search, limit + 1, before)
