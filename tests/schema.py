@@ -44,7 +44,9 @@ def described(
     `coverage` adds those that try every bound of every field. They are the same in each run.
     """
     project = ProjectConfig(
-        generation=GenerationConfig(max_examples=examples, deterministic=True),
+        generation=GenerationConfig(
+            max_examples=examples, deterministic=True, allow_extra_parameters=False
+        ),
         phases=PhasesConfig(coverage=CoveragePhaseConfig(enabled=coverage)),
     )
     config = SchemathesisConfig(projects=ProjectsConfig(default=project), seed=1)

@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from app import audit
+from app.openapi import failures
 from app.state import State
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
@@ -77,7 +78,7 @@ class AnswerLedger(BaseModel):
     fivegrams: FiveGrams | None
 
 
-@router.get("")
+@router.get("", responses=failures(404))
 async def list_answers(
     state: State,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
