@@ -55,7 +55,8 @@ class StandIn:
         """Vectors of length 1, float32 [len(texts), dim]."""
         drawn = [np.random.default_rng(zlib.crc32(t.encode())).normal(size=DIM) for t in texts]
         vectors = np.asarray(drawn, dtype=np.float32).reshape(-1, DIM)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
 
 
 class NothingKept:
