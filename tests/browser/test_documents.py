@@ -76,7 +76,7 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
 def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     page = chat.page
     chat.open_panel("documents")
-    drop(page, stones=prose(600))
+    drop(page, stones=prose(300))
     row = chat.document("stones.txt")
     expect(row.get_by_role("progressbar")).to_be_visible()
     row.get_by_test_id("cancel-document").click()
