@@ -6,10 +6,11 @@ from app import trace
 from app.trace import Trace
 from dragon.aggregation import Side
 from dragon.protocol import Draft, Role
+from dragon.wire import WireDistribution
 
 
 def draft(position: int) -> Draft:
-    side = Side(np.array([1]), np.array([1]), 0)
+    side = Side(WireDistribution(np.array([1]), np.array([1]), 1), 0)
     return Draft(0, 0, position, 0, 0, 1, 5000, side)
 
 
