@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,8 +69,8 @@ class Pair:
     setup: Setup
     corpus: Path
 
-    def peer_again(self) -> Service:
-        """Start the peer anew where it was; `with`."""
+    def peer_again(self) -> AbstractContextManager[Service]:
+        """The peer started anew where it was."""
         return services.peer(self.setup, self.corpus, self.peer.port)
 
 
