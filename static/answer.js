@@ -40,7 +40,7 @@ export class AnswerView {
   #frame = 0;
   #branches = { at: 0, of: 1 };
   #shaded = false;
-  /** @type {TokenDetail[]} */
+  /** Asked for when they are to be shown. @type {TokenDetail[]} */
   #tokens = [];
   /** Tokens and milliseconds so far. */
   progress = { tokens: 0, ms: 0 };
@@ -85,8 +85,6 @@ export class AnswerView {
       this.message.sources = frame.sources;
       this.message.nothing_relevant = frame.nothing_relevant;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
-    } else if (frame.type === "detail") {
-      this.#tokens.push(...frame.tokens);
     } else if (frame.type === "peer") {
       announce(frame.joint ? "The cloud joins in." : "The cloud dropped out. The device goes on alone.");
     } else if (frame.type === "done" || frame.type === "error") {
@@ -106,6 +104,7 @@ export class AnswerView {
   /** It is written on: the end of its text is open again. */
   reopen() {
     this.message.state = "writing";
+    this.#tokens = [];
     this.#provenance.hide();
     this.#setState();
   }

@@ -18,8 +18,9 @@ export function setUpKeyboard(groups, singles, onEscape) {
     ["Escape", "Stop the answer, close what is open"],
   ];
   for (const [title, shortcuts] of [["Writing", written], ...Object.entries(groups).map(([name, list]) => [name, list.map(({ keys, label }) => [keys, label])])]) {
-    byId("keys").append(el("div", { class: "key-group" }, el("h3", {}, String(title)), ...(/** @type {string[][]} */ (shortcuts)).map(([keys = "", label = ""]) =>
-      el("div", { class: "key-row" }, el("dt", {}, ...keys.split("+").map((key) => el("kbd", {}, key))), el("dd", {}, label)))));
+    const rows = /** @type {string[][]} */ (shortcuts).map(([keys = "", label = ""]) =>
+      el("div", { class: "key-row" }, el("dt", {}, ...keys.split("+").map((key) => el("kbd", {}, key))), el("dd", {}, label)));
+    byId("keys").append(el("section", {}, el("h3", {}, String(title)), el("dl", {}, ...rows)));
   }
   byId("open-help").addEventListener("click", () => sheet.showModal());
 

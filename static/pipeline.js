@@ -53,6 +53,7 @@ export function pipeline(trace, verdicts) {
   const step = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000].find((ms) => ms * scale >= 56) ?? 20_000;
   for (let ms = 0; ms <= to - from; ms += step) {
     svg.append(shape("path", { class: "tick", d: `M${x(from + ms)} 154v5` }));
+    if (x(from + ms) > width - 24) break;
     const label = shape("text", { class: "tick-label", x: x(from + ms), y: 174, "text-anchor": ms ? "middle" : "start" });
     label.textContent = ms >= 1000 ? `${ms / 1000} s` : `${ms} ms`;
     svg.append(label);

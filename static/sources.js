@@ -40,7 +40,7 @@ function row(source) {
   const percent = Math.round(Math.min(1, Math.max(0, source.weight)) * 100);
   const fill = el("span", { class: "weight-fill" });
   fill.style.width = `${percent}%`;
-  const passage = el("blockquote", { class: "passage", "data-testid": "passage" }, el("mark", {}, source.text));
+  const passage = el("blockquote", { class: "passage", "data-testid": "passage", tabindex: 0 }, el("mark", {}, source.text));
   const details = el(
     "details",
     { class: "source", "data-testid": "source", "data-side": source.side },

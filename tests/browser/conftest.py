@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from app.auth import Authenticator
 from app.conversations import ConversationStore
 from app.database import connect, database_url, migrate, session_maker
+from app.embeddings import EmbeddingService
+from app.ledger import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
@@ -26,6 +30,7 @@ from tests import tiny
 from tests.app.conftest import serving
 from tests.browser.page import ChatPage
 from tests.fakes import FakeDocuments, FakeGeneration
+from tests.samples import embedder
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
@@ -64,8 +69,8 @@ class Pair:
     setup: Setup
     corpus: Path
 
-    def peer_again(self) -> Service:
-        """Start the peer anew where it was; `with`."""
+    def peer_again(self) -> AbstractContextManager[Service]:
+        """The peer started anew where it was."""
         return services.peer(self.setup, self.corpus, self.peer.port)
 
 
@@ -94,13 +99,17 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
     settings = Settings(_env_file=None, data_dir=folder, api_key=KEY)
     generation = FakeGeneration(Tokenizer.load(EMBEDDED_MODEL), context_length=32_768)
     migrate(database_url(folder))
-    store = ConversationStore(session_maker(connect(database_url(folder))))
+    sessions = session_maker(connect(database_url(folder)))
+    store = ConversationStore(sessions)
     pace = Pace(LinkMeter(), DecodeDelay())
+    errands = ThreadPoolExecutor(1)
     state = AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
+        embeddings=EmbeddingService(embedder(), errands.submit),
         documents=FakeDocuments(),
+        ledger=Ledger(sessions, generation.tokenizer.vocab_size),
         metrics=Metrics(lambda: True, lambda: 1, pace),
         conversations=store,
         writings=Writings(store),

@@ -53,7 +53,7 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
     expect(chat.document("garden.txt")).to_contain_text("1 passage")
 
     page.get_by_test_id("scope").click()
-    page.get_by_label("House").uncheck()
+    page.locator("#scope-menu").get_by_label("House").uncheck()
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("scope")).to_contain_text("1 of 3 documents")
     answer = chat.ask("Where is the boiler bled?")
@@ -63,7 +63,7 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
     page.reload()
     expect(page.get_by_test_id("scope")).to_contain_text("1 of 3 documents")
     page.get_by_test_id("scope").click()
-    page.get_by_label("All documents").check()
+    page.locator("#scope-menu").get_by_label("All documents").check()
     page.keyboard.press("Escape")
     answer = chat.ask("Where is the boiler bled?")
     chat.wait_answer(answer)
@@ -76,7 +76,7 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
 def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     page = chat.page
     chat.open_panel("documents")
-    drop(page, stones=prose(600))
+    drop(page, stones=prose(300))
     row = chat.document("stones.txt")
     expect(row.get_by_role("progressbar")).to_be_visible()
     row.get_by_test_id("cancel-document").click()

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import numpy as np
+
+from app import trace
+from app.trace import Trace
+from dragon.aggregation import Side
+from dragon.protocol import Draft, Role
+from dragon.wire import WireDistribution
+
+
+def draft(position: int) -> Draft:
+    side = Side(WireDistribution(np.array([1]), np.array([1]), 1), 0)
+    return Draft(0, 0, position, 0, 0, 1, 5000, side)
+
+
+def test_when_drafts_were_made_and_tokens_became_text() -> None:
+    noted = Trace()
+    noted.draft(Role.DEVICE, draft(0))
+    noted.draft(Role.CLOUD, draft(0), underway=0.1)
+    noted.text(0, 2)
+    (_, _, begun, sent), (_, _, cloud_begun, cloud_done), *text = noted.entries
+    assert [entry[0] for entry in noted.entries] == ["d", "c", "t", "t"]
+    assert [entry[1] for entry in text] == [0, 1]
+    assert sent - begun == 5.0
+    assert cloud_done - cloud_begun == 5.0
+    assert cloud_done <= sent - 90
+
+
+def test_it_is_bounded() -> None:
+    noted = Trace()
+    noted.text(0, 10 * trace._MOST)
+    assert len(noted.entries) == trace._MOST
