@@ -23,7 +23,7 @@ from training.packing import ROW, Piece, encode, pack
 from training.sources import open_facts
 from training.special import DOC
 
-_ROWS = 16
+_ROWS = 8
 
 
 @dataclass

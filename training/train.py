@@ -28,7 +28,7 @@ from training.guidance import guidance_costs, watch, word_ids
 from training.linking import link_guided_heads
 from training.model import ModelConfig, PackedQwen2
 from training.optimizer import average_gradients, make_optimizers, schedule
-from training.packing import FIRST_WEIGHT, Rows, produce
+from training.packing import FIRST_WEIGHT, Plan, Rows, produce
 from training.sources import SCHEMAS
 from training.wiring import lift_embeddings, wire_copying
 
@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--decay", type=int, default=1000, help="steps of the final decay")
     parser.add_argument("--warmup", type=int, default=150)
     parser.add_argument("--link-step", type=int, default=2100, help="when guided heads are linked")
-    parser.add_argument("--rows", type=int, default=4, help="packed rows a step and process")
+    parser.add_argument("--rows", type=int, default=2, help="packed rows a step and process")
     parser.add_argument("--matrix-lr", type=float, default=0.008)
     parser.add_argument("--other-lr", type=float, default=8e-4)
     parser.add_argument("--processes", type=int, default=2, help="data-parallel processes")
@@ -251,10 +251,14 @@ def main() -> None:
         save_tokenizer(train_tokenizer(args.data, SCHEMAS / "lexicon.txt"), args.out)
     context = multiprocessing.get_context("spawn")
     queue: Queue[Rows] = context.Queue(maxsize=64)
-    seed = args.seed if not (args.work / "checkpoint.pt").exists() else time.time_ns()
+    checkpoint = args.work / "checkpoint.pt"
+    done = torch.load(checkpoint)["step"] if checkpoint.exists() else 0
+    plan = Plan(
+        args.data, args.work, tokenizer_file, args.rows, args.processes, args.seed + done, done
+    )
     producer = context.Process(
         target=produce,
-        args=(queue, args.data, args.work, tokenizer_file, args.rows, seed),
+        args=(queue, plan),
         daemon=True,
     )
     producer.start()
