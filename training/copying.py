@@ -80,7 +80,9 @@ def with_rare_strings(sentence: str, rng: random.Random) -> tuple[str, list[str]
 
 def scrambled(pieces: Sequence[str], rng: random.Random) -> tuple[str, list[str]]:
     """Words put together from tokens, and some of those words to ask with."""
-    words = ["".join(rng.choices(pieces, k=rng.choice((1, 1, 2, 3)))) for _ in range(rng.randint(4, 20))]
+    words = [
+        "".join(rng.choices(pieces, k=rng.choice((1, 1, 2, 3)))) for _ in range(rng.randint(4, 20))
+    ]
     return _sentence(words), rng.sample(words, min(len(words), 3))
 
 
