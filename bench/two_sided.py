@@ -92,19 +92,24 @@ def upload(device: Service, texts: Sequence[str]) -> None:
                 time.sleep(0.05)
 
 
+def notes_of(questions: Sequence[Question]) -> list[str]:
+    """Every note once."""
+    return list(dict.fromkeys(q.note for q in questions if q.note is not None))
+
+
 def upload_notes(device: Service, questions: Sequence[Question]) -> None:
     """Upload every note once, and wait until all can be found."""
-    upload(device, list(dict.fromkeys(q.note for q in questions if q.note is not None)))
+    upload(device, notes_of(questions))
 
 
-def ask(client: httpx.Client, question: str, **dragon: Any) -> Reply:
-    """The greedy answer to a question."""
+def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: Any) -> Reply:
+    """The greedy answer to a question, of at most so many tokens."""
     body = {
         "model": client.get("/v1/models").json()["data"][0]["id"],
         "messages": [{"role": "user", "content": question}],
         "temperature": 0,
         "seed": 1,
-        "max_tokens": _TOKENS,
+        "max_tokens": tokens,
         "dragon": dragon,
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
@@ -192,10 +197,11 @@ def main() -> None:
     options = parser.parse_args()
     questions = spread(read(options.questions), options.count)
     env = {"DRAGON_MODEL": options.model} if options.model else {}
-    with tempfile.TemporaryDirectory() as folder:
-        notes = list(dict.fromkeys(q.note for q in questions if q.note is not None))
-        with running(Setup(Path(folder), env), notes) as client:
-            result = measure(client, questions)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Setup(Path(folder), env), notes_of(questions)) as client,
+    ):
+        result = measure(client, questions)
     report.section("two_sided", [result])
     print(json.dumps({**result, "rows": [result]}))
 

@@ -29,8 +29,10 @@ def invented_word(rng: random.Random) -> str:
 
 def code(rng: random.Random) -> str:
     """Groups of letters and digits, as on tickets, contracts and routers."""
-    alphabets = (string.digits, string.digits, string.ascii_uppercase, string.ascii_lowercase,
-                 string.ascii_uppercase + string.digits, string.ascii_letters + string.digits)  # fmt: skip
+    alphabets = (
+        string.digits, string.digits, string.ascii_uppercase, string.ascii_lowercase,
+        string.ascii_uppercase + string.digits, string.ascii_letters + string.digits,
+    )  # fmt: skip
     groups = [
         "".join(rng.choices(rng.choice(alphabets), k=rng.randint(1, 6)))
         for _ in range(rng.choice((1, 2, 2, 3)))
