@@ -17,12 +17,14 @@ AMOUNTS = ("{} euros", "€{}", "${}", "£{}", "{} kg", "{} km", "{} g", "{} ml"
 
 
 def invented_word(rng: random.Random) -> str:
-    """A word or name that nobody uses."""
-    syllables = (
+    """A word or name that nobody uses, in a third of cases with a syllable that comes again."""
+    syllables = [
         rng.choice(CONSONANTS) + rng.choice(VOWELS[:6] if rng.random() < 0.9 else VOWELS)
         + rng.choice(("", "", rng.choice(CONSONANTS)))
         for _ in range(rng.randint(2, 4))
-    )  # fmt: skip
+    ]  # fmt: skip
+    if rng.random() < 0.35:
+        syllables.insert(rng.randrange(len(syllables) + 1), rng.choice(syllables))
     word = "".join(syllables)
     return word.capitalize() if rng.random() < 0.7 else word
 
@@ -33,9 +35,10 @@ def code(rng: random.Random) -> str:
         string.digits, string.digits, string.ascii_uppercase, string.ascii_lowercase,
         string.ascii_uppercase + string.digits, string.ascii_letters + string.digits,
     )  # fmt: skip
+    few = rng.choices(rng.choice(alphabets), k=rng.randint(2, 4)) if rng.random() < 0.4 else None
     groups = [
-        "".join(rng.choices(rng.choice(alphabets), k=rng.randint(1, 6)))
-        for _ in range(rng.choice((1, 2, 2, 3)))
+        "".join(rng.choices(few or rng.choice(alphabets), k=rng.randint(1, 6)))
+        for _ in range(rng.choice((1, 2, 2, 3, 4)))
     ]
     if rng.random() < 0.15:
         groups.insert(rng.randrange(len(groups) + 1), invented_word(rng))
@@ -49,6 +52,8 @@ def amount(rng: random.Random) -> str:
         f"{rng.randint(1, 999)}.{rng.randint(0, 99):02d}", f"{rng.randint(1, 9999999):,}",
         f"{rng.randint(0, 99)}.{rng.randint(1, 9)}",
     ))  # fmt: skip
+    if rng.random() < 0.3:
+        number = number.replace(rng.choice(string.digits), number[-1])
     return rng.choice(AMOUNTS).format(number)
 
 
@@ -60,7 +65,10 @@ def rare_string(rng: random.Random) -> str:
     if roll < 0.6:
         return amount(rng)
     if roll < 0.85:
-        return " ".join(invented_word(rng).capitalize() for _ in range(rng.choice((1, 1, 2))))
+        names = [invented_word(rng).capitalize() for _ in range(rng.choice((1, 1, 2)))]
+        if rng.random() < 0.3:
+            names.append(rng.choice(CONSONANTS).upper() + names[0][rng.randint(1, 3) :])
+        return " ".join(names)
     return rng.choice((
         f"{rng.randint(0, 23)}:{rng.randint(0, 59):02d}",
         f"{invented_word(rng).lower()}@{invented_word(rng).lower()}.{rng.choice(('com', 'org'))}",

@@ -162,9 +162,9 @@ class ExampleSource:
     def copy(self, rng: random.Random) -> Example:
         """One sentence that only copying gets right."""
         roll = rng.random()
-        if roll < 0.4:
+        if roll < 0.3:
             text, telling = with_rare_strings(self.prose.sentence(rng), rng)
-        elif roll < 0.65:
+        elif roll < 0.6:
             doc = self.facts.document(rng)
             text, telling = with_rare_strings(rng.choice(doc.facts).sentence, rng)
         elif roll < 0.8:
