@@ -4,14 +4,15 @@
 
 Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
 with its notes on the device and the demo corpus on the cloud, and questions of SQuAD 2.0
-(`squad2_dev_open.jsonl`), each once with its paragraph on the device and once with it in the corpus.
+(`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
 
 `slope`: nats a unit of cosine. Measured is the weight that the side that knows gets, and the slope
 that makes these weights likeliest. `threshold`: the least cosine of a sentence that takes part. A
 question loses its answer when the sentence that holds it is under the threshold; a question that
-nothing answers is refused when every sentence is. The threshold fitted is the one with the greatest
-share refused less share lost, over questions about paragraphs that are nowhere.
+nothing answers is refused when every sentence is. The threshold fitted is the highest that loses at
+most 2 % of the answers; shown is what it refuses of questions whose paragraph is nowhere, of
+SQuAD's unanswerable ones, whose words all stand in a paragraph, and of instructions at large.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import random
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from scipy.special import expit, logsumexp
 
 from bench import report, squad, two_sided
 from bench.services import EMBEDDED_MODEL, ROOT
-from bench.workload import DATA
+from bench.workload import DATA, read_prompts
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, SLOPE
@@ -38,6 +38,8 @@ from dragon.tokenizer import Tokenizer
 
 TOP_K = 2
 THRESHOLDS = np.arange(0.10, 0.61, 0.01)
+MOST_LOST = 0.02
+INSTRUCTIONS = 200
 CORPUS = ROOT / "peer" / "demo_corpus.tsv"
 
 Array = npt.NDArray[np.float64]
@@ -112,95 +114,101 @@ def summary(name: str, cases: list[Case]) -> dict[str, float | str]:
     }
 
 
-def gold_cosine(asked: Array, found: Sentences, answered_by: list[bool]) -> float | None:
-    """The best cosine among the sentences that answer."""
-    scores = (found.vectors @ asked)[np.array(answered_by, dtype=bool)]
-    return float(scores.max()) if len(scores) else None
-
-
-def two_sided_cases(embedder: Embedder, tokenizer: Tokenizer, corpus: Sentences) -> list[Case]:
+def two_sided_cases(
+    questions: list[two_sided.Question], embedder: Embedder, notes: Sentences, corpus: Sentences
+) -> list[Case]:
     """The hand-written and generated questions."""
-    questions = [q for q in two_sided.read(two_sided.QUESTIONS) if q.side != "both"]
-    notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
     asked = embedder.embed([question.text for question in questions]).astype(np.float64)
     cases = []
     for question, vector in zip(questions, asked, strict=True):
         knows = notes if question.side == "private" else corpus
-        gold = gold_cosine(vector, knows, [question.answered_by(text) for text in knows.texts])
+        holds = [question.answered_by(text) for text in knows.texts]
+        gold = float((knows.vectors @ vector)[holds].max()) if any(holds) else None
         private = question.side == "private"
         cases.append(Case(notes.vectors @ vector, corpus.vectors @ vector, gold, private))
     return cases
 
 
+def instruction_cases(
+    data: Path, embedder: Embedder, notes: Sentences, corpus: Sentences
+) -> list[Case]:
+    """Requests that neither notes nor corpus have to do with, as far as a reader can tell."""
+    asked = embedder.embed(read_prompts(data / "prompts.jsonl", INSTRUCTIONS)).astype(np.float64)
+    return [Case(notes.vectors @ one, corpus.vectors @ one, None, True) for one in asked]
+
+
 def squad_cases(
-    path: Path, count: int, embedder: Embedder, tokenizer: Tokenizer, corpus: Sentences
+    path: Path,
+    count: int,
+    embedder: Embedder,
+    tokenizer: Tokenizer,
+    notes: Sentences,
+    corpus: Sentences,
 ) -> dict[str, list[Case]]:
-    """Questions over 51 paragraphs: answerable (on either side), unanswerable, of others."""
+    """Questions over 51 paragraphs: answerable, unanswerable, of other paragraphs."""
     half = squad.open_half(squad.read(path), count)
     held = cut(half.paragraphs, embedder, tokenizer)
     owners = [next(p for p in half.paragraphs if text in p) for text in held.texts]
-    rng = random.Random(0)
     cases: dict[str, list[Case]] = {}
     for name in ("answerable", "unanswerable", "elsewhere"):
         asked: list[squad.Asked] = getattr(half, name)
         vectors = embedder.embed([one.question for one in asked]).astype(np.float64)
         cases[name] = []
-        for one, vector in zip(asked, vectors, strict=True):
-            own = [owner == one.context for owner in owners]
-            holds = [mine and one.answered_by(t) for mine, t in zip(own, held.texts, strict=True)]
-            gold = gold_cosine(vector, held, holds) if name == "answerable" else None
-            scores, public = held.vectors @ vector, corpus.vectors @ vector
-            if rng.random() < 0.5:
-                cases[name].append(Case(scores, public, gold, True))
-            else:
-                cases[name].append(
-                    Case(public[: len(public) // 2], np.append(scores, public), gold, False)
-                )
+        for number, (one, vector) in enumerate(zip(asked, vectors, strict=True)):
+            holds = [
+                owner == one.context and one.answered_by(text)
+                for owner, text in zip(owners, held.texts, strict=True)
+            ]
+            scores = held.vectors @ vector
+            sides = [notes.vectors @ vector, corpus.vectors @ vector]
+            sides[number % 2] = np.append(sides[number % 2], scores)
+            gold = float(scores[holds].max()) if any(holds) else None
+            cases[name].append(Case(sides[0], sides[1], gold, number % 2 == 0))
     return cases
 
 
-def thresholds(answerable: list[Case], nothing: list[Case]) -> tuple[float, list[dict[str, float]]]:
-    """The fitted threshold, and lost and refused shares along the grid."""
+def fitted_threshold(answerable: list[Case]) -> float:
+    """The highest threshold on the grid that loses at most `MOST_LOST` of the answers."""
     gold = np.array([case.gold for case in answerable if case.gold is not None])
-    best = np.array([max(case.device.max(), case.cloud.max()) for case in nothing])
-    rows = [
-        {
-            "threshold": round(float(t), 2),
-            "lost": round(float((gold < t).mean()), 4),
-            "refused": round(float((best < t).mean()), 4),
-        }
-        for t in THRESHOLDS
-    ]
-    fitted = max(rows, key=lambda row: row["refused"] - row["lost"])
-    return fitted["threshold"], rows
+    return round(float(max(t for t in THRESHOLDS if (gold < t).mean() <= MOST_LOST)), 2)
+
+
+def refusals(name: str, cases: list[Case], thresholds: list[float]) -> dict[str, float | str]:
+    """The share of questions without any sentence over each threshold."""
+    best = np.array([max(case.device.max(), case.cloud.max()) for case in cases])
+    shares = {f"refused at {t}": round(float((best < t).mean()), 4) for t in thresholds}
+    return {"questions": name, "cases": len(cases), **shares}
 
 
 def main() -> None:
     """Fit, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="squad2_dev_open.jsonl")
+    parser.add_argument(
+        "--data", type=Path, default=DATA, help="squad2_dev_open.jsonl, prompts.jsonl"
+    )
     parser.add_argument("--squad", type=int, default=400, help="questions of each kind")
     options = parser.parse_args()
     embedder, tokenizer = Embedder.load(), Tokenizer.load(EMBEDDED_MODEL)
     corpus = corpus_sentences(embedder, tokenizer)
-    own = two_sided_cases(embedder, tokenizer, corpus)
+    questions = [q for q in two_sided.read(two_sided.QUESTIONS) if q.side != "both"]
+    notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
+    own = two_sided_cases(questions, embedder, notes, corpus)
     path = options.data / "squad2_dev_open.jsonl"
-    others = squad_cases(path, options.squad, embedder, tokenizer, corpus)
+    others = squad_cases(path, options.squad, embedder, tokenizer, notes, corpus)
+    others["instructions"] = instruction_cases(options.data, embedder, notes, corpus)
     rows = [summary("two-sided", own), summary("SQuAD", others["answerable"])]
-    fits = {
-        name: thresholds(own + others["answerable"], others[name])
-        for name in ("elsewhere", "unanswerable")
-    }
-    for name, (fitted, grid) in fits.items():
-        print(f"{name}: threshold {fitted}")
-        for row in grid[::5]:
-            print(f"  {row}")
-    report.section(
-        "relevance",
-        rows,
-        notes=f"Thresholds fitted: { ({k: v[0] for k, v in fits.items()}) }; slope in use {SLOPE}, threshold in use {MINIMUM_COSINE}.",
-    )
-    print(json.dumps({"rows": rows, "thresholds": {k: v[0] for k, v in fits.items()}}))
+    threshold = fitted_threshold(own + others["answerable"])
+    shown = sorted({threshold, MINIMUM_COSINE, 0.35, 0.4, 0.5})
+    refused = [
+        refusals(name, others[name], shown)
+        for name in ("answerable", "elsewhere", "unanswerable", "instructions")
+    ]
+    in_use = f"In use: slope {SLOPE}, threshold {MINIMUM_COSINE}."
+    report.section("relevance", rows, notes=in_use)
+    report.section("relevance", refused, title="relevance: refusals", notes=f"Fitted: {threshold}.")
+    for row in [*rows, *refused]:
+        print(row)
+    print(json.dumps({"rows": rows, "refusals": refused, "threshold": threshold}))
 
 
 if __name__ == "__main__":
