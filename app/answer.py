@@ -32,11 +32,15 @@ from dragon.weighting import Rescoring
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Rows of this side, and the documents behind them; none behind a bare row."""
+    """Rows of this side, and the documents behind them; none behind a bare row.
+
+    `nothing_relevant`: documents were looked for in vain.
+    """
 
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
+    nothing_relevant: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class Answer:
         self._text = TextStream(tokenizer, request.stop)
         self._record = _Record()
         self._sources: list[Source] = []
+        self._nothing_relevant = False
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -151,7 +156,8 @@ class Answer:
             replace(source, weight=weight)
             for source, weight in zip(retrieved.sources, weights, strict=False)
         ]
-        self._events.put_nowait(SourcesFound(tuple(self._sources)))
+        self._nothing_relevant = retrieved.nothing_relevant
+        self._tell_sources()
         await asyncio.wrap_future(decoder.prefilled)
         self._record.decoding = time.monotonic()
         if self._partner is not None:
@@ -179,7 +185,11 @@ class Answer:
 
     def _found_public(self, sources: list[Source]) -> None:
         self._sources = [s for s in self._sources if s.side == "private"] + sources
-        self._events.put_nowait(SourcesFound(tuple(self._sources)))
+        self._tell_sources()
+
+    def _tell_sources(self) -> None:
+        found = SourcesFound(tuple(self._sources), self._nothing_relevant)
+        self._events.put_nowait(found)
 
     def _commit(self, tokens: list[int]) -> None:
         if self._partner is not None:

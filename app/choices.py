@@ -30,6 +30,7 @@ class Choice:
         self.index = index
         self.request = request
         self.sources: tuple[Source, ...] = ()
+        self.nothing_relevant = False
         self.tokens = 0
         self._texts: list[str] = []
         self._end: Finished | None = None
@@ -37,8 +38,8 @@ class Choice:
     def take(self, event: Event) -> None:
         """Note an event."""
         match event:
-            case SourcesFound(sources=sources):
-                self.sources = sources
+            case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
+                self.sources, self.nothing_relevant = sources, nothing_relevant
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
                 self.tokens += len(tokens)

@@ -8,7 +8,7 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import event, make_url
+from sqlalchemy import event, make_url, text
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -61,7 +61,12 @@ def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
 
 
 async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
-    """Empty the write-ahead log, which may still hold pages with deleted text."""
+    """Clear deleted text out of the full-text index and out of the write-ahead log.
+
+    A full-text index only notes what was deleted until it is merged.
+    """
+    async with sessions.begin() as session:
+        await session.execute(text("INSERT INTO chunks_fts(chunks_fts) VALUES ('optimize')"))
     async with sessions() as session:
         connection = await session.connection()
         result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")

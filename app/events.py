@@ -17,7 +17,8 @@ class GenerationRequest:
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for.
     `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
-    the other's drafts.
+    the other's drafts. `documents` and `collections` say which of the person's documents may be
+    used; None is no limit.
     """
 
     conversation: tuple[int, ...]
@@ -31,6 +32,8 @@ class GenerationRequest:
     top_k: int | None = None
     private: bool = False
     raw: bool = False
+    documents: tuple[str, ...] | None = None
+    collections: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,13 @@ class Source:
 
 @dataclass(frozen=True)
 class SourcesFound:
-    """Every source known so far; a later event of the kind replaces the earlier."""
+    """Every source known so far; a later event of the kind replaces the earlier.
+
+    `nothing_relevant`: the person's documents were searched and none of them is about this.
+    """
 
     sources: tuple[Source, ...]
+    nothing_relevant: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.answer import Answer, Plan, Retrieved
-from app.documents import DocumentHit
 from app.events import Event, GenerationRequest, PeerStatus, Source
 from app.fetch import Fetcher, PublicHit
 from app.link import Link
+from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
@@ -32,8 +32,8 @@ DEFAULT_MAX_TOKENS = 512
 class Searcher(Protocol):
     """Where private documents are found."""
 
-    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
-        """At most `k` relevant chunks, the best first."""
+    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """At most `k` relevant chunks of the documents in scope, the best first."""
 
 
 @dataclass
@@ -122,18 +122,25 @@ class GenerationService:
             self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
         )
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
-            return self._concatenated(request, hits, room)
+            found = self._concatenated(request, hits, room)
+            return replace(found, nothing_relevant=self._in_vain(request, own))
         rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
         every = self.settings.rescore_every
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
-        return Retrieved(rows, [_source(hit) for hit in kept], again)
+        return Retrieved(rows, [_source(hit) for hit in kept], again, self._in_vain(request, own))
+
+    def _in_vain(self, request: GenerationRequest, own: Sequence[DocumentHit]) -> bool:
+        return bool(self._top_k(request)) and not own
 
     async def _search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
         k = self._top_k(request)
-        return await self.documents.search(request.query, k) if k and request.query else []
+        if not k or not request.query:
+            return []
+        scope = Scope(request.documents, request.collections)
+        return await self.documents.search(request.query, k, scope)
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode has them fetched."""

@@ -8,82 +8,81 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-import numpy as np
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.document_index import DocumentIndex
+from app.erasure import Erasure, Forgetful
 from app.models import Chunk, Document, Status
 from app.parsing import Kind, parse
-from dragon.errors import DocumentError
+from app.progress import Channel, Progress, Stage
+from dragon.errors import DocumentError, DragonError
 from dragon.retrieval import chunking
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.index import VectorIndex
 
 logger = logging.getLogger(__name__)
 
-# A search waits for at most one batch; larger ones are hardly faster.
-EMBED_BATCH = 16
-_INSERT_BATCH = 500
+# What waits for a chore waits for so many texts, or so long, at most.
+EMBED_BATCH = 4
+_CHORE_SECONDS = 0.005
+# The database is locked for a batch, not for a document: others write, too.
+_INSERT_BATCH = 200
+_PARSERS = 2
+"""Files parsed at once; each may take the memory that app.parsing allows."""
+
+T = TypeVar("T")
 
 
-class Stage(StrEnum):
-    """What has been done to a document, in this order."""
+class Keeper(Forgetful, Protocol):
+    """What is computed from documents ahead of the questions, and goes with them."""
 
-    STORED = "stored"
-    PARSED = "parsed"
-    CHUNKED = "chunked"
-    EMBEDDED = "embedded"
-    INDEXED = "indexed"
+    def start(self, documents: Iterable[str]) -> None:
+        """Remove what is kept of any document but these."""
+
+    async def fill(
+        self, document: str, texts: Sequence[str], progress: Callable[[int], None]
+    ) -> None:
+        """Compute what is kept of a document's chunks, and tell of how many it is done.
+
+        Raises DragonError where it has to be left for later.
+        """
+
+
+class Chore(Protocol):
+    """Runs a short piece of work when nothing more urgent is to be done."""
+
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True)
-class Progress:
-    """A stage a document has reached. In `embedded`, `done` of `total` chunks are."""
-
-    stage: Stage
-    status: Status = Status.UPLOADED
-    done: int = 0
-    total: int = 0
-    message: str | None = None
-
-
 class Ingestion:
-    """Ingests documents one after another; each can be watched and cancelled.
+    """Ingests documents one after another; each can be watched and cancelled."""
 
-    `indexed` is told of every document that can be found from now on, and its chunks' texts.
-    """
-
-    def __init__(
-        self,
-        files: Path,
-        sessions: async_sessionmaker[AsyncSession],
-        embedder: TextEmbedder,
-        tokenizer: chunking.Offsets,
-        index: VectorIndex,
-        index_path: Path,
-        indexed: Callable[[str, Sequence[str]], None],
-    ) -> None:
-        self._files = files
-        self._sessions = sessions
-        self._embedder = embedder
-        self._tokenizer = tokenizer
-        self._index = index
-        self._index_path = index_path
-        self._indexed = indexed
-        self._turn = asyncio.Lock()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._channels: dict[str, _Channel] = {}
+    files: Path
+    sessions: async_sessionmaker[AsyncSession]
+    embedder: TextEmbedder
+    tokenizer: chunking.Offsets
+    index: DocumentIndex
+    kv: Keeper
+    erasure: Erasure
+    chore: Chore
+    _parsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PARSERS))
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _channels: dict[str, Channel] = field(default_factory=dict)
 
     def submit(self, document: Document) -> None:
-        """Ingest a stored document when its turn comes. Does nothing if it already waits."""
+        """Ingest a stored document when its turn comes. Does nothing if it is at work already."""
         if document.id in self._tasks:
             return
-        channel = self._channels[document.id] = _Channel()
+        channel = self._channels[document.id] = Channel()
         channel.publish(Progress(Stage.STORED))
         task = asyncio.create_task(self._run(document, channel), name=f"ingest {document.id}")
         self._tasks[document.id] = task
@@ -109,116 +108,173 @@ class Ingestion:
         for document_id in list(self._tasks):
             await self.cancel(document_id)
 
-    async def _run(self, document: Document, channel: _Channel) -> None:
-        last = Progress(Stage.STORED)
+    async def _run(self, document: Document, channel: Channel) -> None:
         try:
-            async with self._turn:
-                async for last in self._ingest(document):
-                    channel.publish(last)
+            if document.status != Status.PROCESSED:
+                async with self._parsing:
+                    kind, text = await self._parse(document, channel)
+                async with self._turn:
+                    await self._chunk_and_index(document, kind, text, channel)
+            await self._cache(document, channel)
         except DocumentError as error:
-            channel.publish(await self._fail(document, last.stage, error.message))
+            await self.fail(document.id, error.message)
+            channel.publish(Progress(channel.stage, Status.ERROR, message=error.message))
         except Exception:
             logger.exception("ingestion of %s failed", document.id)
             message = "The document could not be ingested; the device's log says why. Try again."
-            channel.publish(await self._fail(document, last.stage, message))
+            await self.fail(document.id, message)
+            channel.publish(Progress(channel.stage, Status.ERROR, message=message))
 
-    async def _fail(self, document: Document, stage: Stage, message: str) -> Progress:
-        async with self._sessions.begin() as session:
-            await session.execute(delete(Chunk).where(Chunk.document_id == document.id))
-            await session.execute(
-                update(Document)
-                .where(Document.id == document.id)
-                .values(status=Status.ERROR, status_details=message)
-            )
-        return Progress(stage, Status.ERROR, message=message)
+    async def fail(self, document_id: str, message: str) -> None:
+        """Note that a document is not ingested and why, and remove what was made of it."""
+        async with self.sessions.begin() as session:
+            of_document = Chunk.document_id == document_id
+            ids = list(await session.scalars(select(Chunk.id).where(of_document)))
+            await session.execute(delete(Chunk).where(of_document))
+            failed = {"status": Status.ERROR, "status_details": message, "chunks": 0}
+            await self._update(session, document_id, **failed)
+        await self.index.remove(document_id, ids)
 
-    async def _ingest(self, document: Document) -> AsyncIterator[Progress]:
-        directory = self._files / document.id
-        text_path = directory / "text"
-        if not text_path.exists():
-            await parse(directory / "original", document.filename, text_path)
-        yield Progress(Stage.PARSED)
+    @staticmethod
+    async def _update(session: AsyncSession, document_id: str, **values: object) -> None:
+        await session.execute(update(Document).where(Document.id == document_id).values(**values))
 
-        text = await asyncio.to_thread(text_path.read_bytes)
-        pages = text.decode().split(chunking.PAGE_BREAK)
-        chunks = await asyncio.to_thread(chunking.sentences, pages, self._tokenizer)
-        ids = await self._store(document, chunks)
-        yield Progress(Stage.CHUNKED, total=len(ids))
+    async def _parse(self, document: Document, channel: Channel) -> tuple[Kind, str]:
+        """The document's kind and text; parsed once, even if a later stage has to be repeated."""
+        directory = self.files / document.id
+        path = directory / "text"
+        kind = Kind(document.kind) if document.kind and path.exists() else None
+        if kind is None:
+            kind = await parse(directory / "original", document.filename, path)
+            async with self.sessions.begin() as session:
+                await self._update(session, document.id, kind=kind)
+        text = await asyncio.to_thread(path.read_bytes)
+        pages = text.count(chunking.PAGE_BREAK.encode()) + 1
+        channel.publish(Progress(Stage.PARSED, done=pages, total=pages))
+        return kind, text.decode()
 
-        vectors = np.empty((len(ids), self._embedder.dim), dtype=np.float32)
+    async def _chunk_and_index(
+        self, document: Document, kind: Kind, text: str, channel: Channel
+    ) -> None:
+        chunks = await self._chunk(kind, text)
+        ids = await self._store(document, kind, chunks)
+        channel.publish(Progress(Stage.CHUNKED, done=len(ids), total=len(ids)))
+
+        vectors = self.index.empty(len(ids))
         for start in range(0, len(ids), EMBED_BATCH):
             part = chunks[start : start + EMBED_BATCH]
             batch = [chunking.embedded_text(each.text, each.context) for each in part]
             done = start + len(batch)
-            vectors[start:done] = await asyncio.to_thread(self._embedder.embed, batch)
-            yield Progress(Stage.EMBEDDED, done=done, total=len(ids))
+            vectors[start:done] = await self.chore(partial(self.embedder.embed, batch))
+            channel.publish(Progress(Stage.EMBEDDED, done=done, total=len(ids)))
 
-        # Not in a thread: a thread would go on after a cancel and add vectors of a deleted
-        # document. It is a copy of memory.
-        self._index.add(ids, vectors)
-        await asyncio.to_thread(self._index.save, self._index_path)
-        async with self._sessions.begin() as session:
-            await session.execute(
-                update(Document)
-                .where(Document.id == document.id)
-                .values(status=Status.PROCESSED, status_details=None)
-            )
-        text_path.unlink()
-        self._indexed(document.id, [each.text for each in chunks])
-        yield Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids))
+        async def finish() -> None:
+            await self.index.add(document.id, ids, vectors)
+            await self._publish(document)
 
-    async def _store(self, document: Document, chunks: list[chunking.Sentence]) -> list[int]:
+        await _to_the_end(finish())
+        channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids)))
+
+    async def _chunk(self, kind: Kind, text: str) -> list[chunking.Sentence]:
+        """The text's sentences, cut a few at a time: others need the processor, too."""
+        pages = text.split(chunking.PAGE_BREAK)
+        found = chunking.each_sentence(pages, self.tokenizer, alone=kind.tabular)
+        sentences: list[chunking.Sentence] = []
+        while more := await self.chore(partial(_some, found)):
+            sentences += more
+        return sentences
+
+    async def _store(
+        self, document: Document, kind: Kind, chunks: Sequence[chunking.Sentence]
+    ) -> list[int]:
         """Replace the document's chunks; returns their ids in order."""
-        paged = document.kind == Kind.PDF
-        rows = [
-            {
-                "document_id": document.id,
-                "text": each.text,
-                "context": each.context,
-                "page": each.page if paged else None,
-                "start": each.start,
-                "end": each.end,
-            }
-            for each in chunks
-        ]
         ids: list[int] = []
         statement = insert(Chunk).returning(Chunk.id, sort_by_parameter_order=True)
-        async with self._sessions.begin() as session:
+        async with self.sessions.begin() as session:
             await session.execute(delete(Chunk).where(Chunk.document_id == document.id))
-            for start in range(0, len(rows), _INSERT_BATCH):
-                inserted = await session.scalars(statement, rows[start : start + _INSERT_BATCH])
-                ids.extend(inserted)
+        for start in range(0, len(chunks), _INSERT_BATCH):
+            rows = [
+                {
+                    "document_id": document.id,
+                    "text": each.text,
+                    "context": each.context,
+                    "page": each.page if kind.paged else None,
+                    "start": each.start,
+                    "end": each.end,
+                }
+                for each in chunks[start : start + _INSERT_BATCH]
+            ]
+            async with self.sessions.begin() as session:
+                ids.extend(await session.scalars(statement, rows))
+                await self._update(session, document.id, chunks=len(ids))
         return ids
 
+    async def _publish(self, document: Document) -> None:
+        """From here on the document can be found, and what it replaces can not."""
+        async with self.sessions.begin() as session:
+            await self._update(session, document.id, status=Status.PROCESSED, status_details=None)
+            chunks = await self.replace_others(session, document.id)
+        await self.erase(chunks)
 
-class _Channel:
-    """Progress of one document for any number of watchers; a slow one skips, never queues up."""
+    async def replace_others(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
+        """If a document is to replace others, delete their rows; returns what `erase` wants.
 
-    def __init__(self) -> None:
-        self._stages: dict[Stage, Progress] = {}
-        self._changed = asyncio.Event()
-        self._closed = False
+        Others at work stay: they were uploaded later, or will be replaced in their turn.
+        """
+        document = await session.get_one(Document, document_id, populate_existing=True)
+        if not document.replaces:
+            return {}
+        document.replaces = False
+        others = await session.scalars(
+            select(Document.id)
+            .where(Document.filename == document.filename)
+            .where(Document.collection == document.collection)
+            .where(Document.id != document.id)
+            .where(Document.status != Status.UPLOADED)
+        )
+        return await self.erasure.rows(session, others.all())
 
-    def publish(self, progress: Progress) -> None:
-        self._stages[progress.stage] = progress
-        self._wake()
+    async def erase(self, chunks: dict[str, list[int]]) -> None:
+        """Remove what is left of documents whose rows are gone."""
+        for document_id in chunks:
+            await self.cancel(document_id)
+        await self.erasure.rest(chunks)
 
-    def close(self) -> None:
-        self._closed = True
-        self._wake()
+    async def _cache(self, document: Document, channel: Channel) -> None:
+        async with self.sessions() as session:
+            own = Chunk.document_id == document.id
+            texts = list(await session.scalars(select(Chunk.text).where(own).order_by(Chunk.id)))
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        def progress(done: int) -> None:
+            channel.publish(Progress(Stage.CACHED, Status.PROCESSED, done, len(texts)))
 
-    async def watch(self) -> AsyncIterator[Progress]:
-        seen: set[Progress] = set()
-        while True:
-            changed, closed = self._changed, self._closed
-            for progress in [each for each in self._stages.values() if each not in seen]:
-                seen.add(progress)
-                yield progress
-            if closed:
-                return
-            if changed is self._changed:
-                await changed.wait()
+        try:
+            await self.kv.fill(document.id, texts, progress)
+        except DragonError as error:
+            logger.info("document KV is left for later: %s", error.message)
+            return
+        except Exception:  # answers compute what they need
+            logger.exception("document KV of %s failed", document.id)
+            return
+        async with self.sessions.begin() as session:
+            await self._update(session, document.id, cached=True)
+
+
+async def _to_the_end(work: Awaitable[T]) -> T:
+    """Await something that a cancel must not leave half done; the cancel takes effect after it."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def _some(found: Iterator[chunking.Sentence]) -> list[chunking.Sentence]:
+    deadline = time.perf_counter() + _CHORE_SECONDS
+    taken = []
+    for each in found:
+        taken.append(each)
+        if time.perf_counter() > deadline:
+            break
+    return taken

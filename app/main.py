@@ -72,7 +72,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.pacing import DecodeDelay, LinkMeter, Pace
     from dragon.profile import Profile
     from dragon.retrieval import relevance
-    from dragon.retrieval.embedder import Embedder, QueuedEmbedder
+    from dragon.retrieval.embedder import Embedder
     from dragon.tokenizer import Tokenizer
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,13 +96,14 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         store = KVStore(settings.data_dir / "kv", fingerprint, settings.kv_cache_mb << 20)
         engine = Engine(model, batching=not settings.exact, store=store)
         stack.push_async_callback(asyncio.to_thread, engine.stop)
-        queued = QueuedEmbedder(embedder, engine.errand)
         documents = DocumentStore(
             settings.data_dir,
             session_maker(database),
-            queued,
+            embedder,
             tokenizer,
             DocumentKV(engine, tokenizer, store),
+            errand=lambda function: asyncio.wrap_future(engine.errand(function)),
+            chore=lambda function: asyncio.wrap_future(engine.chore(function)),
         )
         await documents.start()
         stack.push_async_callback(documents.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import ForeignKey, MetaData
+from sqlalchemy import ForeignKey, MetaData, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -31,22 +31,30 @@ class Status(StrEnum):
 
 
 class Document(Base):
-    """An uploaded file. Its id is made from its name and bytes; times are Unix seconds."""
+    """An uploaded file. Its id is made from name, collection and bytes; times are Unix seconds.
+
+    `replaces`: once it is processed, others of its name in its collection are deleted. `cached`:
+    the model has computed what it keeps of it.
+    """
 
     __tablename__ = "documents"
 
     id: Mapped[str] = mapped_column(primary_key=True)
     filename: Mapped[str]
     purpose: Mapped[str]
-    kind: Mapped[str]  # a value of app.parsing.Kind
+    collection: Mapped[str] = mapped_column(index=True, server_default="")
+    kind: Mapped[str]  # a value of app.parsing.Kind, "" before it is parsed
     bytes: Mapped[int]
     created_at: Mapped[int] = mapped_column(index=True)
     status: Mapped[str] = mapped_column(index=True)  # a value of Status
     status_details: Mapped[str | None]
+    chunks: Mapped[int] = mapped_column(server_default="0")  # so far
+    replaces: Mapped[bool] = mapped_column(server_default=false())
+    cached: Mapped[bool] = mapped_column(server_default=false())
 
 
 class Chunk(Base):
-    """A sentence of a document; its id is its vector's in the index.
+    """A sentence of a document; its id is its vector's in the index and its full-text row's.
 
     Ids are never used twice (autoincrement), so that a vector left over from a deleted chunk can
     not be taken for that of a new one.

@@ -32,6 +32,16 @@ class Kind(StrEnum):
             return "application/pdf"
         return "text/markdown" if self is Kind.MARKDOWN else "text/plain"
 
+    @property
+    def paged(self) -> bool:
+        """Whether the form feeds in its text part pages that people would count."""
+        return self is Kind.PDF
+
+    @property
+    def tabular(self) -> bool:
+        """Whether each line of its text stands by itself."""
+        return False
+
 
 async def parse(
     path: Path, name: str, out: Path, *, seconds: int = SECONDS, memory_bytes: int = MEMORY_BYTES

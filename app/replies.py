@@ -45,10 +45,12 @@ class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
+    `nothing_relevant`: none of the person's documents is about this.
     """
 
     index: int
     sources: list[SourceReply]
+    nothing_relevant: bool
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]

@@ -111,10 +111,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+Names = Annotated[tuple[Str, ...], Field(max_length=1000, strict=False)]
+
+
 class DragonOptions(_Strict):
     """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
 
-    `catch_up` false keeps each side from running the other's drafts: for comparisons.
+    `catch_up` false keeps each side from running the other's drafts: for comparisons. `documents`
+    (ids) and `collections` (names) limit which of the person's documents may be used.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
@@ -122,6 +126,8 @@ class DragonOptions(_Strict):
     catch_up: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
+    documents: Names | None = None
+    collections: Names | None = None
     provenance: Annotated[Any, _neutral(False)] = None
 
 

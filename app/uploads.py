@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from dragon.errors import DocumentError, DocumentTooLargeError, InvalidRequestError
 
 MAX_BYTES = 50 * 10**6
+MAX_COLLECTION_CHARACTERS = 64
 
 _MAX_FIELD_BYTES = 4096
 _MAX_PARTS = 16
@@ -74,6 +75,17 @@ def clean_name(name: str) -> str:
     """The last component of a client's file name, printable, at most 255 characters long."""
     last = PureWindowsPath(name).name  # takes both slashes for separators
     return "".join(filter(str.isprintable, last)).strip()[-_MAX_NAME_CHARACTERS:]
+
+
+def clean_collection(name: str) -> str:
+    """A collection's name; empty is the default one. Raises InvalidRequestError."""
+    name = name.strip()
+    if not name.isprintable() or len(name) > MAX_COLLECTION_CHARACTERS:
+        raise InvalidRequestError(
+            f"A collection's name is at most {MAX_COLLECTION_CHARACTERS} printable characters.",
+            param="collection",
+        )
+    return name
 
 
 class Form:

@@ -15,7 +15,8 @@ from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.relevance import MINIMUM_COSINE
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import MINIMUM_SCORE, score
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import Sampling
 from dragon.tokenizer import Message, Tokenizer
@@ -53,11 +54,15 @@ class Alone:
     def found(self, question: str, text: str, embedder: TextEmbedder, count: int) -> list[Passage]:
         """The `count` sentences of a text nearest to a question, cut as retrieval does."""
         pieces = sentences([text], self.tokenizer)
-        asked, *vectors = embedder.embed(
-            [question, *(embedded_text(piece.text, piece.context) for piece in pieces)]
+        seen = [embedded_text(piece.text, piece.context) for piece in pieces]
+        asked, *vectors = embedder.embed([question, *seen])
+        scores = np.array(
+            [
+                score(float(vector @ asked), coverage(question, one))
+                for vector, one in zip(vectors, seen, strict=True)
+            ]
         )
-        scores = np.array(vectors) @ asked
         best = np.argsort(-scores, kind="stable")[:count]
         return [
-            Passage(pieces[i].text, float(scores[i])) for i in best if scores[i] >= MINIMUM_COSINE
+            Passage(pieces[i].text, float(scores[i])) for i in best if scores[i] >= MINIMUM_SCORE
         ]

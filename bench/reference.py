@@ -34,6 +34,11 @@ class Passage:
         return relevance(self.score)
 
     @property
+    def coverage(self) -> float:
+        """Part of the score."""
+        return 0.0
+
+    @property
     def vector(self) -> None:
         """Not known: its relevance is not re-scored."""
 

@@ -7,8 +7,10 @@ with its notes on the device and the demo corpus on the cloud, and questions of 
 (`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
 
-`slope`: nats a unit of cosine. Measured is the weight that the side that knows gets, and the slope
-that makes these weights likeliest. `threshold`: the least cosine of a sentence that takes part. A
+`words`: what a sentence gains that has every word of the question. Shown for several is how often
+the best sentence of all answers. `slope`: nats a unit of score. Measured is the weight of the side
+that knows, and the slope that makes these weights likeliest. `threshold`: the least score of a
+sentence that takes part. A
 question loses its answer when the sentence that holds it is under the threshold; a question that
 nothing answers is refused when every sentence is. The threshold fitted is the highest that loses at
 most 2 % of the answers; shown is what it refuses of questions whose paragraph is nowhere, of
@@ -20,7 +22,9 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +37,8 @@ from bench.services import EMBEDDED_MODEL, ROOT
 from bench.workload import DATA, read_prompts
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, SLOPE
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
 from dragon.tokenizer import Tokenizer
 
 TOP_K = 2
@@ -46,69 +51,114 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Case:
-    """A question: cosines of each side's sentences, and that of the best one that answers.
+class Sentences:
+    """Sentences, what is seen of each with its context, and their vectors, float64 [n, dim]."""
 
-    `private` says whether it stands on the device; `gold` is None where nothing answers.
-    """
+    texts: list[str]
+    seen: list[str]
+    vectors: Array
 
-    device: Array
-    cloud: Array
-    gold: float | None
-    private: bool
+    def __add__(self, other: Sentences) -> Sentences:
+        return Sentences(
+            self.texts + other.texts,
+            self.seen + other.seen,
+            np.concatenate([self.vectors, other.vectors]),
+        )
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Sentences and their vectors, float64 [n, dim]."""
+class Found:
+    """How one side's sentences fit a question, float64 [n] each, and which of them answer it."""
 
-    texts: list[str]
-    vectors: Array
+    cosines: Array
+    coverages: Array
+    answers: npt.NDArray[np.bool_]
+
+    def scores(self, words: float) -> Array:
+        """As dragon.retrieval.relevance.score."""
+        return self.cosines + words * self.coverages
 
 
-def cut(texts: list[str], embedder: Embedder, tokenizer: Tokenizer) -> Sentences:
-    """Texts as retrieval holds them."""
-    pieces = [piece for text in texts for piece in sentences([text], tokenizer)]
-    seen = [embedded_text(piece.text, piece.context) for piece in pieces]
-    return Sentences([p.text for p in pieces], embedder.embed(seen).astype(np.float64))
+@dataclass(frozen=True)
+class Case:
+    """A question asked of both sides; `private` says whether its answer stands on the device."""
+
+    device: Found
+    cloud: Found
+    private: bool
+
+    def best(self, words: float) -> float:
+        """The best score on either side."""
+        return float(max(self.device.scores(words).max(), self.cloud.scores(words).max()))
+
+    def gold(self, words: float) -> float | None:
+        """The best score of a sentence that answers, where it should stand."""
+        side = self.device if self.private else self.cloud
+        return float(side.scores(words)[side.answers].max()) if side.answers.any() else None
+
+
+def found(asked: Array, question: str, held: Sentences, answers: list[bool]) -> Found:
+    """Cosines and coverages of a question with every sentence."""
+    shares = np.array([coverage(question, text) for text in held.seen])
+    return Found(held.vectors @ asked, shares, np.array(answers, dtype=bool))
+
+
+def cut(
+    texts: Sequence[str], embedder: Embedder, tokenizer: Tokenizer, titles: Sequence[str] = ()
+) -> Sentences:
+    """Texts as retrieval holds them; a title is the context of what has none."""
+    kept, seen = [], []
+    for text, title in zip_longest(texts, titles, fillvalue=""):
+        for piece in sentences([text], tokenizer):
+            kept.append(piece.text)
+            seen.append(embedded_text(piece.text, piece.context or title))
+    return Sentences(kept, seen, embedder.embed(seen).astype(np.float64))
 
 
 def corpus_sentences(embedder: Embedder, tokenizer: Tokenizer) -> Sentences:
-    """The demo corpus, whose titles are the context of their sentences."""
+    """The demo corpus."""
     with CORPUS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return cut([row["text"] for row in rows], embedder, tokenizer)
+    titles = [row["title"] for row in rows]
+    return cut([row["text"] for row in rows], embedder, tokenizer, titles)
 
 
-def log_h(cosines: Array, slope: float, threshold: float) -> float:
+def log_h(scores: Array, slope: float, threshold: float) -> float:
     """log of a side's weight, as the product computes it."""
-    best = np.sort(cosines)[-TOP_K:]
+    best = np.sort(scores)[-TOP_K:]
     best = best[best >= threshold]
     return float(logsumexp(slope * (best - threshold))) if len(best) else BARE_RELEVANCE
 
 
-def knowing_weight(cases: list[Case], slope: float, threshold: float = MINIMUM_COSINE) -> Array:
+def knowing_weight(
+    cases: list[Case], slope: float, words: float = WORDS, threshold: float = MINIMUM_SCORE
+) -> Array:
     """The weight of the side that knows in each case."""
     differences = [
-        (log_h(case.device, slope, threshold) - log_h(case.cloud, slope, threshold))
+        (
+            log_h(case.device.scores(words), slope, threshold)
+            - log_h(case.cloud.scores(words), slope, threshold)
+        )
         * (1 if case.private else -1)
         for case in cases
     ]
     return np.asarray(expit(differences), dtype=np.float64)
 
 
-def summary(name: str, cases: list[Case]) -> dict[str, float | str]:
-    """How the side that knows is weighted."""
+def summary(name: str, cases: list[Case], words: float) -> dict[str, float | str]:
+    """How the side that knows is weighted, and how often the best sentence answers."""
 
     def loss(slope: float) -> float:
-        return -float(np.log(np.clip(knowing_weight(cases, slope), 1e-12, 1)).mean())
+        return -float(np.log(np.clip(knowing_weight(cases, slope, words), 1e-12, 1)).mean())
 
-    weights = knowing_weight(cases, SLOPE)
+    weights = knowing_weight(cases, SLOPE, words)
     return {
         "questions": name,
         "cases": len(cases),
+        "words": words,
+        "best_answers": round(float(np.mean([c.gold(words) == c.best(words) for c in cases])), 4),
         "likeliest_slope": round(float(minimize_scalar(loss, bounds=(2, 120)).x), 1),
-        "mean": round(float(weights.mean()), 4),
+        "weight": round(float(weights.mean()), 4),
         "under_half": round(float((weights < 0.5).mean()), 4),
         "under_nine_tenths": round(float((weights < 0.9).mean()), 4),
     }
@@ -118,14 +168,14 @@ def two_sided_cases(
     questions: list[two_sided.Question], embedder: Embedder, notes: Sentences, corpus: Sentences
 ) -> list[Case]:
     """The hand-written and generated questions."""
-    asked = embedder.embed([question.text for question in questions]).astype(np.float64)
     cases = []
-    for question, vector in zip(questions, asked, strict=True):
-        knows = notes if question.side == "private" else corpus
-        holds = [question.answered_by(text) for text in knows.texts]
-        gold = float((knows.vectors @ vector)[holds].max()) if any(holds) else None
-        private = question.side == "private"
-        cases.append(Case(notes.vectors @ vector, corpus.vectors @ vector, gold, private))
+    vectors = embedder.embed([question.text for question in questions]).astype(np.float64)
+    for question, vector in zip(questions, vectors, strict=True):
+        sides = [
+            found(vector, question.text, held, [question.answered_by(t) for t in held.texts])
+            for held in (notes, corpus)
+        ]
+        cases.append(Case(sides[0], sides[1], question.side == "private"))
     return cases
 
 
@@ -133,21 +183,26 @@ def instruction_cases(
     data: Path, embedder: Embedder, notes: Sentences, corpus: Sentences
 ) -> list[Case]:
     """Requests that neither notes nor corpus have to do with, as far as a reader can tell."""
-    asked = embedder.embed(read_prompts(data / "prompts.jsonl", INSTRUCTIONS)).astype(np.float64)
-    return [Case(notes.vectors @ one, corpus.vectors @ one, None, True) for one in asked]
+    asked = read_prompts(data / "prompts.jsonl", INSTRUCTIONS)
+    vectors = embedder.embed(asked).astype(np.float64)
+    return [
+        Case(
+            found(vector, text, notes, [False] * len(notes.texts)),
+            found(vector, text, corpus, [False] * len(corpus.texts)),
+            private=True,
+        )
+        for text, vector in zip(asked, vectors, strict=True)
+    ]
 
 
 def squad_cases(
-    path: Path,
-    count: int,
+    half: squad.OpenHalf,
     embedder: Embedder,
-    tokenizer: Tokenizer,
+    held: Sentences,
     notes: Sentences,
     corpus: Sentences,
 ) -> dict[str, list[Case]]:
-    """Questions over 51 paragraphs: answerable, unanswerable, of other paragraphs."""
-    half = squad.open_half(squad.read(path), count)
-    held = cut(half.paragraphs, embedder, tokenizer)
+    """Questions over 51 paragraphs, in turn among the notes and in the corpus."""
     owners = [next(p for p in half.paragraphs if text in p) for text in held.texts]
     cases: dict[str, list[Case]] = {}
     for name in ("answerable", "unanswerable", "elsewhere"):
@@ -159,23 +214,28 @@ def squad_cases(
                 owner == one.context and one.answered_by(text)
                 for owner, text in zip(owners, held.texts, strict=True)
             ]
-            scores = held.vectors @ vector
-            sides = [notes.vectors @ vector, corpus.vectors @ vector]
-            sides[number % 2] = np.append(sides[number % 2], scores)
-            gold = float(scores[holds].max()) if any(holds) else None
-            cases[name].append(Case(sides[0], sides[1], gold, number % 2 == 0))
+            sides = []
+            for place, usual in enumerate((notes, corpus)):
+                answers = [False] * len(usual.texts)
+                mine = number % 2 == place
+                sides.append(
+                    found(vector, one.question, usual + held, answers + holds)
+                    if mine
+                    else found(vector, one.question, usual, answers)
+                )
+            cases[name].append(Case(sides[0], sides[1], number % 2 == 0))
     return cases
 
 
 def fitted_threshold(answerable: list[Case]) -> float:
     """The highest threshold on the grid that loses at most `MOST_LOST` of the answers."""
-    gold = np.array([case.gold for case in answerable if case.gold is not None])
+    gold = np.array([score for case in answerable if (score := case.gold(WORDS)) is not None])
     return round(float(max(t for t in THRESHOLDS if (gold < t).mean() <= MOST_LOST)), 2)
 
 
 def refusals(name: str, cases: list[Case], thresholds: list[float]) -> dict[str, float | str]:
     """The share of questions without any sentence over each threshold."""
-    best = np.array([max(case.device.max(), case.cloud.max()) for case in cases])
+    best = np.array([case.best(WORDS) for case in cases])
     shares = {f"refused at {t}": round(float((best < t).mean()), 4) for t in thresholds}
     return {"questions": name, "cases": len(cases), **shares}
 
@@ -193,17 +253,22 @@ def main() -> None:
     questions = [q for q in two_sided.read(two_sided.QUESTIONS) if q.side != "both"]
     notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
     own = two_sided_cases(questions, embedder, notes, corpus)
-    path = options.data / "squad2_dev_open.jsonl"
-    others = squad_cases(path, options.squad, embedder, tokenizer, notes, corpus)
+    half = squad.open_half(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
+    held = cut(half.paragraphs, embedder, tokenizer)
+    others = squad_cases(half, embedder, held, notes, corpus)
     others["instructions"] = instruction_cases(options.data, embedder, notes, corpus)
-    rows = [summary("two-sided", own), summary("SQuAD", others["answerable"])]
+    rows = [
+        summary(name, cases, words)
+        for name, cases in (("two-sided", own), ("SQuAD", others["answerable"]))
+        for words in sorted({0.0, 0.1, 0.2, 0.3, WORDS})
+    ]
     threshold = fitted_threshold(own + others["answerable"])
-    shown = sorted({threshold, MINIMUM_COSINE, 0.35, 0.4, 0.5})
+    shown = sorted({threshold, MINIMUM_SCORE, 0.35, 0.4, 0.5})
     refused = [
         refusals(name, others[name], shown)
         for name in ("answerable", "elsewhere", "unanswerable", "instructions")
     ]
-    in_use = f"In use: slope {SLOPE}, threshold {MINIMUM_COSINE}."
+    in_use = f"In use: words {WORDS}, slope {SLOPE}, threshold {MINIMUM_SCORE}."
     report.section("relevance", rows, notes=in_use)
     report.section("relevance", refused, title="relevance: refusals", notes=f"Fitted: {threshold}.")
     for row in [*rows, *refused]:

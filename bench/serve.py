@@ -18,8 +18,8 @@ import torch
 from fastapi import FastAPI
 
 import cli
-from app.documents import DocumentHit
 from app.main import create_app as create_device
+from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down
@@ -40,7 +40,7 @@ class FixedSearcher:
 
     passages: dict[str, list[Passage]]
 
-    async def search(self, query: str, k: int) -> Sequence[DocumentHit]:
+    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
         """The first k; `KeyError` for a query without documents."""
         return [
             DocumentHit(n, OWN, f"own {n}", p.text, p.score, p.relevance, None, 0, 0)

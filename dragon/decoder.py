@@ -27,7 +27,8 @@ class Row:
 
     `document` is the id of the document it is from: its keys and values may be kept for as long as
     that document is. `kv` is given when another side with the same model has computed them; as
-    `KV.pack` made it. `vector` float32 [dim] is its document's embedding, which re-scoring needs.
+    `KV.pack` made it. `vector` float32 [dim] is its document's embedding and `coverage` the share
+    of the question's words in it, which re-scoring needs.
     """
 
     tokens: tuple[int, ...]
@@ -35,6 +36,7 @@ class Row:
     document: str = ""
     kv: bytes | None = None
     vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
+    coverage: float = field(default=0.0, compare=False)
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:

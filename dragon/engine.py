@@ -2,7 +2,8 @@
 
 Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
 what was closed, runs all decode steps, then at most one prefill and one errand (an embedding, say),
-so that answers being written are never far apart and nothing waits for ever.
+so that answers being written are never far apart and nothing waits for ever. Chores, the work of
+ingestion, fill the time that is left; while answers are being written they get a small share of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ T = TypeVar("T")
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for generations to share its forward.
 _PATIENCE = 0.25
+# While an answer is being written, this many times what a chore took goes by before the next one:
+# it delays fewer than one token in twenty.
+_CHORE_REST = 40
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,12 @@ class _Inbox:
     steps: list[Step] = field(default_factory=list)
     openings: deque[Decoder] = field(default_factory=deque)
     errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
+    chores: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
     closed: list[Decoder] = field(default_factory=list)
     stopping: bool = False
 
     def idle(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Whether there is nothing to look at but chores."""
         return not (self.steps or self.openings or self.errands or self.closed or self.stopping)
 
 
@@ -91,6 +96,7 @@ class Engine:
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
         self._patience = 0.0
+        self._rested = 0.0  # when the next chore may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
 
@@ -145,20 +151,28 @@ class Engine:
             self._changed.notify()
 
     def errand(self, function: Callable[[], T]) -> Future[T]:
-        """Run something of low priority that needs torch, such as an embedding."""
+        """Run something that an answer waits for and that needs torch, such as an embedding."""
         future: Future[T] = Future()
         with self._changed:
             self._inbox.errands.append((function, future))
             self._changed.notify()
         return future
 
+    def chore(self, function: Callable[[], T]) -> Future[T]:
+        """Run something short that nobody waits for; many, when answers leave time for them."""
+        future: Future[T] = Future()
+        with self._changed:
+            self._inbox.chores.append((function, future))
+            self._changed.notify()
+        return future
+
     def stop(self) -> None:
-        """End the thread after the step under way; errands not yet run are cancelled."""
+        """End the thread after the step under way; errands and chores not yet run are cancelled."""
         with self._changed:
             self._inbox.stopping = True
             self._changed.notify()
         self._thread.join()
-        for _, future in self._inbox.errands:
+        for _, future in [*self._inbox.errands, *self._inbox.chores]:
             future.cancel()
 
     # On the engine's thread.
@@ -167,7 +181,10 @@ class Engine:
         while True:
             with self._changed:
                 while self._inbox.idle() or self._blocked():
-                    self._changed.wait()
+                    rest = self._rest()
+                    if rest == 0:
+                        break
+                    self._changed.wait(rest)
                 self._gather()
                 if self._inbox.stopping:
                     return
@@ -177,7 +194,20 @@ class Engine:
             self._free(closed)
             self._run_steps(wanted)
             self._prefill_one()
-            self._run_errand()
+            self._run(self._inbox.errands)
+            if self._rest() == 0:
+                began = time.perf_counter()
+                self._run(self._inbox.chores)
+                ended = time.perf_counter()
+                self._rested = ended + _CHORE_REST * (ended - began)
+
+    def _rest(self) -> float | None:
+        """Seconds until a chore may run; None if there is none."""
+        if not self._inbox.chores:
+            return None
+        if self.free_slots == self.model.cache.slots:  # no answer is being written
+            return 0.0
+        return max(0.0, self._rested - time.perf_counter())
 
     def _gather(self) -> None:
         """Let those that the last turn answered come back, so that they share a forward again.
@@ -262,11 +292,11 @@ class Engine:
         else:
             decoder.prefilled.set_result(None)
 
-    def _run_errand(self) -> None:
+    def _run(self, waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:
         with self._changed:
-            if not self._inbox.errands:
+            if not waiting:
                 return
-            function, future = self._inbox.errands.popleft()
+            function, future = waiting.popleft()
         if not future.set_running_or_notify_cancel():
             return
         self.model.abandon = None

@@ -13,10 +13,10 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,14 @@ from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
-from dragon.retrieval.relevance import MINIMUM_COSINE, Hit, relevance
+from dragon.retrieval.lexical import TOKENIZER, coverage, fused, match_expression
+from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
 from peer.records import MalformedLineError, Record, read_records
 
-VERSION = 1
+VERSION = 2
 CHUNK_TOKENS = 96
 
 _VECTORS, _PASSAGES, _META = "vectors.faiss", "passages.db", "meta.json"
@@ -44,6 +46,14 @@ CREATE TABLE passages (
     UNIQUE (document, part)
 )
 """
+_FULL_TEXT_SCHEMA = f"""
+CREATE VIRTUAL TABLE passages_fts USING fts5(
+    title, text, content='passages', content_rowid='id', tokenize='{TOKENIZER}'
+)
+"""
+_FILL_FULL_TEXT = "INSERT INTO passages_fts(passages_fts) VALUES ('rebuild')"
+_CANDIDATES = 32
+"""Passages looked at, at least, in each of both rankings."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,13 @@ class _Passage:
     part: int
     text: str
     context: str
+
+
+class _Row(NamedTuple):
+    id: int
+    document: str
+    title: str
+    text: str
 
 
 def build(
@@ -122,6 +139,8 @@ def _write(
             documents += sum(passage.part == 0 for passage in batch)
             if progress and task is not None:
                 progress.update(task, completed=file.tell())
+    connection.execute(_FULL_TEXT_SCHEMA)
+    connection.execute(_FILL_FULL_TEXT)
     connection.commit()
     connection.close()
     if not documents:
@@ -245,17 +264,39 @@ class Corpus:
         """What the corpus holds and what it was made with."""
         return self._info
 
-    def search(self, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
-        """The passages nearest to an embedding [dim], best first: at most k, only relevant ones."""
-        nearest = self._index.search(vector, k)
-        scores = {key: score for key, score in nearest if score >= MINIMUM_COSINE}
-        places = ", ".join("?" * len(scores))
-        query = f"SELECT id, document, title, text FROM passages WHERE id IN ({places})"  # noqa: S608
-        with self._lock:
-            rows = self._passages.execute(query, list(scores)).fetchall()
-        found = {key: (document, title, text) for key, document, title, text in rows}
-        vectors = self._index.vectors(list(scores))
-        return [
-            Hit(key, *found[key], score, relevance(score), vector=vectors[key])
-            for key, score in scores.items()
+    def search(self, query: str, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
+        """The passages that fit a question best, best first: at most k, and only relevant ones.
+
+        `vector` is the question's embedding [dim]. Of passages that say the same, one is returned.
+        """
+        wanted = max(_CANDIDATES, 4 * k)
+        near = [key for key, _ in self._index.search(vector, wanted)]
+        candidates = fused(near, self._worded(query, wanted))[:wanted]
+        vectors = self._index.vectors(candidates)
+        places = ", ".join("?" * len(candidates))
+        rows = f"SELECT id, document, title, text FROM passages WHERE id IN ({places})"  # noqa: S608
+        hits = [
+            _hit(_Row(*row), query, float(vectors[row[0]] @ vector), vectors[row[0]])
+            for row in self._rows(rows, candidates)
         ]
+        best_first = sorted(hits, key=lambda hit: (-hit.score, hit.id))
+        return distinct(hit for hit in best_first if hit.score >= MINIMUM_SCORE)[:k]
+
+    def _worded(self, query: str, k: int) -> list[int]:
+        """Passages with words of the query, by BM25, best first."""
+        if not (expression := match_expression(query)):
+            return []
+        statement = (
+            "SELECT rowid FROM passages_fts WHERE passages_fts MATCH ? ORDER BY rank LIMIT ?"
+        )
+        return [key for (key,) in self._rows(statement, [expression, k])]
+
+    def _rows(self, statement: str, values: Sequence[object]) -> list[Any]:
+        with self._lock:
+            return self._passages.execute(statement, values).fetchall()
+
+
+def _hit(passage: _Row, query: str, cosine: float, vector: npt.NDArray[np.float32]) -> Hit:
+    shared = coverage(query, f"{passage.title} {passage.text}")
+    value = score(cosine, shared)
+    return Hit(*passage, value, relevance(value), coverage=shared, vector=vector)

@@ -65,4 +65,4 @@ class Retriever:
 
     def _search(self, query: str, top_k: int) -> list[Hit]:
         vector = self.embedder.embed([query])[0]
-        return self.corpus.search(vector, min(top_k, self.engine.model.cache.slots))
+        return self.corpus.search(query, vector, min(top_k, self.engine.model.cache.slots))

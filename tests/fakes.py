@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.events import (
@@ -99,11 +99,10 @@ class NothingKept:
     def start(self, documents: Iterable[str]) -> None:
         pass
 
-    def submit(self, document: str, texts: Sequence[str]) -> None:
-        pass
+    async def fill(
+        self, document: str, texts: Sequence[str], progress: Callable[[int], None]
+    ) -> None:
+        progress(len(texts))
 
     async def forget(self, document: str) -> None:
-        pass
-
-    async def close(self) -> None:
         pass

@@ -10,12 +10,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.documents import DocumentStore
-from app.ingestion import Progress
+from app.documents import MAX_WINDOW, DocumentStore
 from app.models import Document, Status
 from app.parsing import Kind
-from app.uploads import Form
+from app.progress import Progress
+from app.search import Scope
+from app.uploads import MAX_COLLECTION_CHARACTERS, Form
 from dragon.errors import InvalidRequestError
+from dragon.retrieval.chunking import PAGE_BREAK
 
 router = APIRouter(prefix="/v1", tags=["files"])
 
@@ -32,6 +34,11 @@ _UPLOAD_BODY = {
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
                         "purpose": {"type": "string", "enum": PURPOSES},
+                        "collection": {
+                            "type": "string",
+                            "maxLength": MAX_COLLECTION_CHARACTERS,
+                        },
+                        "replace": {"type": "boolean"},
                     },
                 }
             }
@@ -50,7 +57,10 @@ Store = Annotated[DocumentStore, Depends(store)]
 
 
 class FileObject(BaseModel):
-    """OpenAI's `file` object; `created_at` is in Unix seconds."""
+    """OpenAI's `file` object; `created_at` is in Unix seconds.
+
+    Ours are `collection`, "" being the default one, and `chunks`, how many there are so far.
+    """
 
     id: str
     object: Literal["file"] = "file"
@@ -60,6 +70,8 @@ class FileObject(BaseModel):
     purpose: str
     status: Status
     status_details: str | None
+    collection: str
+    chunks: int
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
@@ -85,15 +97,48 @@ class FileDeleted(BaseModel):
     deleted: Literal[True] = True
 
 
+class Collection(BaseModel):
+    """A collection of files; "" is the name of the default one."""
+
+    name: str
+    files: int
+
+
+class CollectionList(BaseModel):
+    """Every collection that has a file."""
+
+    object: Literal["list"] = "list"
+    data: list[Collection]
+
+
+class TextWindow(BaseModel):
+    """A part of a file's parsed text, by character offsets; `length` is that of the whole.
+
+    `page` is the page, from 1, that the part begins on, None where there are no pages.
+    """
+
+    id: str
+    text: str
+    start: int
+    end: int
+    length: int
+    page: int | None
+
+
 class SearchRequest(BaseModel):
-    """What to look for among the uploaded documents."""
+    """What to look for among the uploaded documents; `documents` and `collections` limit where."""
 
     query: str = Field(min_length=1, max_length=8192)
     top_k: int = Field(default=5, ge=1, le=100)
+    documents: list[str] | None = Field(default=None, max_length=1000)
+    collections: list[str] | None = Field(default=None, max_length=1000)
 
 
 class SearchHit(BaseModel):
-    """A passage; `score` is its cosine with the query, `start` and `end` count characters."""
+    """A passage; `start` and `end` count characters of the file's text.
+
+    `score` is the cosine with the query and what the passage gains by having the query's words.
+    """
 
     document: str
     filename: str
@@ -113,7 +158,10 @@ class SearchResult(BaseModel):
 
 @router.post("/files", openapi_extra=_UPLOAD_BODY)
 async def upload(request: Request, documents: Store) -> FileObject:
-    """Store a file and begin to ingest it; `events` tells how that goes."""
+    """Store a file and begin to ingest it; `events` tells how that goes.
+
+    With `replace` the other files of its name in its collection go once this one can be found.
+    """
     form = Form(request)
     async with documents.receive() as incoming:
         await form.receive(incoming)
@@ -121,8 +169,21 @@ async def upload(request: Request, documents: Store) -> FileObject:
         if purpose not in PURPOSES:
             allowed = ", ".join(PURPOSES)
             raise InvalidRequestError(f"purpose must be one of: {allowed}.", param="purpose")
-        document = await documents.add(form.filename or "", incoming, purpose)
+        document = await documents.add(
+            form.filename or "",
+            incoming,
+            purpose,
+            form.fields.get("collection", ""),
+            replace=_flag(form.fields, "replace"),
+        )
     return FileObject.of(document)
+
+
+def _flag(fields: dict[str, str], name: str) -> bool:
+    value = fields.get(name, "false").lower()
+    if value not in {"true", "false", "1", "0"}:
+        raise InvalidRequestError(f"{name} must be true or false.", param=name)
+    return value in {"true", "1"}
 
 
 @router.get("/files")
@@ -132,10 +193,15 @@ async def list_files(
     after: str | None = None,
     order: Literal["asc", "desc"] = "desc",
     purpose: str | None = None,
+    collection: str | None = None,
 ) -> FileList:
     """The files, newest first unless `order` is `asc`, from the one behind `after` on."""
     files = [FileObject.of(document) for document in await documents.list()]
-    files = [file for file in files if purpose is None or file.purpose == purpose]
+    files = [
+        file
+        for file in files
+        if purpose in (None, file.purpose) and collection in (None, file.collection)
+    ]
     if order == "asc":
         files.reverse()
     if after is not None:
@@ -171,18 +237,56 @@ async def file_content(file_id: str, documents: Store) -> FileResponse:
     document = await documents.get(file_id)
     return FileResponse(
         await documents.content(file_id),
-        media_type=Kind(document.kind).media_type,
+        media_type=Kind(document.kind).media_type if document.kind else None,
         filename=document.filename,  # as an attachment: a browser must not run what is in it
         headers={"X-Content-Type-Options": "nosniff"},
     )
 
 
+@router.get("/files/{file_id}/text")
+async def file_text(
+    file_id: str,
+    documents: Store,
+    start: Annotated[int, Query(ge=0)] = 0,
+    end: Annotated[int | None, Query(ge=0)] = None,
+) -> TextWindow:
+    """A part of the text that citations count characters of; at most 100,000 characters."""
+    document, text = await documents.text(file_id)
+    start = min(start, len(text))
+    last = min(start + MAX_WINDOW, len(text))
+    end = last if end is None else max(start, min(end, last))
+    page = text.count(PAGE_BREAK, 0, start) + 1 if Kind(document.kind).paged else None
+    return TextWindow(
+        id=file_id, text=text[start:end], start=start, end=end, length=len(text), page=page
+    )
+
+
+@router.post("/files/{file_id}/cancel")
+async def cancel_file(file_id: str, documents: Store) -> FileObject:
+    """Stop ingesting a file; what can be found already stays."""
+    return FileObject.of(await documents.cancel(file_id))
+
+
+@router.post("/files/{file_id}/retry")
+async def retry_file(file_id: str, documents: Store) -> FileObject:
+    """Ingest a file again whose status is `error`."""
+    return FileObject.of(await documents.retry(file_id))
+
+
+@router.get("/collections")
+async def list_collections(documents: Store) -> CollectionList:
+    """The collections by name."""
+    found = await documents.collections()
+    return CollectionList(data=[Collection(name=name, files=files) for name, files in found])
+
+
 @router.get("/files/{file_id}/events", response_class=StreamingResponse)
 async def file_events(file_id: str, documents: Store) -> StreamingResponse:
-    """Ingestion progress as server-sent events, until `status` is `processed` or `error`.
+    """Ingestion progress as server-sent events, to its end.
 
     Each event's data is `{"stage", "status", "done", "total", "message"}`, the stages being stored,
-    parsed, chunked, embedded and indexed.
+    parsed, chunked, embedded, indexed and cached. From `indexed` on the status is `processed`: the
+    file can be found; what follows makes answers from it faster.
     """
     progress = await documents.watch(file_id)
     return StreamingResponse(
@@ -199,8 +303,9 @@ async def _server_sent(progress: AsyncIterator[Progress]) -> AsyncIterator[bytes
 
 @router.post("/search")
 async def search(body: SearchRequest, documents: Store) -> SearchResult:
-    """The passages of the uploaded documents nearest to the query, however far away they are."""
-    hits = await documents.search(body.query, body.top_k, minimum_cosine=-1.0)
+    """The passages of the uploaded documents that fit the query best, however badly they do."""
+    scope = Scope(body.documents, body.collections)
+    hits = await documents.search(body.query, body.top_k, scope, relevant=False)
     return SearchResult(
         data=[
             SearchHit(

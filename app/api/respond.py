@@ -124,6 +124,8 @@ def plan(
             top_k=options.top_k,
             private=options.private,
             raw=raw,
+            documents=options.documents,
+            collections=options.collections,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)
@@ -282,6 +284,7 @@ def _dragon(answers: Sequence[Choice]) -> DragonReply:
             DragonChoice(
                 index=answer.index,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
+                nothing_relevant=answer.nothing_relevant,
                 participation=list(answer.end.participation),
                 verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),

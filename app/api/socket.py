@@ -26,7 +26,7 @@ from app.events import (
     TextDelta,
 )
 from app.prompts import chat_prompt
-from app.schemas import ChatMessage, Limit, Seed, Temperature, as_messages
+from app.schemas import ChatMessage, Limit, Names, Seed, Temperature, as_messages
 from app.state import AppState, State
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.sampling import Mode, Sampling
@@ -50,6 +50,8 @@ class Params(_Frame):
     max_tokens: Limit | None = None
     seed: Seed | None = None
     private: bool = False
+    documents: Names | None = None
+    collections: Names | None = None
     mode: Annotated[Mode | None, Field(strict=False)] = None
 
 
@@ -169,6 +171,8 @@ class _Conversation:
             max_tokens=params.max_tokens,
             mode=mode,
             private=params.private,
+            documents=params.documents,
+            collections=params.collections,
         )
 
     async def _report_status(self) -> None:
@@ -200,8 +204,13 @@ def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
 
 def _told(answer_id: str, event: Event) -> dict[str, Any]:
     match event:
-        case SourcesFound(sources=sources):
-            return {"type": "sources", "id": answer_id, "sources": [asdict(s) for s in sources]}
+        case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
+            return {
+                "type": "sources",
+                "id": answer_id,
+                "sources": [asdict(s) for s in sources],
+                "nothing_relevant": nothing_relevant,
+            }
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
         case PeerChanged():

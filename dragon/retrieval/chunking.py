@@ -8,7 +8,7 @@ the text is tokenised at a time, so memory does not grow with the document.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,8 +79,14 @@ def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) ->
     A small model quotes a short row exactly and a long one badly, while the embedder tells which
     sentence answers: so the retrieval chooses the sentence, and the mixture weighs the choice.
     """
-    found: list[Sentence] = []
-    for whole in chunk(pages, tokenizer, max_tokens):
+    return list(each_sentence(pages, tokenizer, max_tokens))
+
+
+def each_sentence(
+    pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96, *, alone: bool = False
+) -> Iterator[Sentence]:
+    """`sentences` one by one. `alone`: they are rows of a table, and none is another's context."""
+    for whole in each_chunk(pages, tokenizer, max_tokens):
         ends = {match.end() for each in _SENTENCE_BREAKS for match in each.finditer(whole.text)}
         opening = ""
         start = 0
@@ -88,10 +94,9 @@ def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) ->
             text = whole.text[start:end].strip()
             if text:
                 at = whole.start + whole.text.index(text, start)
-                found.append(Sentence(text, at, at + len(text), whole.page, opening))
-                opening = opening or text
+                yield Sentence(text, at, at + len(text), whole.page, opening)
+                opening = opening or ("" if alone else text)
             start = end
-    return found
 
 
 def chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Chunk]:
@@ -101,19 +106,22 @@ def chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> lis
     with a visible character, and carries its page's number from 1. Together the chunks hold every
     visible character once, in order.
     """
+    return list(each_chunk(pages, tokenizer, max_tokens))
+
+
+def each_chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> Iterator[Chunk]:
+    """`chunk` one by one."""
     if max_tokens < 8:
         raise ValueError(f"max_tokens is {max_tokens}; a chunk needs at least 8")
-    chunks: list[Chunk] = []
     base = 0
     for number, page in enumerate(pages, start=1):
         position = _skip_space(page, 0)
         while position < len(page):
             end = _chunk_end(page, position, tokenizer, max_tokens)
             text = page[position:end].rstrip()
-            chunks.append(Chunk(text, base + position, base + position + len(text), number))
+            yield Chunk(text, base + position, base + position + len(text), number)
             position = _skip_space(page, end)
         base += len(page) + len(PAGE_BREAK)
-    return chunks
 
 
 def _skip_space(text: str, position: int) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,8 +16,6 @@ from dragon.errors import ConfigurationError
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# An answer being written waits for at most so many.
-ERRAND_TEXTS = 4
 PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -31,32 +27,6 @@ class TextEmbedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, float32 [len(texts), dim]."""
-
-
-class QueuedEmbedder:
-    """An embedder whose work is done elsewhere, a few texts at a time: on the engine's thread.
-
-    `embed` blocks its caller meanwhile, so it is called from a worker thread.
-    """
-
-    def __init__(
-        self,
-        embedder: TextEmbedder,
-        errand: Callable[[Callable[[], npt.NDArray[np.float32]]], Future[npt.NDArray[np.float32]]],
-    ) -> None:
-        self._embedder = embedder
-        self._errand = errand
-        self.dim = embedder.dim
-        self.fingerprint = embedder.fingerprint
-
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1, float32 [len(texts), dim]."""
-        if not texts:
-            return self._embedder.embed(texts)
-        batches = (texts[i : i + ERRAND_TEXTS] for i in range(0, len(texts), ERRAND_TEXTS))
-        return np.concatenate(
-            [self._errand(partial(self._embedder.embed, b)).result() for b in batches]
-        )
 
 
 class Embedder:

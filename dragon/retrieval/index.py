@@ -72,8 +72,12 @@ class VectorIndex:
             unwanted = faiss.IDSelectorBatch(np.asarray(ids, dtype=np.int64))
             return int(self._faiss.remove_ids(unwanted))
 
-    def search(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+    def search(
+        self, vector: Vectors, k: int, allowed: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
         """The k nearest (id, inner product) to a vector [dim], best first; fewer if it holds fewer.
+
+        With `allowed`, of these ids only.
 
         Equal scores come in the order of ids, so that the same contents give the same answer
         whatever the order they were added in.
@@ -83,9 +87,10 @@ class VectorIndex:
             if k == 0:
                 return []
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
-            scores, ids = self._faiss.search(query, k)
+            scores, ids = self._faiss.search(query, k, params=_restricted(allowed))
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
-        return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+        there = [hit for hit in found if hit[0] >= 0]  # faiss fills up with -1
+        return sorted(there, key=lambda hit: (-hit[1], hit[0]))
 
     def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
         """The vectors [dim] of those of ids that are there."""
@@ -109,3 +114,10 @@ class VectorIndex:
             raise
         finally:
             os.close(descriptor)
+
+
+def _restricted(allowed: Sequence[int] | None) -> faiss.SearchParameters | None:
+    if allowed is None:
+        return None
+    keys = np.asarray(allowed, dtype=np.int64)
+    return faiss.SearchParameters(sel=faiss.IDSelectorBatch(keys))  # type: ignore[call-arg]

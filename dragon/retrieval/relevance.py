@@ -1,7 +1,8 @@
 """How relevant a document is to a question, in nats, on one scale for both sides.
 
-Both sides turn cosine into relevance with the same constants, so that a softmax over documents
-weighs the documents of one side, and the log-sum of each side's relevance weighs the sides.
+Both sides turn cosine and shared words into a score, and that into relevance, with the same
+constants, so that a softmax over documents weighs the documents of one side, and the log-sum of
+each side's relevance weighs the sides.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ import numpy.typing as npt
 # weight of the side that knows likeliest is 34 to 44. The chunk that answers has a cosine of 0.23
 # to 0.83 (its 1st and 99th percentile), the best of a side that does not know 0.12 to 0.53.
 SLOPE = 40.0
-"""Nats a unit of cosine."""
+"""Nats a unit of score."""
 
-MINIMUM_COSINE = 0.25
+MINIMUM_SCORE = 0.25
 """A document under this is not relevant and takes no part; at this its relevance is 0 nats.
 
 1 % of the chunks that answer are under it, and half of the best chunks that do not.
 """
 
-LOWEST, HIGHEST = 0.0, SLOPE * (1.0 - MINIMUM_COSINE)
+WORDS = 0.15
+"""What a document gains that has every word of the question (see lexical.coverage), in cosine.
+
+Enough for a code or a rare name, of which an embedder knows nothing.
+"""
+
+LOWEST, HIGHEST = 0.0, SLOPE * (1.0 + WORDS - MINIMUM_SCORE)
 """The range of relevance, nats: all of the scale, since a clamp makes unequal documents equal."""
 
 BARE_RELEVANCE = -2.0
@@ -36,9 +43,9 @@ BARE_RELEVANCE = -2.0
 class Hit:
     """A chunk that a search found.
 
-    `id` is the chunk's; `document` and `title` are its document's; `score` is the cosine with the
-    query, `relevance` the same in nats; `vector` float32 [dim] is the chunk's embedding,
-    which re-scoring needs.
+    `id` is the chunk's; `document` and `title` are its document's; `score` is made of the cosine
+    with the query and of `coverage`, the share of its words that the chunk has; `relevance` is the
+    score in nats; `vector` float32 [dim] is the chunk's embedding, which re-scoring needs.
     """
 
     id: int
@@ -47,17 +54,27 @@ class Hit:
     text: str
     score: float
     relevance: float
+    coverage: float = field(default=0.0, kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
 
 
-def relevance(cosine: float) -> float:
-    """Relevance in nats of a document whose embedding has this cosine with the query's."""
-    return min(max(SLOPE * (cosine - MINIMUM_COSINE), LOWEST), HIGHEST)
+def score(cosine: float, coverage: float) -> float:
+    """How well a document fits a question, in units of cosine.
+
+    `cosine` is that of their embeddings, `coverage` the share of the question's words that the
+    document has, 0 to 1.
+    """
+    return cosine + WORDS * coverage
+
+
+def relevance(score: float) -> float:
+    """Relevance in nats of a document with this score."""
+    return min(max(SLOPE * (score - MINIMUM_SCORE), LOWEST), HIGHEST)
 
 
 def scale_of(embedder: str) -> str:
     """Names this scale and the embedder (its fingerprint) it applies to: alike on both sides."""
-    scale = (SLOPE, LOWEST, HIGHEST, MINIMUM_COSINE, BARE_RELEVANCE, embedder)
+    scale = (SLOPE, WORDS, LOWEST, HIGHEST, MINIMUM_SCORE, BARE_RELEVANCE, embedder)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

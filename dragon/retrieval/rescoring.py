@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dragon.decoder import Row
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.relevance import relevance
+from dragon.retrieval.relevance import relevance, score
 from dragon.tokenizer import Tokenizer
 from dragon.weighting import Rescoring
 
@@ -19,8 +19,9 @@ def rescoring(
 ) -> Rescoring | None:
     """Re-score rows every so many tokens, by the cosine of question and latest text together.
 
-    None where that changes nothing: `every` is 0, or no row has a document's vector. A row without
-    one keeps its relevance. It embeds a text a call, so it runs on the engine's thread.
+    The share of the question's words in a row stays as it is. None where that changes nothing:
+    `every` is 0, or no row has a document's vector. A row without one keeps its relevance. It
+    embeds a text a call, so it runs on the engine's thread.
     """
     if not every or all(row.vector is None for row in rows):
         return None
@@ -29,7 +30,9 @@ def rescoring(
         running = f"{question} {tokenizer.decode(text[-RECENT_TOKENS:])}"
         vector = embedder.embed([running])[0]
         return [
-            row.relevance if row.vector is None else relevance(float(row.vector @ vector))
+            row.relevance
+            if row.vector is None
+            else relevance(score(float(row.vector @ vector), row.coverage))
             for row in rows
         ]
 

@@ -17,7 +17,8 @@ from dragon.tokenizer import Tokenizer
 class Passage(Protocol):
     """A text, the id of the document it is from, and how relevant it is, in nats.
 
-    `vector` is the embedding it was found by, if known.
+    `vector` is the embedding it was found by, if known; `coverage` the share of the question's
+    words in it.
     """
 
     @property
@@ -28,6 +29,9 @@ class Passage(Protocol):
 
     @property
     def relevance(self) -> float: ...
+
+    @property
+    def coverage(self) -> float: ...
 
     @property
     def vector(self) -> npt.NDArray[np.float32] | None: ...
@@ -54,6 +58,6 @@ def document_rows(
     for passage in passages:
         row = document_row(tokenizer, passage.text, passage.document, passage.relevance, raw=raw)
         if len(row.tokens) <= room:
-            rows.append(replace(row, vector=passage.vector))
+            rows.append(replace(row, vector=passage.vector, coverage=passage.coverage))
             kept.append(passage)
     return rows or [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)], kept

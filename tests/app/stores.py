@@ -10,12 +10,13 @@ from pathlib import Path
 from sqlalchemy import select
 
 from app import database
-from app.documents import DocumentStore, Keeper
-from app.ingestion import Progress
+from app.documents import DocumentStore
+from app.ingestion import Keeper
 from app.models import Chunk, Document
+from app.progress import Progress
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.index import VectorIndex
+from dragon.retrieval.segments import Segments
 from tests.fakes import NothingKept
 from tests.samples import embedder
 
@@ -51,8 +52,10 @@ async def finished(store: DocumentStore, document: Document) -> list[Progress]:
     return [progress async for progress in await store.watch(document.id)]
 
 
-async def ingest(store: DocumentStore, name: str, content: bytes) -> Document:
-    document = await store.add(name, content)
+async def ingest(
+    store: DocumentStore, name: str, content: bytes, collection: str = "", *, replace: bool = False
+) -> Document:
+    document = await store.add(name, content, collection=collection, replace=replace)
     await finished(store, document)
     return await store.get(document.id)
 
@@ -80,9 +83,13 @@ async def chunk_ids(data_dir: Path) -> list[int]:
     return ids
 
 
-def index_file(data_dir: Path) -> Path:
-    return next((data_dir / "index").glob("*.faiss"))
+def segment_of(data_dir: Path, document: Document) -> Path:
+    """The file of a document's vectors."""
+    return data_dir / "index" / f"{document.id}.safetensors"
 
 
 def index_ids(data_dir: Path) -> list[int]:
-    return sorted(VectorIndex.load(index_file(data_dir), embedder().dim).ids)
+    """The chunks that have a vector on disk."""
+    segments = Segments(data_dir / "index", embedder().fingerprint, embedder().dim)
+    names = [path.stem for path in (data_dir / "index").iterdir()]
+    return sorted(key for name in names for key in segments.read(name)[0])

@@ -12,6 +12,7 @@ import pytest
 
 from app.document_kv import DocumentKV
 from app.documents import DocumentStore
+from app.progress import Stage
 from dragon.decoder import Row
 from dragon.engine import Engine
 from dragon.kv_store import KVStore
@@ -19,7 +20,7 @@ from dragon.model import LanguageModel
 from dragon.retrieval.rows import document_rows
 from dragon.tokenizer import Tokenizer
 from tests import tiny
-from tests.app.stores import NOTE, OTHER, ingest, opened, traces
+from tests.app.stores import NOTE, OTHER, finished, ingest, opened, traces
 from tests.samples import prose
 
 ROOMY = 1 << 30
@@ -42,10 +43,6 @@ class Device:
         self.kv = DocumentKV(engine, tokenizer, self.store)
         self.documents: DocumentStore
 
-    async def idle(self) -> None:
-        """Wait until everything is computed that will be."""
-        await asyncio.gather(*self.kv._tasks.values())
-
     def files(self) -> set[str]:
         return {path.name for path in self.directory.iterdir()}
 
@@ -64,8 +61,7 @@ async def test_what_is_computed_is_what_answers_ask_for(
 ) -> None:
     async with running(tmp_path, engine, tokenizer) as device:
         await ingest(device.documents, "notes.txt", NOTE + OTHER)
-        await device.idle()
-        hits = await device.documents.search("Where is the spare key?", 5, -1.0)
+        hits = await device.documents.search("Where is the spare key?", 5, relevant=False)
         rows, kept = document_rows(tokenizer, hits, engine.model.context, raw=False)
         assert len(kept) == len(device.files()) == 2
         assert all(row in device.store for row in rows)
@@ -74,11 +70,9 @@ async def test_what_is_computed_is_what_answers_ask_for(
 async def test_deletion_leaves_no_kv(tmp_path: Path, engine: Engine, tokenizer: Tokenizer) -> None:
     async with running(tmp_path, engine, tokenizer) as device:
         kept = await ingest(device.documents, "kept.txt", NOTE)
-        await device.idle()
         before = device.files()
         # Another document that holds the same text, and more.
         gone = await ingest(device.documents, "gone.txt", NOTE + OTHER)
-        await device.idle()
         needles = [(device.directory / name).read_bytes()[-64:] for name in device.files() - before]
         names = [name.encode() for name in device.files() - before]
         assert len(names) == 2
@@ -101,12 +95,14 @@ async def test_deletion_while_kv_is_computed(
     tmp_path: Path, engine: Engine, tokenizer: Tokenizer
 ) -> None:
     async with running(tmp_path, engine, tokenizer) as device:
-        document = await ingest(device.documents, "stones.txt", prose(60).encode())
+        document = await device.documents.add("stones.txt", prose(60).encode())
+        async for each in await device.documents.watch(document.id):
+            if each.stage == Stage.CACHED:
+                break
         await device.documents.delete(document.id)
         await engine_idle(engine)
         assert device.files() == set()
         await ingest(device.documents, "stones.txt", prose(20).encode())
-        await device.idle()
         assert len(device.files()) > 0
 
 
@@ -119,7 +115,6 @@ async def test_an_answer_under_way_keeps_nothing_of_a_deleted_document(
 ) -> None:
     async with running(tmp_path, engine, tokenizer, limit=ROOMY) as device:
         document = await ingest(device.documents, "key.txt", NOTE)
-        await device.idle()
         hits = await device.documents.search("spare key", 1)
         rows, _ = document_rows(tokenizer, hits, engine.model.context, raw=True)
         await device.documents.delete(document.id)
@@ -136,11 +131,9 @@ async def test_a_start_removes_kv_of_documents_that_are_gone(
 ) -> None:
     async with running(tmp_path, engine, tokenizer) as device:
         await ingest(device.documents, "key.txt", NOTE)
-        await device.idle()
         before = device.files()
-        device.store.admit("file-gone")
-        device.kv.submit("file-gone", ["A kill came before its files were removed."])
-        await device.idle()
+        texts = ["A kill came before its files were removed."]
+        await device.kv.fill("file-gone", texts, lambda _: None)
         assert len(device.files()) == len(before) + 1
     async with running(tmp_path, engine, tokenizer) as device:
         assert device.files() == before
@@ -153,10 +146,8 @@ async def test_documents_beyond_the_cap_push_nothing_out(
 ) -> None:
     async with running(tmp_path, engine, tokenizer, limit=100_000) as device:
         await ingest(device.documents, "key.txt", NOTE)
-        await device.idle()
         first = device.files()
         await ingest(device.documents, "stones.txt", prose(80).encode())
-        await device.idle()
         assert first < device.files()
         assert sum(path.stat().st_size for path in device.directory.iterdir()) <= 100_000
 
@@ -178,14 +169,14 @@ async def test_an_answer_goes_before_document_kv(
         layers[1].register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1])),
     ]
     async with running(tmp_path, engine, tokenizer) as device:
-        await ingest(device.documents, "key.txt", NOTE)
+        document = await device.documents.add("key.txt", NOTE)
         await asyncio.to_thread(held.wait, 60)
         decoder = engine.open([Row((5, 6), 0.0)], [7, 8, 9])
         leave.set()
         await asyncio.wrap_future(decoder.prefilled)
-        await device.idle()
+        engine.close(decoder)  # else the document would take its time
+        await finished(device.documents, document)
         assert len(device.files()) == 1
-    engine.close(decoder)
     for hook in hooks:
         hook.remove()
     # The answer's rows went through the layer before the document did.

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.documents import DocumentStore
-from app.ingestion import Stage
 from app.models import Status
+from app.progress import Stage
 from dragon.errors import NotFoundError
 from dragon.retrieval.embedder import Embedder
 from dragon.tokenizer import Tokenizer
@@ -42,7 +42,7 @@ async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) ->
     await store.delete(document.id)
     assert traces(tmp_path, *needles) == []
     assert [each.id for each in await store.list()] == [kept.id]
-    assert {hit.document for hit in await store.search("opal", 5, -1.0)} == {kept.id}
+    assert {hit.document for hit in await store.search("opal", 5, relevant=False)} == {kept.id}
     with pytest.raises(NotFoundError):
         await store.get(document.id)
 
@@ -56,7 +56,7 @@ async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_pat
     await store.delete(document.id)
     assert [each async for each in progress] == []
     assert traces(tmp_path, b"stone keeper", b"stones.txt") == []
-    assert await store.search("the stone keeper", 3, -1.0) == []
+    assert await store.search("the stone keeper", 3, relevant=False) == []
     again = await ingest(store, "stones.txt", prose(20).encode())
     assert again.status == Status.PROCESSED
 
@@ -173,7 +173,7 @@ async def test_a_kill_in_the_middle_of_ingestion_resumes(
         assert document.status == Status.UPLOADED
         progress = await finished(store, document)
         assert [progress[0].stage, progress[-1].status] == [Stage.STORED, Status.PROCESSED]
-        hits = await store.search("the stone keeper on day 3", 1000, -1.0)
+        hits = await store.search("the stone keeper on day 3", 1000, relevant=False)
         spans = sorted((hit.start, hit.end) for hit in hits)
         assert len(spans) == progress[-1].total
         assert "".join("".join(text[start:end] for start, end in spans).split()) == "".join(

@@ -10,8 +10,8 @@ import pytest
 
 from app import uploads
 from app.documents import DocumentStore
-from app.ingestion import Progress, Stage
 from app.models import Status
+from app.progress import Progress, Stage
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import (
@@ -30,7 +30,7 @@ async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore)
     assert (document.status, document.kind, document.bytes) == ("uploaded", "text", len(NOTE))
     progress = await finished(store, document)
     assert [each.stage for each in progress] == list(Stage)
-    assert [each.status for each in progress] == ["uploaded"] * 4 + ["processed"]
+    assert [each.status for each in progress] == ["uploaded"] * 4 + ["processed"] * 2
     assert (progress[-1].done, progress[-1].total) == (1, 1)
     assert (await store.get(document.id)).status == Status.PROCESSED
     (hit,) = await store.search("Where is the spare key?", 3)
@@ -44,7 +44,7 @@ async def test_the_best_passage_comes_first_with_its_offsets(store: DocumentStor
     text = prose(60) + "\r\n\r\n" + OTHER.decode() + "\r\n" + prose(60, "river")
     await ingest(store, "long.md", text.encode())
     await ingest(store, "key.txt", NOTE)
-    hits = await store.search("What is the passcode of the router?", 5, -1.0)
+    hits = await store.search("What is the passcode of the router?", 5, relevant=False)
     assert len(hits) == 5
     assert "K7-QX41" in hits[0].text
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -79,7 +79,7 @@ async def test_the_bytes_decide_the_kind_and_not_the_name(store: DocumentStore) 
 async def test_text_encodings(store: DocumentStore, encoding: str) -> None:
     text = "Ключ от кладовки лежит в синей вазе, Größe: 4 m² \U0001f511"
     await ingest(store, "Schlüssel 鍵.txt", text.encode(encoding))
-    (hit,) = await store.search("ключ", 1, -1.0)
+    (hit,) = await store.search("ключ", 1, relevant=False)
     assert (hit.text, hit.title) == (text, "Schlüssel 鍵.txt")
 
 
@@ -132,7 +132,7 @@ async def test_the_same_bytes_under_the_same_name_are_the_same_document(
     other_name = await ingest(store, "door.txt", NOTE)
     other_bytes = await ingest(store, "key.txt", OTHER)
     assert len({first.id, other_name.id, other_bytes.id}) == 3
-    assert len(await store.search("key", 10, -1.0)) == await store.count() == 3
+    assert len(await store.search("key", 10, relevant=False)) == await store.count() == 3
 
 
 async def test_names_lose_their_directories(store: DocumentStore) -> None:
@@ -153,7 +153,7 @@ async def test_list_get_and_content(store: DocumentStore) -> None:
 async def test_search_leaves_out_what_is_not_relevant(store: DocumentStore) -> None:
     await ingest(store, "key.txt", NOTE)
     assert await store.search("Who won the football match in Lima?", 4) == []
-    assert len(await store.search("Who won the football match in Lima?", 4, -1.0)) == 1
+    assert len(await store.search("Who won the football match in Lima?", 4, relevant=False)) == 1
 
 
 async def test_search_without_documents(store: DocumentStore) -> None:

@@ -13,7 +13,8 @@ from rich.progress import Progress
 from dragon.errors import ConfigurationError, DocumentError
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import MINIMUM_COSINE, relevance
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from dragon.tokenizer import Tokenizer
 from peer import corpus as module
 from peer.corpus import CHUNK_TOKENS, Corpus, build
@@ -59,7 +60,7 @@ def headless(path: Path) -> Path:
 
 
 def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, str]]:
-    hits = corpus.search(embedder().embed([question])[0], k)
+    hits = corpus.search(question, embedder().embed([question])[0], k)
     return [(hit.document, hit.title, hit.text) for hit in hits]
 
 
@@ -89,18 +90,21 @@ def test_every_format_gives_the_same_corpus(tmp_path: Path, tokenizer: Tokenizer
     corpus.close()
 
 
-def test_hits_carry_cosine_and_relevance_and_leave_out_the_irrelevant(
+def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
     corpus = Corpus.open(tmp_path / "corpus")
-    question = embedder().embed(["Who came up with Velcro?"])[0]
-    hit = corpus.search(question, 3)[0]
+    asked = "Who came up with Velcro?"
+    question = embedder().embed([asked])[0]
+    hit = corpus.search(asked, question, 3)[0]
     found = sentences([PASSAGES[2][2]], tokenizer)
     (context,) = [each.context or PASSAGES[2][1] for each in found if each.text == hit.text]
     (passage,) = embedder().embed([embedded_text(hit.text, context)])
-    assert hit.score == pytest.approx(float(question @ passage), abs=1e-5)
-    assert hit.score > MINIMUM_COSINE
+    shared = coverage(asked, f"{hit.title} {hit.text}")
+    assert shared == hit.coverage > 0
+    assert hit.score == pytest.approx(score(float(question @ passage), shared), abs=1e-5)
+    assert hit.score > MINIMUM_SCORE
     assert hit.relevance == relevance(hit.score)
     assert searched(corpus, "When is my dentist's appointment?") == []
     corpus.close()
@@ -114,7 +118,8 @@ def test_long_texts_become_several_passages(tmp_path: Path, tokenizer: Tokenizer
     assert info.documents == 2
     assert info.passages > 5
     corpus = Corpus.open(tmp_path / "corpus")
-    hits = corpus.search(embedder().embed(["the stone keeper's blue ledger"])[0], 100)
+    asked = "the stone keeper's blue ledger"
+    hits = corpus.search(asked, embedder().embed([asked])[0], 100)
     parts = [hit.text for hit in sorted(hits, key=lambda hit: hit.id) if hit.document == "7"]
     assert " ".join(parts) == text
     assert all(len(tokenizer.encode(part)) <= CHUNK_TOKENS for part in parts)
@@ -143,7 +148,7 @@ def test_threads_may_search_at_once(tmp_path: Path, tokenizer: Tokenizer) -> Non
     questions = ["How deep is Lake Baikal?", "What is Bhutan's capital?", "Who invented Velcro?"]
     vectors = embedder().embed(questions * 20)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda vector: corpus.search(vector, 1)[0].document, vectors))
+        found = list(pool.map(lambda vector: corpus.search("", vector, 1)[0].document, vectors))
     assert found == ["1", "2", "3"] * 20
 
 
@@ -249,7 +254,7 @@ def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer
         Corpus.open(out, Embedder(embedder()._model, "another"))
     for name, damage in (
         ("meta.json", b"{"),
-        ("meta.json", (out / "meta.json").read_bytes().replace(b'"version": 1', b'"version": 2')),
+        ("meta.json", (out / "meta.json").read_bytes().replace(b'"version": 2', b'"version": 1')),
         (
             "meta.json",
             (out / "meta.json")

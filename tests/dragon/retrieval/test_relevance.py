@@ -5,7 +5,8 @@ import math
 import pytest
 
 from dragon.retrieval import relevance as scale
-from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_COSINE, relevance
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, relevance, score
 from tests.samples import embedder
 
 NOTES = (
@@ -38,7 +39,8 @@ def log_h(question: str, texts: tuple[str, ...]) -> float:
     """log of a side's summed relevance, as the engine takes it."""
     vectors = embedder().embed([question, *texts])
     cosines = [float(cosine) for cosine in vectors[1:] @ vectors[0]]
-    nats = [relevance(cosine) for cosine in cosines if cosine >= MINIMUM_COSINE]
+    scores = [score(c, coverage(question, t)) for c, t in zip(cosines, texts, strict=True)]
+    nats = [relevance(each) for each in scores if each >= MINIMUM_SCORE]
     return math.log(sum(math.exp(each) for each in nats or [BARE_RELEVANCE]))
 
 
@@ -54,9 +56,9 @@ def test_the_cloud_gets_the_weight_where_the_corpus_answers(question: str) -> No
     assert 1 / (1 + math.exp(-difference)) < 0.05
 
 
-def test_relevance_rises_with_cosine_over_the_whole_scale() -> None:
-    cosines = [MINIMUM_COSINE + step / 100 for step in range(76)]
-    nats = [relevance(cosine) for cosine in cosines]
+def test_relevance_rises_with_the_score_over_the_whole_scale() -> None:
+    scores = [MINIMUM_SCORE + step / 100 for step in range(91)]
+    nats = [relevance(each) for each in scores]
     assert nats == sorted(set(nats))
     assert (nats[0], nats[-1]) == (scale.LOWEST, pytest.approx(scale.HIGHEST))
     assert relevance(-1.0) == scale.LOWEST
@@ -64,7 +66,7 @@ def test_relevance_rises_with_cosine_over_the_whole_scale() -> None:
 
 
 def test_the_bare_prompt_counts_less_than_any_document() -> None:
-    assert relevance(MINIMUM_COSINE) > BARE_RELEVANCE
+    assert relevance(MINIMUM_SCORE) > BARE_RELEVANCE
 
 
 def test_the_scale_is_named_with_its_embedder(monkeypatch: pytest.MonkeyPatch) -> None:

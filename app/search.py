@@ -1,0 +1,173 @@
+"""Finding passages of the person's documents, by meaning and by words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sqlalchemy import ColumnElement, Select, column, select, table, text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.models import Chunk, Document, Status
+from dragon.errors import InvalidRequestError
+from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.duplicates import distinct
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.index import VectorIndex, Vectors
+from dragon.retrieval.lexical import coverage, fused, match_expression
+from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
+
+_CANDIDATES = 32
+"""Passages looked at, at least, in each of both rankings."""
+
+_FTS = table("chunks_fts", column("rowid"))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DocumentHit(Hit):
+    """A chunk of an uploaded document: `title` is the file's name.
+
+    `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
+    is None for what has no pages.
+    """
+
+    page: int | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which documents may be used: these, and those in these collections; None is no limit."""
+
+    documents: Sequence[str] | None = None
+    collections: Sequence[str] | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether it leaves anything out."""
+        return self.documents is not None or self.collections is not None
+
+    def within(self, statement: Select[T]) -> Select[T]:
+        """A statement about documents, about these only."""
+        if self.documents is not None:
+            statement = statement.where(Document.id.in_(self.documents))
+        if self.collections is not None:
+            statement = statement.where(Document.collection.in_(self.collections))
+        return statement
+
+
+EVERYTHING = Scope()
+
+
+class Errand(Protocol):
+    """Runs a short piece of work that somebody waits for."""
+
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Looks questions up in the vectors and in the full text of processed documents."""
+
+    sessions: async_sessionmaker[AsyncSession]
+    vectors: VectorIndex
+    embedder: TextEmbedder
+    errand: Errand
+
+    async def search(
+        self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
+    ) -> list[DocumentHit]:
+        """The passages that fit a question best, best first: at most k, no two that say the same.
+
+        Only relevant ones, unless told otherwise. Raises InvalidRequestError if the scope names
+        what is not there.
+        """
+        vector = (await self.errand(lambda: self.embedder.embed([query])))[0]
+        return await self.lookup(query, vector, k, scope, relevant=relevant)
+
+    async def lookup(
+        self,
+        query: str,
+        vector: Vectors,
+        k: int,
+        scope: Scope = EVERYTHING,
+        *,
+        relevant: bool = True,
+    ) -> list[DocumentHit]:
+        """`search` for a question whose embedding [dim] is known."""
+        async with self.sessions() as session:
+            allowed = await _chunks_within(session, scope) if scope.limited else None
+            wanted = max(_CANDIDATES, 4 * k)
+            near = [key for key, _ in self.vectors.search(vector, wanted, allowed)]
+            worded = await _worded(session, query, wanted, scope)
+            candidates = fused(near, worded)[:wanted]
+            processed = (
+                select(Chunk, Document.filename)
+                .join(Document, Document.id == Chunk.document_id)
+                .where(Chunk.id.in_(candidates), Document.status == Status.PROCESSED)
+            )
+            rows = (await session.execute(processed)).all()
+        vectors = self.vectors.vectors([chunk.id for chunk, _ in rows])
+        hits = [
+            _hit(chunk, filename, query, vector, vectors[chunk.id])
+            for chunk, filename in rows
+            if chunk.id in vectors
+        ]
+        newest_first = sorted(hits, key=lambda hit: -hit.id)
+        best_first = sorted(distinct(newest_first), key=lambda hit: (-hit.score, hit.id))
+        return [hit for hit in best_first if not relevant or hit.score >= MINIMUM_SCORE][:k]
+
+
+async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int]:
+    for document in scope.documents or ():
+        there = Document.id == document
+        await _require(session, there, f"There is no file '{document}'.", "documents")
+    for name in scope.collections or ():
+        there = Document.collection == name
+        await _require(session, there, f"There is no collection '{name}'.", "collections")
+    documents = scope.within(select(Document.id))
+    return list(await session.scalars(select(Chunk.id).where(Chunk.document_id.in_(documents))))
+
+
+async def _require(
+    session: AsyncSession, there: ColumnElement[bool], otherwise: str, param: str
+) -> None:
+    if await session.scalar(select(Document.id).where(there).limit(1)) is None:
+        raise InvalidRequestError(otherwise, param=param)
+
+
+async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:
+    """Chunks of processed documents with words of the query, by BM25, best first."""
+    if not (expression := match_expression(query)):
+        return []
+    matching = (
+        select(Chunk.id)
+        .join(Document, Document.id == Chunk.document_id)
+        .join(_FTS, _FTS.c.rowid == Chunk.id)
+        .where(text("chunks_fts MATCH :expression"), Document.status == Status.PROCESSED)
+        .order_by(text("chunks_fts.rank"), Chunk.id)
+        .limit(k)
+    )
+    return list(await session.scalars(scope.within(matching), {"expression": expression}))
+
+
+def _hit(chunk: Chunk, filename: str, query: str, asked: Vectors, vector: Vectors) -> DocumentHit:
+    shared = coverage(query, embedded_text(chunk.text, chunk.context))
+    value = score(float(vector @ asked), shared)
+    return DocumentHit(
+        id=chunk.id,
+        document=chunk.document_id,
+        title=filename,
+        text=chunk.text,
+        score=value,
+        relevance=relevance(value),
+        coverage=shared,
+        vector=vector,
+        page=chunk.page,
+        start=chunk.start,
+        end=chunk.end,
+    )
