@@ -119,6 +119,27 @@ def key() -> None:
 
 
 @program.command()
+def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
+    """Write all documents to one file, while the device serves or not."""
+    from app import backup
+
+    contents = backup.backup(Settings.read().data_dir, path)
+    print(f"{contents.documents} documents in {path}, {path.stat().st_size / 1e6:.1f} MB.")
+
+
+@program.command()
+def restore(
+    path: Annotated[Path, typer.Argument(help="What `dragon backup` wrote.")],
+    replace: Annotated[bool, typer.Option(help="Instead of the documents there are.")] = False,
+) -> None:
+    """Make the data directory of a backup; the device must not run."""
+    from app import backup
+
+    contents = backup.restore(path, Settings.read().data_dir, replace=replace)
+    print(f"{contents.documents} documents of {contents.created} restored.")
+
+
+@program.command()
 def profile() -> None:
     """Measure decode delay and link; the services start with what was found."""
     _share_cores()

@@ -3,6 +3,7 @@
 from alembic import context
 from sqlalchemy import create_engine, event
 
+from app.database import is_ours
 from app.models import Base
 
 config = context.config
@@ -26,6 +27,7 @@ def run() -> None:
         context.configure(
             connection=connection,
             target_metadata=Base.metadata,
+            include_name=is_ours,
             transactional_ddl=True,
             render_as_batch=True,  # SQLite cannot alter most of a table in place
         )

@@ -24,13 +24,17 @@ class Kind(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     PDF = "pdf"
+    DOCX = "docx"
+    HTML = "html"
+    CSV = "csv"
+    JSON = "json"
+    EPUB = "epub"
+    EMAIL = "email"
 
     @property
     def media_type(self) -> str:
         """The Content-Type its bytes are sent with."""
-        if self is Kind.PDF:
-            return "application/pdf"
-        return "text/markdown" if self is Kind.MARKDOWN else "text/plain"
+        return _MEDIA_TYPES[self]
 
     @property
     def paged(self) -> bool:
@@ -40,7 +44,20 @@ class Kind(StrEnum):
     @property
     def tabular(self) -> bool:
         """Whether each line of its text stands by itself."""
-        return False
+        return self in (Kind.CSV, Kind.JSON)
+
+
+_MEDIA_TYPES = {
+    Kind.TEXT: "text/plain",
+    Kind.MARKDOWN: "text/markdown",
+    Kind.PDF: "application/pdf",
+    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    Kind.HTML: "text/html",
+    Kind.CSV: "text/csv",
+    Kind.JSON: "application/json",
+    Kind.EPUB: "application/epub+zip",
+    Kind.EMAIL: "message/rfc822",
+}
 
 
 async def parse(

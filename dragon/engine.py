@@ -195,19 +195,22 @@ class Engine:
             self._run_steps(wanted)
             self._prefill_one()
             self._run(self._inbox.errands)
-            if self._rest() == 0:
+            if self._rest() == 0 and (self._answering or self._inbox.idle()):
                 began = time.perf_counter()
                 self._run(self._inbox.chores)
                 ended = time.perf_counter()
                 self._rested = ended + _CHORE_REST * (ended - began)
 
+    @property
+    def _answering(self) -> bool:
+        """Whether an answer is being written."""
+        return self.free_slots < self.model.cache.slots
+
     def _rest(self) -> float | None:
         """Seconds until a chore may run; None if there is none."""
         if not self._inbox.chores:
             return None
-        if self.free_slots == self.model.cache.slots:  # no answer is being written
-            return 0.0
-        return max(0.0, self._rested - time.perf_counter())
+        return max(0.0, self._rested - time.perf_counter()) if self._answering else 0.0
 
     def _gather(self) -> None:
         """Let those that the last turn answered come back, so that they share a forward again.

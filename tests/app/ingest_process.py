@@ -1,21 +1,43 @@
-"""A device's document store in a process of its own, for tests that kill it.
+"""A device's document store in a process of its own, which kills itself at a moment of a test's.
 
-    python -m tests.app.ingest_process DATA_DIR FILE
+    python -m tests.app.ingest_process DATA_DIR FILE MOMENT
 
-adds the file and prints `STAGE DONE TOTAL` a line as its ingestion goes on.
+adds the file and is killed at MOMENT of its ingestion: when a stage is told of (a stage's name), at
+the second batch ("half embedded"), before the rows say so ("vectors written"), or after ("found").
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from app import database
+from app.document_index import DocumentIndex
 from app.documents import DocumentStore
+from app.erasure import Erasure
+from app.progress import Channel, Progress, Stage
+from dragon.retrieval.index import Vectors
 from dragon.tokenizer import Tokenizer
 from tests.fakes import NothingKept
 from tests.samples import embedder
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DyingChannel(Channel):
+    moment = ""
+
+    def publish(self, progress: Progress) -> None:
+        half = progress.stage == Stage.EMBEDDED and progress.done > 4
+        if self.moment == progress.stage or (self.moment == "half embedded" and half):
+            die()
+        super().publish(progress)
 
 
 async def ingest(data_dir: Path, name: str, content: bytes) -> None:
@@ -26,10 +48,31 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     store = DocumentStore(data_dir, sessions, embedder(), tokenizer, NothingKept())
     await store.start()
     document = await store.add(name, content)
-    async for progress in await store.watch(document.id):
-        print(progress.stage, progress.done, progress.total, flush=True)
+    async for _ in await store.watch(document.id):
+        pass
+
+
+def die_at(moment: str) -> None:
+    DyingChannel.moment = moment
+    sys.modules["app.ingestion"].Channel = DyingChannel  # type: ignore[attr-defined]
+    add = DocumentIndex.add
+
+    async def add_and_die(
+        self: DocumentIndex, document: str, ids: Sequence[int], vectors: Vectors
+    ) -> None:
+        await add(self, document, ids, vectors)
+        die()
+
+    async def rest_and_die(self: Erasure, chunks: dict[str, list[int]]) -> None:
+        die()
+
+    if moment == "vectors written":
+        DocumentIndex.add = add_and_die  # type: ignore[method-assign]
+    if moment == "found":
+        Erasure.rest = rest_and_die  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
     file = Path(sys.argv[2])
+    die_at(sys.argv[3])
     asyncio.run(ingest(Path(sys.argv[1]), file.name, file.read_bytes()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,10 +25,10 @@ from tests.app.stores import (
     chunk_ids,
     files,
     finished,
-    index_file,
     index_ids,
     ingest,
     opened,
+    segment_of,
     traces,
 )
 from tests.samples import embedder, prose
@@ -37,7 +39,14 @@ async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) ->
     secret = b"The walnut drawer holds Aunt Philomena's opal.\n"
     document = await ingest(store, "philomena.txt", secret * 40)
     vector = embedder().embed([(await store.search("opal", 1))[0].text])[0].tobytes()
-    needles = (b"walnut drawer", b"Philomena", b"philomena", vector, document.id.encode())
+    needles = (
+        b"walnut",
+        b"walnut drawer",
+        b"Philomena",
+        b"philomena",
+        vector,
+        document.id.encode(),
+    )
     assert len(traces(tmp_path, *needles)) >= 3, "else this test shows nothing"
     await store.delete(document.id)
     assert traces(tmp_path, *needles) == []
@@ -85,41 +94,63 @@ def overwrite(path: Path) -> None:
     path.write_bytes(random.Random(3).randbytes(9000))
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, truncate, overwrite])
-async def test_the_index_is_rebuilt_when_its_file_is_gone_or_damaged(
+def turn_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-50] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, truncate, overwrite, turn_a_bit])
+async def test_damaged_vectors_are_made_again(
     tmp_path: Path, tokenizer: Tokenizer, damage: Callable[[Path], None]
 ) -> None:
     async with opened(tmp_path, tokenizer) as store:
-        await ingest(store, "key.txt", NOTE)
+        document = await ingest(store, "key.txt", NOTE)
         await ingest(store, "router.txt", OTHER)
-    damage(index_file(tmp_path))
+    damage(segment_of(tmp_path, document))
     await restarted(tmp_path, tokenizer)
 
 
-async def test_a_stale_index_is_repaired(tmp_path: Path, tokenizer: Tokenizer) -> None:
+async def test_swapped_vectors_are_made_again(tmp_path: Path, tokenizer: Tokenizer) -> None:
     async with opened(tmp_path, tokenizer) as store:
-        await ingest(store, "key.txt", NOTE)
-        gone = await ingest(store, "gone.txt", b"Soon deleted.")
-        old = index_file(tmp_path).read_bytes()
-        await ingest(store, "router.txt", OTHER)
-        await store.delete(gone.id)
-    index_file(tmp_path).write_bytes(old)  # lacks one chunk and has one too many
+        one = segment_of(tmp_path, await ingest(store, "key.txt", NOTE))
+        other = segment_of(tmp_path, await ingest(store, "router.txt", OTHER))
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
     await restarted(tmp_path, tokenizer)
 
 
-async def test_another_embedder_gets_an_index_of_its_own(
+async def test_an_index_older_than_the_database_is_repaired(
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     async with opened(tmp_path, tokenizer) as store:
+        document = await ingest(store, "key.txt", NOTE)
+        gone = await ingest(store, "gone.txt", b"Soon deleted.")
+        shutil.copytree(tmp_path / "index", tmp_path / "old")
+        await store.delete(gone.id)
+        # The same document again, with chunks of other ids.
+        await store.delete(document.id)
         await ingest(store, "key.txt", NOTE)
-    before = index_file(tmp_path)
+        await ingest(store, "router.txt", OTHER)
+    shutil.rmtree(tmp_path / "index")
+    (tmp_path / "old").rename(tmp_path / "index")
+    await restarted(tmp_path, tokenizer)
+
+
+async def test_another_embedder_makes_the_vectors_again(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    async with opened(tmp_path, tokenizer) as store:
+        document = await ingest(store, "key.txt", NOTE)
+    before = segment_of(tmp_path, document).read_bytes()
     another = Embedder(embedder()._model, "0123456789abcdef")
     async with opened(tmp_path, tokenizer, another) as store:
         assert len(await store.search("spare key", 3)) == 1
-    assert [path.name for path in (tmp_path / "index").iterdir()] == [
-        "vectors-0123456789abcdef.faiss"
-    ]
-    assert before.name != "vectors-0123456789abcdef.faiss"
+    assert segment_of(tmp_path, document).read_bytes() != before
+    async with opened(tmp_path, tokenizer) as store:
+        assert len(await store.search("spare key", 3)) == 1
+    assert index_ids(tmp_path) == await chunk_ids(tmp_path)
 
 
 async def test_a_start_clears_what_a_kill_left(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -128,9 +159,13 @@ async def test_a_start_clears_what_a_kill_left(tmp_path: Path, tokenizer: Tokeni
     (tmp_path / "incoming" / "tmpupload").write_bytes(b"half of a file")
     (tmp_path / "files" / "file-orphan").mkdir()
     (tmp_path / "files" / "file-orphan" / "original").write_bytes(b"without a row")
-    (tmp_path / "index" / f"{index_file(tmp_path).name}.tmp").write_bytes(b"half of an index")
+    (tmp_path / "index" / "tmpvectors").write_bytes(b"half of a document's vectors")
+    (tmp_path / "index" / "vectors-0123.faiss").write_bytes(b"of an earlier version")
     async with opened(tmp_path, tokenizer):
-        assert files(tmp_path, "files") == [f"files/{kept.id}", f"files/{kept.id}/original"]
+        directory = f"files/{kept.id}"
+        assert files(tmp_path, "files") == [
+            directory, f"{directory}/original", f"{directory}/text",
+        ]  # fmt: skip
         assert files(tmp_path, "incoming") == []
         assert len(files(tmp_path, "index")) == 1
 
@@ -149,30 +184,24 @@ async def test_a_stop_in_the_middle_of_ingestion_resumes(
     assert index_ids(tmp_path) == await chunk_ids(tmp_path)
 
 
-async def test_a_kill_in_the_middle_of_ingestion_resumes(
-    tmp_path: Path, tokenizer: Tokenizer
+@pytest.mark.parametrize("moment", [*Stage, "vectors written", "found", "half embedded"])
+async def test_a_kill_at_any_moment_resumes(
+    tmp_path: Path, tokenizer: Tokenizer, moment: str
 ) -> None:
     data_dir, file = tmp_path / "data", tmp_path / "stones.txt"
     data_dir.mkdir()
-    text = prose(250)
+    text = prose(60)
     file.write_text(text)
+    arguments = (str(data_dir), str(file), moment)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.app.ingest_process", str(data_dir), str(file)),
-        stdout=asyncio.subprocess.PIPE,
+        *(sys.executable, "-m", "tests.app.ingest_process", *arguments)
     )
-    assert process.stdout is not None
-    async for line in process.stdout:
-        stage, done, total = line.split()
-        if stage == b"embedded":
-            break
-    assert 0 < int(done) < int(total)
-    process.kill()
-    await process.wait()
+    assert await process.wait() == -signal.SIGKILL
     async with opened(data_dir, tokenizer) as store:
         (document,) = await store.list()
-        assert document.status == Status.UPLOADED
         progress = await finished(store, document)
-        assert [progress[0].stage, progress[-1].status] == [Stage.STORED, Status.PROCESSED]
+        assert progress[-1].status == Status.PROCESSED
+        assert (await store.get(document.id)).cached
         hits = await store.search("the stone keeper on day 3", 1000, relevant=False)
         spans = sorted((hit.start, hit.end) for hit in hits)
         assert len(spans) == progress[-1].total
@@ -180,4 +209,5 @@ async def test_a_kill_in_the_middle_of_ingestion_resumes(
             text.split()
         )
     assert index_ids(data_dir) == await chunk_ids(data_dir)
-    assert files(data_dir, "files")[1:] == [f"files/{document.id}/original"]
+    directory = f"files/{document.id}"
+    assert files(data_dir, "files")[1:] == [f"{directory}/original", f"{directory}/text"]

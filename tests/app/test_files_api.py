@@ -25,6 +25,7 @@ from tests.fakes import NothingKept
 from tests.samples import embedder, pdf, prose
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
+OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
 
 
 @pytest.fixture
@@ -91,6 +92,8 @@ def test_from_upload_to_deletion(client: httpx.Client) -> None:
         "purpose": "assistants",
         "status": "uploaded",
         "status_details": None,
+        "collection": "",
+        "chunks": 0,
     }
     progress = events(client, created["id"])
     stages = [(each["stage"], each["status"]) for each in progress]
@@ -100,12 +103,13 @@ def test_from_upload_to_deletion(client: httpx.Client) -> None:
         ("chunked", "uploaded"),
         ("embedded", "uploaded"),
         ("indexed", "processed"),
+        ("cached", "processed"),
     ]
     assert progress[-1] == {
-        "stage": "indexed", "status": "processed", "done": 1, "total": 1, "message": None,
+        "stage": "cached", "status": "processed", "done": 1, "total": 1, "message": None,
     }  # fmt: skip
     processed = client.get(f"/files/{created['id']}").json()
-    assert processed == {**created, "status": "processed"}
+    assert processed == {**created, "status": "processed", "chunks": 1}
     assert client.get("/files").json() == {
         "object": "list", "data": [processed], "has_more": False,
         "first_id": created["id"], "last_id": created["id"],
@@ -166,21 +170,131 @@ def test_the_order_and_pages_of_the_list(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("empty.txt", b"", "empty"),
         ("binary.txt", bytes(range(256)) * 20, "not text"),
         ("secret.pdf", pdf("Hidden.", encrypted=True), "encrypted"),
         ("scan.pdf", pdf(""), "OCR"),
         ("photo.png", b"\x89PNG\r\n\x1a\n" + bytes(100), "PNG image"),
     ],
 )
-def test_files_that_cannot_be_taken(
-    client: httpx.Client, tmp_path: Path, name: str, content: bytes, words: str
+def test_files_that_cannot_be_read_say_why(
+    client: httpx.Client, name: str, content: bytes, words: str
 ) -> None:
-    problem = error(upload(client, name, content), 400)
-    assert words in problem["message"]
+    created = upload(client, name, content).json()
+    assert created["status"] == "uploaded"
+    last = events(client, created["id"])[-1]
+    assert (last["stage"], last["status"]) == ("stored", "error")
+    assert words in last["message"]
+    file = client.get(f"/files/{created['id']}").json()
+    assert (file["status"], file["status_details"]) == ("error", last["message"])
+    assert client.get(f"/files/{created['id']}/content").content == content
+    assert words in error(client.get(f"/files/{created['id']}/text"), 400)["message"]
+    again = client.post(f"/files/{created['id']}/retry").json()
+    assert (again["status"], again["status_details"]) == ("uploaded", None)
+    assert events(client, created["id"])[-1]["message"] == last["message"]
+
+
+def test_an_empty_file_is_refused(client: httpx.Client, tmp_path: Path) -> None:
+    problem = error(upload(client, "empty.txt", b""), 400)
     assert (problem["param"], problem["code"]) == ("file", "invalid_document")
     assert client.get("/files").json()["data"] == []
     assert incoming(tmp_path) == []
+
+
+def test_collections(client: httpx.Client) -> None:
+    def names(**params: str) -> list[str]:
+        return [file["filename"] for file in client.get("/files", params=params).json()["data"]]
+
+    work = upload(client, "key.txt", NOTE, collection="work").json()
+    home = upload(client, "key.txt", NOTE, collection=" home ").json()
+    plain = upload(client, "router.txt", OTHER).json()
+    assert [file["collection"] for file in (work, home, plain)] == ["work", "home", ""]
+    assert work["id"] == upload(client, "key.txt", NOTE, collection="work").json()["id"]
+    assert work["id"] != home["id"]
+    for file in (work, home, plain):
+        events(client, file["id"])
+    assert client.get("/collections").json() == {
+        "object": "list",
+        "data": [
+            {"name": "", "files": 1}, {"name": "home", "files": 1}, {"name": "work", "files": 1},
+        ],
+    }  # fmt: skip
+    assert names(collection="work") == ["key.txt"]
+    assert names(collection="") == ["router.txt"]
+
+    def found(**limits: list[str]) -> set[str]:
+        body = {"query": "Where is the spare key?", **limits}
+        return {hit["document"] for hit in client.post("/search", json=body).json()["data"]}
+
+    assert found(collections=["work"]) == {work["id"]}
+    assert found(collections=["home", ""]) == {home["id"], plain["id"]}
+    assert found(documents=[plain["id"]]) == {plain["id"]}
+    assert found(documents=[plain["id"], work["id"]], collections=["work"]) == {work["id"]}
+    assert found(documents=[], collections=["work"]) == set()
+    for limits, param in (
+        ({"documents": ["file-x"]}, "documents"),
+        ({"collections": ["x"]}, "collections"),
+    ):
+        problem = error(client.post("/search", json={"query": "key", **limits}), 400)
+        assert problem["param"] == param
+    assert error(upload(client, "a.txt", NOTE, collection="x" * 65), 400)["param"] == "collection"
+
+
+def test_a_new_version_replaces_the_old_one_once_it_can_be_found(client: httpx.Client) -> None:
+    old = upload(client, "key.txt", NOTE).json()
+    events(client, old["id"])
+    broken = upload(client, "key.txt", b"\x89PNG" + bytes(50), replace="true").json()
+    events(client, broken["id"])
+    new = upload(client, "key.txt", OTHER, replace="true").json()
+    seen = events(client, new["id"])
+    assert seen[-1]["status"] == "processed"
+    assert [file["id"] for file in client.get("/files").json()["data"]] == [new["id"]]
+    hits = client.post("/search", json={"query": "Where is the spare key?"}).json()["data"]
+    assert {hit["document"] for hit in hits} == {new["id"]}
+    error(client.get(f"/files/{old['id']}"), 404)
+    # The same bytes once more, beside another version: that one goes at once.
+    events(client, upload(client, "key.txt", NOTE).json()["id"])
+    assert len(client.get("/files").json()["data"]) == 2
+    assert upload(client, "key.txt", OTHER, replace="1").json()["id"] == new["id"]
+    assert [file["id"] for file in client.get("/files").json()["data"]] == [new["id"]]
+    assert error(upload(client, "key.txt", OTHER, replace="perhaps"), 400)["param"] == "replace"
+
+
+def test_the_text_that_citations_count_in(client: httpx.Client) -> None:
+    file = upload(client, "rules.pdf", pdf("The lamp is lit.", "", NOTE.decode())).json()
+    events(client, file["id"])
+    hits = client.post("/search", json={"query": "Where is the spare key?"}).json()["data"]
+    (hit,) = [hit for hit in hits if "spare" in hit["text"]]
+    around = {"start": hit["start"], "end": hit["end"]}
+    window = client.get(f"/files/{file['id']}/text", params=around).json()
+    assert window == {
+        "id": file["id"], "text": hit["text"], **around, "length": window["length"], "page": 3,
+    }  # fmt: skip
+    whole = client.get(f"/files/{file['id']}/text").json()
+    assert (len(whole["text"]), whole["start"], whole["page"]) == (whole["length"], 0, 1)
+    beyond = client.get(f"/files/{file['id']}/text", params={"start": 10**9}).json()
+    assert (beyond["text"], beyond["start"]) == ("", whole["length"])
+    error(client.get(f"/files/{file['id']}/text", params={"start": -1}), 400)
+
+
+def test_cancel_and_retry(client: httpx.Client, tmp_path: Path) -> None:
+    file_id = upload(client, "long.txt", prose(400).encode()).json()["id"]
+    with client.stream("GET", f"/files/{file_id}/events") as response:
+        for line in filter(None, response.iter_lines()):
+            if json.loads(line.removeprefix("data: "))["stage"] == "embedded":
+                break
+        cancelled = client.post(f"/files/{file_id}/cancel").json()
+    assert (cancelled["status"], cancelled["chunks"]) == ("error", 0)
+    assert "cancelled" in cancelled["status_details"]
+    assert client.post("/search", json={"query": "stone keeper"}).json()["data"] == []
+    assert [*(tmp_path / "index").iterdir()] == []
+    assert client.post(f"/files/{file_id}/cancel").json() == cancelled
+    retried = client.post(f"/files/{file_id}/retry").json()
+    assert retried["status"] == "uploaded"
+    assert events(client, file_id)[-1]["status"] == "processed"
+    processed = client.get(f"/files/{file_id}").json()
+    assert processed["chunks"] >= 400
+    for action in ("cancel", "retry"):  # nothing to do any more
+        assert client.post(f"/files/{file_id}/{action}").json() == processed
 
 
 def test_bodies_that_are_not_an_upload(client: httpx.Client, tmp_path: Path) -> None:
@@ -286,6 +400,9 @@ def test_what_does_not_exist(client: httpx.Client) -> None:
         ("GET", "/files/file-none"),
         ("GET", "/files/file-none/content"),
         ("GET", "/files/file-none/events"),
+        ("GET", "/files/file-none/text"),
+        ("POST", "/files/file-none/cancel"),
+        ("POST", "/files/file-none/retry"),
         ("DELETE", "/files/file-none"),
     ):
         assert "There is no file" in error(client.request(method, path), 404)["message"]

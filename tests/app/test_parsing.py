@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from app.parsing import Kind, parse
 from dragon.errors import DocumentError
+from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table
 from tests.samples import pdf
 
 
@@ -17,6 +19,170 @@ async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
     source.write_bytes(pdf("One (1).", "", "Three."))
     assert await parse(source, "a.pdf", out) is Kind.PDF
     assert [page.strip() for page in out.read_text().split("\f")] == ["One (1).", "", "Three."]
+
+
+async def text_of(directory: Path, name: str, content: bytes) -> tuple[Kind, str]:
+    source, out = directory / "in", directory / "out"
+    source.write_bytes(content)
+    kind = await parse(source, name, out)
+    return kind, out.read_text()
+
+
+HTML = b"""<!DOCTYPE html><html><head><title>The hut</title><style>p { color: red }</style></head>
+<body><script>bad()</script><h1>Keys</h1><p>The key hangs
+<b>left</b> of the door.</p><!-- nothing --><ul><li>axe<li>lamp</ul>
+<table><tr><th>Guest<th>Room</tr><tr><td>Anna<td>4</tr><tr><td>Bob<td>7</tr></table></body></html>"""
+
+
+async def test_html(tmp_path: Path) -> None:
+    kind, text = await text_of(tmp_path, "a.txt", HTML)
+    assert kind is Kind.HTML
+    assert text.splitlines() == [
+        *("The hut", "", "# Keys", "", "The key hangs left of the door.", "", "- axe", "- lamp"),
+        *("", "Guest: Anna; Room: 4", "Guest: Bob; Room: 7"),
+    ]
+    latin = '<html><head><meta charset="iso-8859-1"></head><p>Größe</p>'.encode("latin-1")
+    assert (await text_of(tmp_path, "b.html", latin))[1] == "Größe"
+
+
+async def test_docx(tmp_path: Path) -> None:
+    body = (
+        paragraph("The hut", "Heading2")
+        + paragraph("The key hangs left of the door.")
+        + "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
+        + word_table(("Guest", "Room"), ("Anna", "4"), ("Bob", "7"))
+        + "<w:p><w:r><w:t>After</w:t><w:tab/><w:t>all.</w:t></w:r></w:p>"
+    )
+    content = docx(body, footnotes=paragraph("Built in 1911."))
+    kind, text = await text_of(tmp_path, "a.zip", content)
+    assert kind is Kind.DOCX
+    assert text.split("\n\n") == [
+        "## The hut",
+        "The key hangs left of the door.",
+        "Guest: Anna; Room: 4\nGuest: Bob; Room: 7",
+        "After all.",
+        "Built in 1911.",
+    ]
+
+
+async def test_epub(tmp_path: Path) -> None:
+    kind, text = await text_of(tmp_path, "a.bin", epub("<p>One.</p>", "<img/>", "<p>Two.</p>"))
+    assert (kind, text) == (Kind.EPUB, "One.\fTwo.")
+
+
+async def test_csv(tmp_path: Path) -> None:
+    rows = 'name;phone;note\r\n"Anna; of Bonn";0171;"two\r\nlines"\r\n\r\nBob;;x\r\n'
+    for name in ("a.csv", "a.txt"):
+        kind, text = await text_of(tmp_path, name, rows.encode())
+        assert kind is Kind.CSV
+        assert text.splitlines() == [
+            "name: Anna; of Bonn; phone: 0171; note: two lines",
+            "name: Bob; note: x",
+        ]
+    numbers = b"1,2\n3,4\n"
+    assert (await text_of(tmp_path, "a.csv", numbers))[1] == "1; 2\n3; 4"
+    wide = (
+        ",".join(f"column{n}" for n in range(40)) + "\n" + ",".join(f"value{n}" for n in range(40))
+    )
+    lines = (await text_of(tmp_path, "a.csv", wide.encode()))[1].splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("column0: value0; ") and len(line) < 320 for line in lines)
+
+
+async def test_prose_with_commas_is_no_table(tmp_path: Path) -> None:
+    prose = b"Dear Anna, dear Bob,\nthe key is gone, alas,\nso knock, please, twice.\n"
+    assert (await text_of(tmp_path, "a.txt", prose))[0] is Kind.TEXT
+
+
+async def test_json(tmp_path: Path) -> None:
+    value = b"""{"hut": "Kogel", "guests": [
+        {"name": "Anna", "rooms": [4, 5], "address": {"city": "Bonn", "zip": null}},
+        {"name": "Bob", "paid": true}]}"""
+    kind, text = await text_of(tmp_path, "a.txt", value)
+    assert kind is Kind.JSON
+    assert text.splitlines() == [
+        "hut: Kogel",
+        "guests; name: Anna; rooms: 4, 5",
+        "guests (name: Anna).address; city: Bonn",
+        "guests; name: Bob; paid: true",
+    ]
+    lines = await text_of(tmp_path, "a.log", b'{"a": 1}\n{"a": 2}\n')
+    assert lines == (Kind.JSON, "a: 1\na: 2")
+    assert (await text_of(tmp_path, "a.json", b"{not json}"))[0] is Kind.TEXT
+
+
+async def test_email(tmp_path: Path) -> None:
+    inner = email("Further below.", {})
+    attached = {"plan.pdf": pdf("The plan."), "photo.png": b"\x89PNG", "older.eml": inner}
+    kind, text = await text_of(tmp_path, "a.txt", email("The key hangs left.", attached))
+    assert kind is Kind.EMAIL
+    assert text.startswith(
+        "From: Anna Grünwald <anna@example.org>\nTo: bob@example.org\n"
+        "Date: Mon, 02 Jun 2025 10:00:00 +0200\nSubject: The keys of the hut\n\n"
+        "The key hangs left.\n"
+    )
+    assert "bad()" not in text
+    assert "Attachment: plan.pdf\n\nThe plan." in text
+    assert "Attachment (not read): photo.png" in text
+    assert text.endswith("Further below.")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive({"a.txt": "text"}), "of another kind"),
+        (archive({"xl/workbook.xml": "x"}), "an Excel file"),
+        (docx(paragraph("Text."))[:-60], "damaged"),
+        (archive({"word/document.xml": "<w:document"}), "damaged"),
+        (docx(""), "no text"),
+        (epub("<p>Text.</p>", encrypted=True), "encrypted"),
+        (epub("<p></p>"), "no text"),
+        (archive({"mimetype": "application/epub+zip"}), "damaged"),
+        (b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted"),
+        (b"<html><script>nothing()</script></html>", "no text"),
+        # Those that mean harm.
+        (archive({"word/document.xml": bytes(300 << 20)}), "unpacks to more than 200 MB"),
+        (epub("<p>Text.</p>" * (20 << 20)), "unpacks to more than 200 MB"),
+        (archive({f"{number}": b"" for number in range(10_001)}), "10000 parts"),
+        (docx("<w:p>" * 100_000 + "</w:p>" * 100_000), "nested too deeply"),
+        (
+            archive(
+                {
+                    "word/document.xml": "<!DOCTYPE a ["
+                    + "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(12))
+                    + "]><a>&e12;</a>"
+                }
+            ),
+            "no text|damaged",
+        ),
+        (b"<html>" + b"<div>" * 100_000 + b"deep", "nested too deeply"),
+        (b"<html>" + b"<table><tr><td>" * 50_000 + b"deep", "nested too deeply"),
+        (b"[" * 1_000_000, "nested too deeply"),
+        (pdf(*[""] * 5001), "more than 5000 pages"),
+    ],
+)
+async def test_what_cannot_be_read(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        await text_of(tmp_path, "a", content)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(lambda: pdf_bomb(2 << 30), id="PDF"),
+        pytest.param(lambda: b"<html>" + b"<p><b><i>x" * 4_500_000, id="HTML"),
+        pytest.param(
+            lambda: docx("".join(["<w:p><w:r><w:t>x</w:t></w:r></w:p>"] * 5_000_000)), id="docx"
+        ),
+    ],
+)
+async def test_a_bomb_ends_within_the_limits(tmp_path: Path, content: Callable[[], bytes]) -> None:
+    source = tmp_path / "in"
+    source.write_bytes(content())
+    with pytest.raises(DocumentError, match=r"too much|damaged|unpacks|nested"):
+        await parse(source, "a", tmp_path / "out", seconds=5, memory_bytes=300 << 20)
+    assert os.listdir(tmp_path) == ["in"]
 
 
 async def test_a_parser_that_hangs_is_stopped(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -227,3 +228,26 @@ def test_those_answered_together_are_waited_for(
         outcomes[3].result(WAIT_S)
     outcomes[2].result(WAIT_S)
     assert rows == ([4, 2] if closing else [4, 4])
+
+
+def test_chores_wait_for_answers_but_not_for_ever(engine: Engine) -> None:
+    order: list[str] = []
+    gate = threading.Event()
+    engine.errand(gate.wait)
+    chores = [engine.chore(lambda: order.append("chore")) for _ in range(3)]
+    errand = engine.errand(lambda: order.append("errand"))
+    gate.set()
+    for chore in chores:
+        chore.result(WAIT_S)
+    errand.result(WAIT_S)
+    assert order[0] == "errand"
+    decoder = opened(engine, ROWS, [20])
+    first = engine.chore(lambda: time.sleep(0.01))
+    second = engine.chore(time.perf_counter)
+    first.result(WAIT_S)
+    began = time.perf_counter()
+    run(engine, decoder, Work(0, (30,), 1, 0))
+    assert second.result(WAIT_S) - began > 0.01 * 20, "it waits while an answer is being written"
+    third = engine.chore(lambda: None)
+    engine.close(decoder)
+    third.result(WAIT_S)

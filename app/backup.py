@@ -1,0 +1,214 @@
+"""All documents of a device in one file, made while it serves, and a data directory made of it.
+
+The archive is a ZIP file with `dragon.db` (a snapshot of the database), `files/` (originals and
+parsed text) and `index/` (vectors), and first `backup.json`, which lists them. Document KV is left
+out, answers compute what they need of it; so is the key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from alembic.util import CommandError
+from sqlalchemy.exc import DatabaseError
+
+from app.database import DATABASE, database_url, migrate
+from dragon.errors import DragonError
+
+VERSION = 1
+_LIST = "backup.json"
+_FOLDERS = ("files", "index")
+_ATTEMPTS = 5
+
+
+class BackupError(DragonError):
+    """A backup cannot be made or restored; the message says what to do."""
+
+    code = "backup_error"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What an archive holds: `files` are the sizes in bytes by name, `created` is in UTC."""
+
+    version: int
+    created: str
+    documents: int
+    files: dict[str, int]
+
+
+def backup(data_dir: Path, out: Path) -> Contents:
+    """Write all documents of a data directory, in use or not, to the file `out`, whole or not.
+
+    Raises BackupError if there is nothing to back up or `out` cannot be written.
+    """
+    if not (data_dir / DATABASE).is_file():
+        raise BackupError(f"There is no database in {data_dir}. Is DRAGON_DATA_DIR right?")
+    if not out.parent.is_dir():
+        raise BackupError(f"There is no directory {out.parent}.")
+    for _ in range(_ATTEMPTS):
+        # A document deleted meanwhile must not come back half: the next snapshot lacks it.
+        with suppress(FileNotFoundError):
+            return _write(data_dir, out, missing_ok=False)
+    return _write(data_dir, out, missing_ok=True)  # what is missing was lost before
+
+
+def _write(data_dir: Path, out: Path, *, missing_ok: bool) -> Contents:
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as directory:
+        snapshot = Path(directory) / DATABASE
+        documents = _snapshot(data_dir / DATABASE, snapshot)
+        paths = {DATABASE: snapshot, **_files(data_dir, documents)}
+        if missing_ok:
+            paths = {name: path for name, path in paths.items() if path.exists()}
+        contents = Contents(
+            VERSION,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            len(documents),
+            {name: path.stat().st_size for name, path in paths.items()},
+        )
+        whole = Path(directory) / "archive"
+        with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(_LIST, json.dumps(asdict(contents)))
+            for name, path in paths.items():
+                archive.write(path, name)
+        whole.chmod(0o600)
+        with whole.open("rb") as file:
+            os.fsync(file.fileno())
+        whole.replace(out)
+    return contents
+
+
+def _snapshot(database: Path, copy: Path) -> list[str]:
+    """Copy a database that is in use, by SQLite's own means; returns the documents' ids."""
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")  # one file, no log beside it
+        return [name for (name,) in target.execute("SELECT id FROM documents ORDER BY id")]
+
+
+def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
+    """The files of documents by name: originals, and what there is of the rest."""
+    paths = {}
+    for document in documents:
+        original = f"files/{document}/original"
+        paths[original] = data_dir / original
+        for name in (f"files/{document}/text", f"index/{document}.safetensors"):
+            if (data_dir / name).exists():
+                paths[name] = data_dir / name
+    return paths
+
+
+def restore(archive: Path, data_dir: Path, *, replace: bool = False) -> Contents:
+    """Make a data directory of an archive; what was there before stays until it is whole.
+
+    Raises BackupError if the archive is damaged or not one, if there are documents already and
+    `replace` is not asked for, or if a device serves them.
+    """
+    present = [name for name in (DATABASE, *_FOLDERS) if (data_dir / name).exists()]
+    if present and not replace:
+        raise BackupError(
+            f"{data_dir} holds documents already. Choose another DRAGON_DATA_DIR, or restore with "
+            "--replace to put the backup in their place."
+        )
+    if DATABASE in present:
+        _require_idle(data_dir / DATABASE)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".restore.", dir=data_dir) as directory:
+        new = Path(directory)
+        with _opened(archive) as (file, contents):
+            _unpack(file, contents, new)
+        _upgrade(new)
+        _swap(new, data_dir)
+    return contents
+
+
+def _swap(new: Path, data_dir: Path) -> None:
+    """Put what is new in the place of what there is, which is put back if that fails."""
+    old = new / "old"
+    old.mkdir()
+    moves = [
+        (data_dir / name, old / name)
+        for name in (*_FOLDERS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "kv")
+    ]
+    moves += [(new / name, data_dir / name) for name in (*_FOLDERS, DATABASE)]
+    done = []
+    try:
+        for source, target in moves:
+            if source.exists():
+                source.replace(target)
+                done.append((target, source))
+    except OSError as error:
+        for target, source in reversed(done):
+            target.replace(source)
+        raise BackupError(f"The backup cannot be put into place: {error}") from error
+
+
+def _require_idle(database: Path) -> None:
+    """A log can be left only by the last connection."""
+    with closing(sqlite3.connect(database, timeout=0)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError:
+            raise BackupError("A device uses this data directory. Stop it first.") from None
+        except sqlite3.DatabaseError:
+            pass  # damaged: all the more reason to restore
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
+    damaged = BackupError(f"{archive} is damaged, or no backup of DRAGON.")
+    try:
+        with zipfile.ZipFile(archive) as file:
+            contents = Contents(**json.loads(file.read(_LIST)))
+            if contents.version != VERSION:
+                raise BackupError(f"{archive} was made by another version of DRAGON.")
+            sizes = {each.filename: each.file_size for each in file.infolist()}
+            sizes.pop(_LIST)
+            if sizes != contents.files or not all(map(_is_ours, sizes)):
+                raise damaged
+            yield file, contents
+    except FileNotFoundError:
+        raise BackupError(f"There is no file {archive}.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError):
+        raise damaged from None
+
+
+def _is_ours(name: str) -> bool:
+    path = PurePosixPath(name)
+    inside = path.parts[0] in _FOLDERS and not {"..", "/"} & set(path.parts)
+    return name == DATABASE or inside
+
+
+def _unpack(file: zipfile.ZipFile, contents: Contents, directory: Path) -> None:
+    for name in contents.files:
+        path = directory / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with file.open(name) as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+
+
+def _upgrade(directory: Path) -> None:
+    """Bring the database to our schema, which an older version's backup does not have."""
+    try:
+        migrate(database_url(directory))
+        with closing(sqlite3.connect(directory / DATABASE)) as connection:
+            (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except CommandError:
+        raise BackupError("The backup was made by a newer version of DRAGON.") from None
+    except (DatabaseError, sqlite3.DatabaseError):
+        state = "damaged"
+    if state != "ok":
+        raise BackupError("The backup's database is damaged.")

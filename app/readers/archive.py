@@ -1,0 +1,56 @@
+"""Reading files that are ZIP archives, without unpacking more than is allowed."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from typing import Any
+
+from lxml import etree
+
+from app.readers.common import UnreadableError
+
+EXPANDED_BYTES = 200 << 20
+_MOST_ENTRIES = 10_000
+_DAMAGED = "The file is a ZIP or Office file that is damaged."
+
+
+class Archive:
+    """The entries of a ZIP file by name. Raises UnreadableError for what cannot be read."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            raise UnreadableError(_DAMAGED) from None
+        entries = self._zip.infolist()
+        # No more than the size told here is ever unpacked.
+        expanded = sum(entry.file_size for entry in entries)
+        if expanded > EXPANDED_BYTES or len(entries) > _MOST_ENTRIES:
+            raise UnreadableError(
+                f"The file unpacks to more than {EXPANDED_BYTES >> 20} MB or {_MOST_ENTRIES} "
+                "parts. Split it into smaller ones."
+            )
+        self.names = frozenset(self._zip.namelist())
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an entry."""
+        try:
+            return self._zip.read(name)
+        except KeyError:
+            raise UnreadableError(f"The file is damaged: it lacks {name}.") from None
+        except RuntimeError:
+            raise UnreadableError("The file is encrypted. Save it without a password.") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            raise UnreadableError(_DAMAGED) from None
+
+    def xml(self, name: str) -> Any:
+        """The root of an entry that is XML. Entities are left alone, and nothing is fetched."""
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+        try:
+            return etree.fromstring(self.read(name), parser)
+        except etree.XMLSyntaxError:
+            raise UnreadableError(
+                f"The file is damaged, or nested too deeply: {name} cannot be read."
+            ) from None

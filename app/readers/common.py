@@ -1,0 +1,34 @@
+"""What all readers share."""
+
+from __future__ import annotations
+
+import re
+
+PAGE_BREAK = "\f"
+TAKEN = "Text, Markdown, PDF, DOCX, HTML, CSV, JSON, EPUB and e-mail (EML) are taken."
+NESTED = "The file is nested too deeply to be read."
+NO_TEXT = "The file has no text in it."
+
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
+_SPACES = re.compile(r"[^\S\n]+")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+class UnreadableError(Exception):
+    """The file cannot be taken; the message says why."""
+
+
+def clean(text: str) -> str:
+    """The text with line feeds alone between lines, and without control characters."""
+    return _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def tidy(text: str) -> str:
+    """Clean text with single spaces, and at most one blank line in a row."""
+    lines = (_SPACES.sub(" ", line).strip() for line in clean(text).split("\n"))
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with single spaces."""
+    return " ".join(clean(text).replace(PAGE_BREAK, " ").split())

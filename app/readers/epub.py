@@ -1,0 +1,46 @@
+"""EPUB: the chapters in reading order."""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import unquote
+
+from app.readers.archive import Archive
+from app.readers.common import NO_TEXT, UnreadableError
+from app.readers.markup import html_text
+
+MIMETYPE = b"application/epub+zip"
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_PAGES = {"application/xhtml+xml", "text/html"}
+
+
+def epub_chapters(archive: Archive) -> list[str]:
+    """The text of each chapter that has any."""
+    (rootfile,) = archive.xml(_CONTAINER).xpath("(//*[local-name()='rootfile']/@full-path)[1]") or [
+        ""
+    ]
+    package = archive.xml(rootfile)
+    base = posixpath.dirname(rootfile)
+    items = {
+        item.get("id"): posixpath.normpath(posixpath.join(base, unquote(item.get("href", ""))))
+        for item in package.xpath("//*[local-name()='item']")
+        if item.get("media-type") in _PAGES
+    }
+    order = [each.get("idref") for each in package.xpath("//*[local-name()='itemref']")]
+    names = [items[each] for each in order if each in items]
+    if _locked(archive) & set(names):
+        raise UnreadableError("The book is encrypted (DRM) and cannot be read.")
+    chapters = [html_text(archive.read(name)) for name in dict.fromkeys(names)]
+    chapters = [chapter for chapter in chapters if chapter.strip()]
+    if not chapters:
+        raise UnreadableError(NO_TEXT)
+    return chapters
+
+
+def _locked(archive: Archive) -> set[str]:
+    """Entries that are encrypted; fonts may be in a book that is not."""
+    if _ENCRYPTION not in archive.names:
+        return set()
+    uris = archive.xml(_ENCRYPTION).xpath("//*[local-name()='CipherReference']/@URI")
+    return {unquote(uri) for uri in uris}

@@ -1,0 +1,106 @@
+"""HTML as text: what a reader would see, with tables as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lxml import etree, html
+
+from app.readers.common import NESTED, NO_TEXT, UnreadableError, one_line, tidy
+from app.readers.records import table_lines
+
+_UNSEEN = {
+    "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "canvas", "head",
+    "select", "button", "input", "textarea",
+}  # fmt: skip
+_BLOCKS = {
+    "address", "article", "aside", "blockquote", "caption", "dd", "details", "dialog", "div", "dl",
+    "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "main",
+    "nav", "ol", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul",
+}  # fmt: skip
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_MOST_DEPTH = 200
+
+
+def html_text(data: bytes) -> str:
+    """The visible text of a page, its title first. Raises UnreadableError."""
+    root = _parsed(data)
+    if root is None:
+        raise UnreadableError(NO_TEXT)
+    title = one_line(root.findtext(".//title") or "")
+    text = tidy("".join(_pieces(root)))
+    if title and title not in text[: len(title) + 8]:
+        text = f"{title}\n\n{text}"
+    return text
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        data.decode()
+        encoding = "utf-8"
+    except UnicodeDecodeError:
+        encoding = None  # what the page itself declares
+    parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True)
+    try:
+        root = html.document_fromstring(data, parser=parser)
+    except etree.ParserError:
+        return None
+    except etree.XMLSyntaxError:
+        raise UnreadableError("The page is damaged and cannot be read.") from None
+    if any("depth" in error.message.lower() for error in parser.error_log):
+        raise UnreadableError(NESTED)
+    return root
+
+
+def _pieces(root: Any) -> Iterator[str]:
+    walk = etree.iterwalk(root, events=("start", "end"))
+    depth = 0
+    for event, element in walk:
+        tag = element.tag
+        depth += 1 if event == "start" else -1
+        if depth > _MOST_DEPTH:
+            raise UnreadableError(NESTED)
+        if event == "start":
+            if tag in _UNSEEN or element.get("hidden") is not None:
+                walk.skip_subtree()
+                continue
+            if tag == "table" and element.find(".//table") is None:
+                walk.skip_subtree()
+                yield "\n\n" + "\n".join(table_lines(_table(element))) + "\n\n"
+                continue
+            yield _opening(element)
+            if element.text:
+                yield _spaced(element, element.text)
+        else:
+            if tag in _BLOCKS or tag in _HEADINGS:
+                yield "\n\n" if tag in {"p", "pre", "blockquote"} or tag in _HEADINGS else "\n"
+            if element.tail:
+                yield _spaced(element.getparent(), element.tail)
+
+
+def _opening(element: Any) -> str:
+    tag = element.tag
+    if tag in _HEADINGS:
+        return f"\n\n{_HEADINGS[tag]} "
+    if tag == "li":
+        return "\n- "
+    if tag == "br" or tag in _BLOCKS:
+        return "\n"
+    return f" {element.get('alt', '')} " if tag == "img" else ""
+
+
+def _spaced(element: Any, text: str) -> str:
+    """Line breaks count in `pre` alone."""
+    if element is not None and element.tag == "pre":
+        return text
+    return text.replace("\n", " ").replace("\r", " ").replace("\f", " ")
+
+
+def _table(table: Any) -> list[list[str]]:
+    rows = [
+        [one_line("".join(_pieces(cell))) for cell in row.iterchildren("td", "th")]
+        for row in table.iter("tr")
+    ]
+    caption = table.findtext("caption")
+    return [[caption], *rows] if caption and not rows else rows

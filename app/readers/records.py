@@ -1,0 +1,136 @@
+"""Tables and JSON as lines that stand by themselves: `header: value; header: value`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from app.readers.common import NESTED, UnreadableError, one_line
+
+Rows = Sequence[Sequence[str]]
+
+# A longer record is cut into lines that each begin with its first value, so that each says whose
+# the values are, and is short enough to be found.
+_WIDTH = 300
+_DELIMITERS = ",;\t|"
+_SAMPLE = 50
+
+
+def rows(text: str, *, named: bool) -> list[list[str]] | None:
+    """The rows of a text that is a table of separated values, or None if it is not.
+
+    `named`: its name says that it is; without, commas in prose must not be taken for separators.
+    """
+    csv.field_size_limit(len(text) + 1)
+    for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
+        sample = list(_read(text, delimiter, _SAMPLE))
+        if not named and any(cell.startswith(" ") for row in sample for cell in row):
+            continue
+        widths = [len(row) for row in sample]
+        columns, least = (2, 1) if named else (3 if delimiter == "," else 2, 3)
+        if len(widths) >= least and min(widths) == max(widths) >= columns:
+            return list(_read(text, delimiter))
+        if named and len(widths) >= least and sum(w >= 2 for w in widths) > 0.8 * len(widths):
+            return list(_read(text, delimiter))
+    return None
+
+
+def _read(text: str, delimiter: str, limit: int | None = None) -> Iterator[list[str]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        for number, row in enumerate(filter(any, reader)):
+            if number == limit:
+                return
+            yield row
+    except csv.Error:
+        raise UnreadableError("The table is damaged and cannot be read.") from None
+
+
+def table_lines(table: Rows) -> list[str]:
+    """A line a row. The first row names the columns, if it looks as if it did."""
+    table = [[one_line(cell) for cell in row] for row in table]
+    table = [row for row in table if any(row)]
+    if not table:
+        return []
+    header = table[0]
+    if len(table) > 1 and _names(header):
+        return [line for row in table[1:] for line in _record(_named(header, row))]
+    return [line for row in table for line in _record([(None, cell) for cell in row])]
+
+
+def _names(header: Sequence[str]) -> bool:
+    given = [cell for cell in header if cell]
+    numbers = any(cell.replace(".", "").replace(",", "").isdigit() for cell in given)
+    return len(given) > 1 and len(set(given)) == len(given) and not numbers
+
+
+def _named(header: Sequence[str], row: Sequence[str]) -> list[tuple[str | None, str]]:
+    names = [*header, *[""] * (len(row) - len(header))]
+    return [(name or None, cell) for name, cell in zip(names, row, strict=False)]
+
+
+def _record(pairs: Sequence[tuple[str | None, str]]) -> Iterator[str]:
+    items = [f"{name}: {value}" if name else value for name, value in pairs if value]
+    if not items:
+        return
+    line = items[0]
+    for item in items[1:]:
+        if len(line) + len(item) > _WIDTH and line != items[0]:
+            yield line
+            line = items[0]
+        line += f"; {item}"
+    yield line
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text, or the list of its lines' values (JSON Lines).
+
+    Raises ValueError if it is neither, UnreadableError if it is nested too deeply.
+    """
+    try:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except RecursionError:
+        raise UnreadableError(NESTED) from None
+
+
+def json_lines(value: Any) -> list[str]:
+    """A line an object: under what names it stands, then its plain values. A line a plain list."""
+    lines: list[str] = []
+    todo: list[tuple[str, Any]] = [("", value)]
+    while todo:
+        path, each = todo.pop()
+        inner: list[tuple[str, Any]] = []
+        if (text := _plain(each)) is not None:
+            lines += _record([(path or None, text)])
+        elif isinstance(each, list):
+            inner = [(path, item) for item in each]
+        else:
+            fields = {one_line(name): item for name, item in each.items()}
+            pairs = [(name, text) for name, item in fields.items() if (text := _plain(item))]
+            lines += _record([(None, path), *pairs]) if pairs else []
+            if pairs and each is not value:  # what is within is this object's
+                path = f"{path} ({pairs[0][0]}: {pairs[0][1]})".strip()
+            inner = [
+                (f"{path}.{name}" if path else name, item)
+                for name, item in fields.items()
+                if _plain(item) is None
+            ]
+        todo += reversed(inner)
+    return lines
+
+
+def _plain(value: Any) -> str | None:
+    """What has no structure of its own as text; None for the rest."""
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ", ".join(filter(None, map(_plain, value)))
+    if isinstance(value, dict | list):
+        return None if value else ""
+    if value is None:
+        return ""
+    return one_line(value) if isinstance(value, str) else json.dumps(value)

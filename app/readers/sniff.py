@@ -1,0 +1,112 @@
+"""Telling what a file is by its bytes; its name decides only where they leave it open."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+from app.readers import records
+from app.readers.archive import Archive
+from app.readers.common import TAKEN, UnreadableError, clean
+from app.readers.epub import MIMETYPE
+from app.readers.office import DOCUMENT
+
+# What people upload by mistake, told by its first bytes.
+_OTHER_KINDS = (
+    (b"\xd0\xcf\x11\xe0", "an old Office file"),
+    (b"{\\rtf", "an RTF file"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"\x7fELF", "a program"),
+    (b"MZ\x90", "a program"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"SQLite format 3\0", "a database"),
+)
+_OTHER_ARCHIVES = {"xl/workbook.xml": "an Excel", "ppt/presentation.xml": "a PowerPoint"}
+_ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
+_BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_HTML = re.compile(
+    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAG = re.compile(rb"<[a-z][a-z0-9]*[\s>]", re.IGNORECASE)
+_HEADER = re.compile(rb"([!-9;-~]+):(?:[ \t]|\r?$)")
+_SENT = {b"date", b"message-id", b"received", b"mime-version"}
+
+
+def sniff(data: bytes, name: str) -> str:
+    """The kind of a file (a value of app.parsing.Kind). Raises UnreadableError for others."""
+    suffix = Path(name).suffix.lower()
+    if b"%PDF-" in data[:1024]:
+        return "pdf"
+    if data.startswith(b"PK\x03\x04"):
+        return _archive_kind(Archive(data))
+    if data.startswith(b"\xd0\xcf\x11\xe0") and _ENCRYPTED_OFFICE in data:
+        raise UnreadableError("The file is encrypted. Save it without a password.")
+    for magic, what in _OTHER_KINDS:
+        if data.startswith(magic):
+            raise UnreadableError(f"The file is {what}. {TAKEN}")
+    if suffix == ".pdf":
+        raise UnreadableError("The file is named .pdf but is not a PDF.")
+    if _is_mail(data):
+        return "email"
+    start = data[:8192].removeprefix(codecs.BOM_UTF8)
+    if _HTML.match(start) or (suffix in {".html", ".htm", ".xhtml"} and _TAG.search(start)):
+        return "html"
+    return _text_kind(decoded(data), suffix)
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file that is nothing but text. Raises UnreadableError."""
+    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(
+            f"The file is not text in UTF-8 (byte {error.start}). Save it as UTF-8. {TAKEN}"
+        ) from None
+    if _BINARY.search(text):
+        raise UnreadableError(f"The file is binary data, not text. {TAKEN}")
+    return clean(text)
+
+
+def _archive_kind(archive: Archive) -> str:
+    if DOCUMENT in archive.names:
+        return "docx"
+    if "mimetype" in archive.names and archive.read("mimetype").strip() == MIMETYPE:
+        return "epub"
+    for name, what in _OTHER_ARCHIVES.items():
+        if name in archive.names:
+            raise UnreadableError(f"The file is {what} file. {TAKEN}")
+    raise UnreadableError(f"The file is a ZIP or Office file of another kind. {TAKEN}")
+
+
+def _is_mail(data: bytes) -> bool:
+    """Whether it begins with headers that only e-mail has, and a blank line."""
+    names = set()
+    for line in data[:65_536].split(b"\n"):
+        if not line.strip():
+            break
+        if line[:1] in b" \t":
+            continue
+        if not (header := _HEADER.match(line)):
+            return False
+        names.add(header[1].lower())
+    return b"from" in names and (bool(names & _SENT) or {b"to", b"subject"} <= names)
+
+
+def _text_kind(text: str, suffix: str) -> str:
+    if suffix in {".md", ".markdown"}:
+        return "markdown"
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            records.json_value(text)
+        except ValueError:
+            pass
+        else:
+            return "json"
+    if records.rows(text, named=suffix in {".csv", ".tsv"}) is not None:
+        return "csv"
+    return "text"

@@ -1,0 +1,147 @@
+"""Backups of a data directory in use, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.backup import BackupError, backup, restore
+from app.documents import DocumentStore
+from app.models import Status
+from dragon.tokenizer import Tokenizer
+from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
+from tests.samples import pdf, prose
+
+QUESTIONS = ("Where is the spare key?", "K7-QX41", "the stone keeper on day 3")
+
+
+async def answers(store: DocumentStore) -> list[object]:
+    """What searches find, with scores, and what documents there are."""
+    hits = [await store.search(question, 5) for question in QUESTIONS]
+    documents = await store.list()
+    return [hits, [(each.id, each.filename, each.collection, each.status) for each in documents]]
+
+
+async def test_a_restored_backup_answers_the_same(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    archive = tmp_path / "backup.zip"
+    async with opened(tmp_path / "data", tokenizer) as store:
+        key = await ingest(store, "key.pdf", pdf("", NOTE.decode()), "home")
+        await ingest(store, "router.txt", OTHER)
+        gone = await ingest(store, "gone.txt", b"The walnut drawer is locked.")
+        await ingest(store, "broken.pdf", b"%PDF-")
+        await store.delete(gone.id)
+        underway = await store.add("stones.txt", prose(300).encode())
+        contents = backup(tmp_path / "data", archive)
+        assert contents.documents == 4
+        assert sorted(os.listdir(tmp_path)) == ["backup.zip", "data"]
+        assert (await finished(store, underway))[-1].status == Status.PROCESSED
+        before = await answers(store)
+        text = (await store.text(key.id))[1]
+    restored = restore(archive, tmp_path / "new" / "data")
+    assert restored == contents
+    async with opened(tmp_path / "new" / "data", tokenizer) as store:
+        assert (await finished(store, underway))[-1].status == Status.PROCESSED
+        assert await answers(store) == before
+        assert (await store.content(key.id)).read_bytes() == pdf("", NOTE.decode())
+        assert (await store.text(key.id))[1] == text
+    assert traces(tmp_path / "new", b"walnut") == []
+
+
+async def test_documents_there_are_stay_unless_they_are_to_be_replaced(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    archive = tmp_path / "backup.zip"
+    async with opened(tmp_path / "one", tokenizer) as store:
+        await ingest(store, "key.txt", NOTE)
+    backup(tmp_path / "one", archive)
+    async with opened(tmp_path / "two", tokenizer) as store:
+        await ingest(store, "router.txt", OTHER)
+        with pytest.raises(BackupError, match="--replace"):
+            restore(archive, tmp_path / "two")
+        with pytest.raises(BackupError, match="Stop it first"):
+            restore(archive, tmp_path / "two", replace=True)
+        assert len(await store.search("router passcode", 1)) == 1
+    restore(archive, tmp_path / "two", replace=True)
+    async with opened(tmp_path / "two", tokenizer) as store:
+        assert [each.filename for each in await store.list()] == ["key.txt"]
+        assert len(await store.search("spare key", 1)) == 1
+    assert traces(tmp_path / "two", b"K7-QX41", b"router.txt") == []
+
+
+async def test_damaged_archives_are_refused_and_leave_nothing(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    archive, target = tmp_path / "backup.zip", tmp_path / "new"
+    async with opened(tmp_path / "data", tokenizer) as store:
+        document = await ingest(store, "key.txt", NOTE)
+    backup(tmp_path / "data", archive)
+    whole = archive.read_bytes()
+    turned = bytearray(whole)
+    turned[whole.index(b"dragon.db") + 500] ^= 0xFF
+    with zipfile.ZipFile(archive) as file:
+        entries = {name: file.read(name) for name in file.namelist()}
+    text, listing = f"files/{document.id}/text", entries["backup.json"]
+    lacking = {name: data for name, data in entries.items() if name != text}
+    renamed = {**lacking, "../x": NOTE}
+    outside = {**renamed, "backup.json": listing.replace(text.encode(), b"../x")}
+    newer = {**entries, "backup.json": listing.replace(b'"version": 1', b'"version": 9')}
+    cases = [
+        (b"", "damaged"),
+        (b"no archive", "damaged"),
+        (whole[:-30], "damaged"),
+        (whole[: len(whole) // 2], "damaged"),
+        (bytes(turned), "damaged"),
+        (packed(tmp_path, lacking), "damaged"),
+        (packed(tmp_path, renamed), "damaged"),
+        (packed(tmp_path, outside), "damaged"),
+        (packed(tmp_path, newer), "another version"),
+        (packed(tmp_path, {"word.xml": b"<a/>"}), "damaged"),
+    ]
+    for content, message in cases:
+        archive.write_bytes(content)
+        with pytest.raises(BackupError, match=message):
+            restore(archive, target)
+        assert [*target.iterdir()] == []
+    with pytest.raises(BackupError, match="There is no file"):
+        restore(tmp_path / "nowhere.zip", target)
+
+
+def packed(directory: Path, entries: dict[str, bytes]) -> bytes:
+    path = directory / "made.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in entries.items():
+            file.writestr(name, data)
+    return path.read_bytes()
+
+
+async def test_a_database_of_a_newer_version_is_refused(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    async with opened(tmp_path / "data", tokenizer) as store:
+        await ingest(store, "key.txt", NOTE)
+    with sqlite3.connect(tmp_path / "data" / "dragon.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    backup(tmp_path / "data", tmp_path / "backup.zip")
+    with pytest.raises(BackupError, match="newer version"):
+        restore(tmp_path / "backup.zip", tmp_path / "new")
+
+
+async def test_what_cannot_be_backed_up(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with pytest.raises(BackupError, match="no database"):
+        backup(tmp_path / "nothing", tmp_path / "backup.zip")
+    async with opened(tmp_path / "data", tokenizer) as store:
+        document = await ingest(store, "key.txt", NOTE)
+        with pytest.raises(BackupError, match="no directory"):
+            backup(tmp_path / "data", tmp_path / "nowhere" / "backup.zip")
+        # What was lost before is no reason to save nothing.
+        (tmp_path / "data" / "files" / document.id / "original").unlink()
+        segment_of(tmp_path / "data", document).unlink()
+        assert backup(tmp_path / "data", tmp_path / "backup.zip").documents == 1
+    restore(tmp_path / "backup.zip", tmp_path / "new")
+    async with opened(tmp_path / "new", tokenizer) as store:
+        assert len(await store.search("spare key", 1)) == 1

@@ -1,0 +1,110 @@
+"""What a search finds among the person's documents: by meaning, by words, within limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.documents import DocumentStore
+from app.models import Status
+from app.search import Scope
+from dragon.errors import InvalidRequestError
+from tests.app.stores import NOTE, OTHER, finished, ingest
+from tests.samples import prose
+
+CODES = """Spare parts.
+
+The pump takes seal QX-7741-B, size four.
+
+The heater takes seal QX-7714-B, size six.
+
+Mr Wojtkiewicz-Ó Súilleabháin repaired the boiler in May.
+
+Ms Abernathy repaired the roof in June.
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("QX-7741-B", "The pump takes seal QX-7741-B, size four."),
+        ("what is qx 7714 b for?", "The heater takes seal QX-7714-B, size six."),
+        ("o suilleabhain", "Mr Wojtkiewicz-Ó Súilleabháin repaired the boiler in May."),
+        ("Abernathy", "Ms Abernathy repaired the roof in June."),
+    ],
+)
+async def test_codes_and_rare_names_find_their_sentence(
+    store: DocumentStore, query: str, expected: str
+) -> None:
+    await ingest(store, "parts.md", CODES.encode())
+    await ingest(store, "long.txt", prose(80).encode())
+    assert (await store.search(query, 3))[0].text == expected
+
+
+async def test_a_word_finds_what_an_embedding_ranks_low(store: DocumentStore) -> None:
+    """Beyond the nearest vectors that are looked at, words alone bring it up."""
+    await ingest(store, "log.txt", prose(200).encode())
+    await ingest(store, "odd.txt", b"Zyx-404: see shelf nine.")
+    hits = await store.search("On which day did the stone keeper write down zyx-404?", 2)
+    assert "see shelf nine" in {hit.text.removeprefix("Zyx-404: ").rstrip(".") for hit in hits}
+
+
+async def test_what_says_the_same_counts_once_and_the_newest_is_kept(
+    store: DocumentStore,
+) -> None:
+    await ingest(store, "old.txt", NOTE)
+    newer = await ingest(store, "newer.md", b"# Notes\n\n" + NOTE.upper())
+    await ingest(store, "other.txt", NOTE.replace(b"third", b"4th"))
+    hits = await store.search("Where is the spare key?", 10)
+    assert [hit.document for hit in hits if "THIRD" in hit.text.upper()] == [newer.id]
+    assert sum("4th" in hit.text for hit in hits) == 1
+
+
+async def test_only_documents_in_scope_are_found(store: DocumentStore) -> None:
+    texts = [NOTE, OTHER, b"The cellar key is blue.\n"]
+    one, two, three = [
+        await ingest(store, f"{n}.txt", text, collection=name)
+        for n, (text, name) in enumerate(zip(texts, ("a", "b", "b"), strict=True))
+    ]
+
+    async def found(scope: Scope) -> set[str]:
+        hits = await store.search("spare key passcode", 9, scope, relevant=False)
+        return {hit.document for hit in hits}
+
+    assert await found(Scope()) == {one.id, two.id, three.id}
+    assert await found(Scope(collections=["b"])) == {two.id, three.id}
+    assert await found(Scope([one.id, three.id])) == {one.id, three.id}
+    assert await found(Scope([one.id, three.id], ["b"])) == {three.id}
+    assert await found(Scope([])) == set()
+    for scope in (Scope(["file-gone"]), Scope(None, ["a", "gone"])):
+        with pytest.raises(InvalidRequestError, match="There is no"):
+            await found(scope)
+
+
+async def test_the_old_version_answers_until_the_new_one_is_indexed(store: DocumentStore) -> None:
+    old = await ingest(store, "key.txt", NOTE)
+    new = await store.add("key.txt", prose(150).encode() + OTHER, replace=True)
+    seen = []
+    async for progress in await store.watch(new.id):
+        hits = await store.search("Where is the spare key?", 5)
+        seen.append((progress.status, {hit.document for hit in hits if "flowerpot" in hit.text}))
+    assert seen[0] == (Status.UPLOADED, {old.id})
+    assert seen[-1] == (Status.PROCESSED, set())
+    # Never both, never neither, at any moment.
+    for status, documents in seen:
+        assert documents == ({old.id} if status == Status.UPLOADED else set())
+    assert [document.id for document in await store.list()] == [new.id]
+
+
+async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: DocumentStore) -> None:
+    old = await ingest(store, "key.txt", NOTE)
+    failed = await ingest(store, "key.txt", b"\x89PNG", replace=True)
+    cancelled = await store.add("key.txt", prose(400).encode(), replace=True)
+    await store.cancel(cancelled.id)
+    statuses = {each.id: each.status for each in await store.list()}
+    assert statuses == {
+        old.id: Status.PROCESSED, failed.id: Status.ERROR, cancelled.id: Status.ERROR,
+    }  # fmt: skip
+    assert len(await store.search("Where is the spare key?", 5)) == 1
+    await store.retry(cancelled.id)
+    await finished(store, cancelled)
+    assert [document.id for document in await store.list()] == [cancelled.id]

@@ -1,0 +1,107 @@
+"""Files of every kind to upload, made on the spot: whole ones, and ones that mean harm."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from email.message import EmailMessage
+
+from tests.samples import pdf
+
+_W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+_CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+    '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+)
+
+
+def archive(entries: dict[str, bytes | str]) -> bytes:
+    """A ZIP file."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in entries.items():
+            file.writestr(name, content)
+    return out.getvalue()
+
+
+def docx(body: str, **others: str) -> bytes:
+    """A Word document with this XML in its body; `others` are further parts, by name."""
+    parts = {
+        "[Content_Types].xml": "<Types/>",
+        "word/document.xml": f"<w:document {_W}><w:body>{body}</w:body></w:document>",
+    }
+    for name, content in others.items():
+        parts[f"word/{name}.xml"] = f"<w:{name} {_W}>{content}</w:{name}>"
+    return archive({**parts})
+
+
+def paragraph(text: str, style: str = "") -> str:
+    """A paragraph of a Word document, in two runs."""
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    half = len(text) // 2
+    runs = "".join(
+        f'<w:r><w:t xml:space="preserve">{part}</w:t></w:r>' for part in (text[:half], text[half:])
+    )
+    return f"<w:p>{properties}{runs}</w:p>"
+
+
+def word_table(*rows: tuple[str, ...]) -> str:
+    """A table of a Word document."""
+    cells = [["<w:tc>" + paragraph(cell) + "</w:tc>" for cell in row] for row in rows]
+    return "<w:tbl>" + "".join(f"<w:tr>{''.join(row)}</w:tr>" for row in cells) + "</w:tbl>"
+
+
+def epub(*chapters: str, encrypted: bool = False) -> bytes:
+    """A book of XHTML bodies, stored in another order than they are read in."""
+    numbers = range(len(chapters))
+    manifest = "".join(
+        f'<item id="c{n}" href="c%20{n}.xhtml" media-type="application/xhtml+xml"/>'
+        for n in reversed(numbers)
+    )
+    spine = "".join(f'<itemref idref="c{n}"/>' for n in numbers)
+    package = f"<package><manifest>{manifest}</manifest><spine>{spine}</spine></package>"
+    entries: dict[str, bytes | str] = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": _CONTAINER,
+        "OEBPS/book.opf": package,
+    }
+    for number in reversed(numbers):
+        entries[f"OEBPS/c {number}.xhtml"] = (
+            '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head>'
+            f"<body>{chapters[number]}</body></html>"
+        )
+    if encrypted:
+        entries["META-INF/encryption.xml"] = (
+            '<encryption><CipherReference URI="OEBPS/c%200.xhtml"/></encryption>'
+        )
+    return archive(entries)
+
+
+def email(text: str, attachments: dict[str, bytes]) -> bytes:
+    """A message with a plain and an HTML version of its text."""
+    message = EmailMessage()
+    message["From"], message["To"] = "Anna Grünwald <anna@example.org>", "bob@example.org"
+    message["Subject"] = "The keys of the hut"
+    message["Date"] = "Mon, 02 Jun 2025 10:00:00 +0200"
+    message.set_content(text)
+    message.add_alternative(f"<p>{text}</p><script>bad()</script>", subtype="html")
+    for name, content in attachments.items():
+        message.add_attachment(
+            content, maintype="application", subtype="octet-stream", filename=name
+        )
+    return message.as_bytes()
+
+
+def pdf_bomb(unpacked: int) -> bytes:
+    """A small PDF whose one page's content unpacks to so many bytes."""
+    packer = zlib.compressobj(9)
+    line = b"(" + b"word " * 200 + b") Tj T*\n"
+    head = packer.compress(b"BT /F1 11 Tf 14 TL 50 780 Td ")
+    parts = [head, *(packer.compress(line * 1000) for _ in range(unpacked // (len(line) * 1000)))]
+    stream = b"".join([*parts, packer.compress(b"ET"), packer.flush()])
+    whole = pdf("placeholder")
+    start = whole.index(b"<< /Length")
+    end = whole.index(b"endstream", start)
+    dictionary = b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(stream)
+    return whole[:start] + dictionary + stream + b"\n" + whole[end:]
