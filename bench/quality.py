@@ -152,7 +152,8 @@ def alone_measures(options: argparse.Namespace, alone: Alone) -> Iterator[Measur
 def distribution_measures(options: argparse.Namespace) -> Iterator[Measure]:
     """Perplexity, and what the cut costs."""
     given = ["--wikitext", str(options.data / "wikitext-2"), "--model", str(options.model),
-             "--windows", str(options.text_windows), "--documents", "8"]  # fmt: skip
+             "--windows", str(options.text_windows), "--window", str(options.window_tokens),
+             "--documents", "8"]  # fmt: skip
     for row in perplexity.run(perplexity.parser().parse_args(given)):
         if row["system"] in ("none", "CRCG/cloud", "DRCG/Text", "DRAGON"):
             yield Measure(
@@ -196,6 +197,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--loops", type=int, default=500, help="prompts and noise")
     made.add_argument("--loop-tokens", type=int, default=128, help="at most so many a reply")
     made.add_argument("--text-windows", type=int, default=16, help="of WikiText-2")
+    made.add_argument("--window-tokens", type=int, default=512)
     made.add_argument("--tv-prompts", type=int, default=12)
     return made
 
