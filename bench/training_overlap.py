@@ -1,9 +1,9 @@
 """Report word 8-grams that training text shares with the benchmark and the demo corpus.
 
 A question whose wording the model has trained on measures memory, not retrieval. Run
-`python -m bench.training_overlap --text FILE...` over everything a model was trained on: plain text,
-or .jsonl of which every string value is read, or either of them as .xz. With `--examples COUNT
---data DATA` so many examples are drawn as training draws them, from all of its stages.
+`python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text, or
+.jsonl of which every string value is read, or either of them as .xz. With `--examples COUNT --data
+DATA` so many examples are drawn as training draws them, from all of its stages.
 The last line of output is one JSON object; the exit code is 1 if anything is shared.
 """
 

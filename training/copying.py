@@ -35,14 +35,16 @@ def code(rng: random.Random) -> str:
         string.digits, string.digits, string.ascii_uppercase, string.ascii_lowercase,
         string.ascii_uppercase + string.digits, string.ascii_letters + string.digits,
     )  # fmt: skip
-    few = rng.choices(rng.choice(alphabets), k=rng.randint(2, 4)) if rng.random() < 0.4 else None
+    few = "".join(rng.choices(rng.choice(alphabets), k=rng.randint(2, 4)))
+    used = (few,) if rng.random() < 0.4 else alphabets
     groups = [
-        "".join(rng.choices(few or rng.choice(alphabets), k=rng.randint(1, 6)))
+        "".join(rng.choices(rng.choice(used), k=rng.randint(1, 6)))
         for _ in range(rng.choice((1, 2, 2, 3, 4)))
     ]
     if rng.random() < 0.15:
         groups.insert(rng.randrange(len(groups) + 1), invented_word(rng))
-    return rng.choice(("", " ", *SYMBOLS, "-", "-", "-")).join(groups)
+    between: str = rng.choice(("", " ", *SYMBOLS, "-", "-", "-"))
+    return between.join(groups)
 
 
 def amount(rng: random.Random) -> str:

@@ -93,10 +93,9 @@ class ProseSource:
         """A sentence of any length, and a question that it answers."""
         while True:
             if rng.random() < 0.1:
-                _, pairs = self._human(rng.choice(self.grounded), rng)
-                question, sentence = pairs[0]
-                if len(sentence) < LONGEST:
-                    return sentence, question
+                _, [(asked, holder)] = self._human(rng.choice(self.grounded), rng)
+                if len(holder) < LONGEST:
+                    return holder, asked
             sentence = rng.choice(split_sentences(self.paragraph(rng)))
             if not 25 < len(sentence) < LONGEST:
                 continue
@@ -104,8 +103,8 @@ class ProseSource:
             if question is None:
                 words = [word.strip('.,;:!?"“”()') for word in sentence.split()]
                 telling = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(1, 4))))
-                asked = " ".join(words[place] for place in telling)
-                question = rng.choice(SALAD_QUESTIONS).format(asked)
+                few = " ".join(words[place] for place in telling)
+                question = rng.choice(SALAD_QUESTIONS).format(few)
             return sentence, self.synonyms.swap(question, rng, 0.4)
 
     def questions(self, rng: random.Random) -> tuple[str, list[tuple[str, str]]]:
