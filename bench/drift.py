@@ -112,7 +112,7 @@ def compare(case: Case, answers: Answers, tokens: int) -> dict[str, Any]:
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A row a case."""
-    questions = read(QUESTIONS)
+    questions = read(QUESTIONS, 20)
     rows = []
     for dtype, cases in groupby(CASES, key=lambda case: case.dtype):
         asked = {}

@@ -1,195 +1,279 @@
 """Where the constants of dragon/retrieval/relevance.py come from.
 
-    python -m bench.relevance [SQUAD_JSONL]
+    python -m bench.relevance --data ../shared/data
 
 Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
-with its notes on the device and the demo corpus on the cloud, and, if a SQuAD 2.0 file is given
-(`title, context, question, answers, unanswerable` a line), 400 of its questions, each once with its
-context on the device and once with it in the corpus. Measured are the weight that the side that
-knows would get, the slope and the worth of shared words that make these weights likeliest, and how
-often each side finds something relevant.
+with its notes on the device and the demo corpus on the cloud, and questions of SQuAD 2.0
+(`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
+Everything is cut into sentences and embedded as the product does.
+
+`words`: what a sentence gains that has every word of the question. Shown for several is how often
+the best sentence of all answers. `slope`: nats a unit of score. Measured is the weight of the side
+that knows, and the slope that makes these weights likeliest. `threshold`: the least score of a
+sentence that takes part. A
+question loses its answer when the sentence that holds it is under the threshold; a question that
+nothing answers is refused when every sentence is. The threshold fitted is the highest that loses at
+most 1.5 % of the answers; shown is what it refuses of questions whose paragraph is nowhere, of
+SQuAD's unanswerable ones, whose words all stand in a paragraph, and of instructions at large.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
 import json
-import random
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 
+from bench import report, squad, two_sided
+from bench.services import EMBEDDED_MODEL, ROOT
+from bench.workload import DATA, read_prompts
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
 from dragon.tokenizer import Tokenizer
 
-ROOT = Path(__file__).resolve().parents[1]
-TOP_K = 4
-CANDIDATES = 32  # the nearest of a side, whose words are looked at
-CONTEXTS = 8  # of other articles, on the device besides the one that answers
-QUESTIONS = 400
+TOP_K = 2
+THRESHOLDS = np.arange(0.10, 0.61, 0.01)
+MOST_LOST = 0.015
+INSTRUCTIONS = 200
+CORPUS = ROOT / "peer" / "demo_corpus.tsv"
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Texts:
-    """What a side has: texts as they are embedded, and their vectors, float64 [n, dim]."""
+class Sentences:
+    """Sentences, what is seen of each with its context, and their vectors, float64 [n, dim]."""
 
-    texts: Sequence[str]
+    texts: list[str]
+    seen: list[str]
     vectors: Array
 
-    @classmethod
-    def of(cls, texts: Sequence[str], embedder: Embedder) -> Self:
-        """Embed them."""
-        return cls(texts, embedder.embed(texts).astype(np.float64))
-
-    @classmethod
-    def joined(cls, parts: Sequence[Texts]) -> Self:
-        """Several as one."""
-        texts = [text for part in parts for text in part.texts]
-        return cls(texts, np.concatenate([part.vectors for part in parts]))
+    def __add__(self, other: Sentences) -> Sentences:
+        return Sentences(
+            self.texts + other.texts,
+            self.seen + other.seen,
+            np.concatenate([self.vectors, other.vectors]),
+        )
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Of the texts nearest to a question: cosine, and the share of its words, each [n]."""
+class Found:
+    """How one side's sentences fit a question, float64 [n] each, and which of them answer it."""
 
     cosines: Array
     coverages: Array
+    answers: npt.NDArray[np.bool_]
 
-    @classmethod
-    def of(cls, question: str, vector: Array, side: Texts) -> Self:
-        """Look a question up."""
-        cosines = side.vectors @ vector
-        best = np.argsort(-cosines)[:CANDIDATES]
-        return cls(cosines[best], np.array([coverage(question, side.texts[i]) for i in best]))
-
-    def relevant(self) -> bool:
-        """Whether anything counts as relevant."""
-        return bool((self.cosines + WORDS * self.coverages >= MINIMUM_SCORE).any())
-
-    def log_h(self, slope: float, words: float) -> float:
-        """log of the summed relevance of the best, as the engine takes it."""
-        best = np.sort(self.cosines + words * self.coverages)[-TOP_K:]
-        best = best[best >= MINIMUM_SCORE]
-        return float(logsumexp(slope * (best - MINIMUM_SCORE))) if len(best) else BARE_RELEVANCE
+    def scores(self, words: float) -> Array:
+        """As dragon.retrieval.relevance.score."""
+        return self.cosines + words * self.coverages
 
 
-Case = tuple[Candidates, Candidates, bool]
-"""What the device finds, what the cloud finds, whether the device knows."""
+@dataclass(frozen=True)
+class Case:
+    """A question asked of both sides; `private` says whether its answer stands on the device."""
+
+    device: Found
+    cloud: Found
+    private: bool
+
+    def best(self, words: float) -> float:
+        """The best score on either side."""
+        return float(max(self.device.scores(words).max(), self.cloud.scores(words).max()))
+
+    def gold(self, words: float) -> float | None:
+        """The best score of a sentence that answers, where it should stand."""
+        side = self.device if self.private else self.cloud
+        return float(side.scores(words)[side.answers].max()) if side.answers.any() else None
 
 
-def knowing_weight(cases: Sequence[Case], slope: float, words: float) -> Array:
+def found(asked: Array, question: str, held: Sentences, answers: list[bool]) -> Found:
+    """Cosines and coverages of a question with every sentence."""
+    shares = np.array([coverage(question, text) for text in held.seen])
+    return Found(held.vectors @ asked, shares, np.array(answers, dtype=bool))
+
+
+def cut(
+    texts: Sequence[str], embedder: Embedder, tokenizer: Tokenizer, titles: Sequence[str] = ()
+) -> Sentences:
+    """Texts as retrieval holds them; a title is the context of what has none."""
+    kept, seen = [], []
+    for text, title in zip_longest(texts, titles, fillvalue=""):
+        for piece in sentences([text], tokenizer):
+            kept.append(piece.text)
+            seen.append(embedded_text(piece.text, piece.context or title))
+    return Sentences(kept, seen, embedder.embed(seen).astype(np.float64))
+
+
+def corpus_sentences(embedder: Embedder, tokenizer: Tokenizer) -> Sentences:
+    """The demo corpus."""
+    with CORPUS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    titles = [row["title"] for row in rows]
+    return cut([row["text"] for row in rows], embedder, tokenizer, titles)
+
+
+def log_h(scores: Array, slope: float, threshold: float) -> float:
+    """log of a side's weight, as the product computes it."""
+    best = np.sort(scores)[-TOP_K:]
+    best = best[best >= threshold]
+    return float(logsumexp(slope * (best - threshold))) if len(best) else BARE_RELEVANCE
+
+
+def knowing_weight(
+    cases: list[Case], slope: float, words: float = WORDS, threshold: float = MINIMUM_SCORE
+) -> Array:
     """The weight of the side that knows in each case."""
     differences = [
-        (device.log_h(slope, words) - cloud.log_h(slope, words)) * (1 if known else -1)
-        for device, cloud, known in cases
+        (
+            log_h(case.device.scores(words), slope, threshold)
+            - log_h(case.cloud.scores(words), slope, threshold)
+        )
+        * (1 if case.private else -1)
+        for case in cases
     ]
     return np.asarray(expit(differences), dtype=np.float64)
 
 
-def loss(cases: Sequence[Case], slope: float, words: float) -> float:
-    """Nats a case that are lost by doubting the side that knows."""
-    return -float(np.log(np.clip(knowing_weight(cases, slope, words), 1e-12, 1)).mean())
+def summary(name: str, cases: list[Case], words: float) -> dict[str, float | str]:
+    """How the side that knows is weighted, and how often the best sentence answers."""
 
+    def loss(slope: float) -> float:
+        return -float(np.log(np.clip(knowing_weight(cases, slope, words), 1e-12, 1)).mean())
 
-def summary(cases: Sequence[Case]) -> dict[str, float]:
-    """How good the constants are, and which would be best; `cosine_loss`: without shared words."""
-    fit = minimize(
-        lambda x: loss(cases, 100 * x[0], x[1]),
-        (SLOPE / 100, WORDS),
-        method="Nelder-Mead",
-        bounds=((0.02, 1.2), (0.0, 1.0)),
-        options={"maxfev": 120},
-    )
-    alone = minimize(
-        lambda x: loss(cases, 100 * x[0], 0.0),
-        (SLOPE / 100,),
-        method="Nelder-Mead",
-        bounds=((0.02, 1.2),),
-        options={"maxfev": 60},
-    )
-    weights = knowing_weight(cases, SLOPE, WORDS)
-    figures = {
+    weights = knowing_weight(cases, SLOPE, words)
+    return {
+        "questions": name,
         "cases": len(cases),
-        "likeliest_slope": 100 * fit.x[0],
-        "likeliest_words": fit.x[1],
-        "least_loss": fit.fun,
-        "least_cosine_loss": alone.fun,
-        "loss": loss(cases, SLOPE, WORDS),
-        "mean": weights.mean(),
-        "under_half": (weights < 0.5).mean(),
-        "under_nine_tenths": (weights < 0.9).mean(),
-        "knowing_side_finds": np.mean([(d if known else c).relevant() for d, c, known in cases]),
-        "other_side_finds": np.mean([(c if known else d).relevant() for d, c, known in cases]),
+        "words": words,
+        "best_answers": round(float(np.mean([c.gold(words) == c.best(words) for c in cases])), 4),
+        "likeliest_slope": round(float(minimize_scalar(loss, bounds=(2, 120)).x), 1),
+        "weight": round(float(weights.mean()), 4),
+        "under_half": round(float((weights < 0.5).mean()), 4),
+        "under_nine_tenths": round(float((weights < 0.9).mean()), 4),
     }
-    return {name: round(float(value), 4) for name, value in figures.items()}
 
 
-def pieces(text: str, tokenizer: Tokenizer, title: str = "") -> list[str]:
-    """A text's sentences as they are embedded."""
-    found = sentences([text], tokenizer)
-    return [embedded_text(each.text, each.context or title) for each in found]
-
-
-def two_sided(embedder: Embedder, tokenizer: Tokenizer, corpus: Texts) -> list[Case]:
-    lines = (ROOT / "bench" / "two_sided.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    notes = [piece for row in rows if "note" in row for piece in pieces(row["note"], tokenizer)]
-    device = Texts.of(notes, embedder)
-    asked = embedder.embed([row["question"] for row in rows]).astype(np.float64)
-    return [
-        (
-            Candidates.of(row["question"], vector, device),
-            Candidates.of(row["question"], vector, corpus),
-            row["side"] == "private",
-        )
-        for row, vector in zip(rows, asked, strict=True)
-    ]
-
-
-def squad(path: Path, embedder: Embedder, tokenizer: Tokenizer, corpus: Texts) -> list[Case]:
-    rng = random.Random(0)
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    rows = [row for row in rows if not row["unanswerable"]]
-    rows = rng.sample(rows, QUESTIONS)
-    titles = {row["context"]: row["title"] for row in rows}
-    texts = {context: Texts.of(pieces(context, tokenizer), embedder) for context in titles}
-    asked = embedder.embed([row["question"] for row in rows]).astype(np.float64)
-    cases: list[Case] = []
-    for row, vector in zip(rows, asked, strict=True):
-        foreign = sorted(c for c, title in titles.items() if title != row["title"])
-        others = [texts[context] for context in rng.sample(foreign, CONTEXTS)]
-        own = texts[row["context"]]
-        for device, cloud, known in (
-            (Texts.joined([own, *others]), corpus, True),
-            (Texts.joined(others), Texts.joined([own, corpus]), False),
-        ):
-            found = [Candidates.of(row["question"], vector, side) for side in (device, cloud)]
-            cases.append((found[0], found[1], known))
+def two_sided_cases(
+    questions: list[two_sided.Question], embedder: Embedder, notes: Sentences, corpus: Sentences
+) -> list[Case]:
+    """The hand-written and generated questions."""
+    cases = []
+    vectors = embedder.embed([question.text for question in questions]).astype(np.float64)
+    for question, vector in zip(questions, vectors, strict=True):
+        sides = [
+            found(vector, question.text, held, [question.answered_by(t) for t in held.texts])
+            for held in (notes, corpus)
+        ]
+        cases.append(Case(sides[0], sides[1], question.side == "private"))
     return cases
 
 
+def instruction_cases(
+    data: Path, embedder: Embedder, notes: Sentences, corpus: Sentences
+) -> list[Case]:
+    """Requests that neither notes nor corpus have to do with, as far as a reader can tell."""
+    asked = read_prompts(data / "prompts.jsonl", INSTRUCTIONS)
+    vectors = embedder.embed(asked).astype(np.float64)
+    return [
+        Case(
+            found(vector, text, notes, [False] * len(notes.texts)),
+            found(vector, text, corpus, [False] * len(corpus.texts)),
+            private=True,
+        )
+        for text, vector in zip(asked, vectors, strict=True)
+    ]
+
+
+def squad_cases(
+    half: squad.OpenHalf,
+    embedder: Embedder,
+    held: Sentences,
+    notes: Sentences,
+    corpus: Sentences,
+) -> dict[str, list[Case]]:
+    """Questions over 51 paragraphs, in turn among the notes and in the corpus."""
+    owners = [next(p for p in half.paragraphs if text in p) for text in held.texts]
+    cases: dict[str, list[Case]] = {}
+    for name in ("answerable", "unanswerable", "elsewhere"):
+        asked: list[squad.Asked] = getattr(half, name)
+        vectors = embedder.embed([one.question for one in asked]).astype(np.float64)
+        cases[name] = []
+        for number, (one, vector) in enumerate(zip(asked, vectors, strict=True)):
+            holds = [
+                owner == one.context and one.answered_by(text)
+                for owner, text in zip(owners, held.texts, strict=True)
+            ]
+            sides = []
+            for place, usual in enumerate((notes, corpus)):
+                answers = [False] * len(usual.texts)
+                mine = number % 2 == place
+                sides.append(
+                    found(vector, one.question, usual + held, answers + holds)
+                    if mine
+                    else found(vector, one.question, usual, answers)
+                )
+            cases[name].append(Case(sides[0], sides[1], number % 2 == 0))
+    return cases
+
+
+def fitted_threshold(answerable: list[Case]) -> float:
+    """The highest threshold on the grid that loses at most `MOST_LOST` of the answers."""
+    gold = np.array([score for case in answerable if (score := case.gold(WORDS)) is not None])
+    return round(float(max(t for t in THRESHOLDS if (gold < t).mean() <= MOST_LOST)), 2)
+
+
+def refusals(name: str, cases: list[Case], thresholds: list[float]) -> dict[str, float | str]:
+    """The share of questions without any sentence over each threshold."""
+    best = np.array([case.best(WORDS) for case in cases])
+    shares = {f"refused at {t}": round(float((best < t).mean()), 4) for t in thresholds}
+    return {"questions": name, "cases": len(cases), **shares}
+
+
 def main() -> None:
-    embedder, tokenizer = Embedder.load(), Tokenizer.load(ROOT / "models" / "dragon-7m")
-    lines = (ROOT / "peer" / "demo_corpus.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    passages = [line.split("\t") for line in lines]
-    public = [piece for _, title, text in passages for piece in pieces(text, tokenizer, title)]
-    corpus = Texts.of(public, embedder)
-    result: dict[str, object] = {"slope": SLOPE, "words": WORDS}
-    result["two_sided"] = summary(two_sided(embedder, tokenizer, corpus))
-    if len(sys.argv) > 1:
-        result["squad"] = summary(squad(Path(sys.argv[1]), embedder, tokenizer, corpus))
-    print(json.dumps(result))
+    """Fit, write the results, and print one JSON object last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--data", type=Path, default=DATA, help="squad2_dev_open.jsonl, prompts.jsonl"
+    )
+    parser.add_argument("--squad", type=int, default=400, help="questions of each kind")
+    options = parser.parse_args()
+    embedder, tokenizer = Embedder.load(), Tokenizer.load(EMBEDDED_MODEL)
+    corpus = corpus_sentences(embedder, tokenizer)
+    questions = [q for q in two_sided.read(two_sided.QUESTIONS) if q.side != "both"]
+    notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
+    own = two_sided_cases(questions, embedder, notes, corpus)
+    half = squad.open_half(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
+    held = cut(half.paragraphs, embedder, tokenizer)
+    others = squad_cases(half, embedder, held, notes, corpus)
+    others["instructions"] = instruction_cases(options.data, embedder, notes, corpus)
+    rows = [
+        summary(name, cases, words)
+        for name, cases in (("two-sided", own), ("SQuAD", others["answerable"]))
+        for words in sorted({0.0, 0.1, 0.2, 0.3, WORDS})
+    ]
+    threshold = fitted_threshold(own + others["answerable"])
+    shown = sorted({threshold, MINIMUM_SCORE, 0.35, 0.4, 0.5})
+    refused = [
+        refusals(name, others[name], shown)
+        for name in ("answerable", "elsewhere", "unanswerable", "instructions")
+    ]
+    in_use = f"In use: words {WORDS}, slope {SLOPE}, threshold {MINIMUM_SCORE}."
+    report.section("relevance", rows, notes=in_use)
+    report.section("relevance", refused, title="relevance: refusals", notes=f"Fitted: {threshold}.")
+    for row in [*rows, *refused]:
+        print(row)
+    print(json.dumps({"rows": rows, "refusals": refused, "threshold": threshold}))
 
 
 if __name__ == "__main__":

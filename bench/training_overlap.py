@@ -1,8 +1,9 @@
 """Report word 8-grams that training text shares with the benchmark and the demo corpus.
 
 A question whose wording the model has trained on measures memory, not retrieval. Run
-`python -m bench.training_overlap --text FILE...` over everything a model was trained on. The files
-are plain text, or .jsonl of which every string value is read, or either of them as .xz.
+`python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text, or
+.jsonl of which every string value is read, or either of them as .xz. With `--examples COUNT --data
+DATA` so many examples are drawn as training draws them, from all of its stages.
 The last line of output is one JSON object; the exit code is 1 if anything is shared.
 """
 
@@ -10,13 +11,22 @@ import argparse
 import csv
 import json
 import lzma
+import random
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TextIO
 
-ROOT = Path(__file__).resolve().parents[1]
+from tokenizers import Tokenizer
+
+from bench.services import EMBEDDED_MODEL, ROOT
+from bench.workload import DATA
+from training.examples import ExampleSource
+from training.sources import open_sources
+from training.stages import read_stages
+
 QUESTIONS = ROOT / "bench" / "two_sided.jsonl"
 CORPUS = ROOT / "peer" / "demo_corpus.tsv"
 
@@ -109,10 +119,22 @@ def measured_grams(questions: Path, corpus: Path) -> dict[Gram, str]:
     return where
 
 
-def shared_grams(path: Path, wanted: set[Gram]) -> set[Gram]:
-    """The wanted grams that stand in a training file."""
+def example_grams(count: int, data: Path, work: Path) -> Iterator[Iterator[Gram]]:
+    """The grams of `count` examples, a batch a part; `work` keeps the prepared prose."""
+    facts, prose = open_sources(data, work, "train")
+    prose.use_vocabulary(Tokenizer.from_file(str(EMBEDDED_MODEL / "tokenizer.json")).get_vocab())
+    source, rng = ExampleSource(facts, prose), random.Random(0)
+    stages = read_stages()
+    for number in range(count):
+        example = source.draw(rng, stages[number % len(stages)].mixture)
+        for part in (part for chain in (example.root, *example.branches) for part in chain):
+            yield grams_of(words_of(part.text))
+
+
+def shared_grams(batches: Iterable[Iterator[Gram]], wanted: set[Gram]) -> set[Gram]:
+    """The wanted grams that stand in a text trained on."""
     found: set[Gram] = set()
-    for batch in training_grams(path):
+    for batch in batches:
         found |= wanted.intersection(batch)
     return found
 
@@ -120,7 +142,9 @@ def shared_grams(path: Path, wanted: set[Gram]) -> set[Gram]:
 def main() -> int:
     """Compare, print a line a file and the JSON object, and return the exit code."""
     parser = argparse.ArgumentParser(prog="bench.training_overlap", description=__doc__)
-    parser.add_argument("--text", nargs="+", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--text", nargs="+", type=Path, default=[], metavar="FILE")
+    parser.add_argument("--examples", type=int, default=0, help="how many to draw")
+    parser.add_argument("--data", type=Path, default=DATA, help="what examples are made of")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--corpus", type=Path, default=CORPUS)
     arguments = parser.parse_args()
@@ -129,11 +153,15 @@ def main() -> int:
     wanted = set(where)
     print(f"{len(wanted)} 8-grams measured")
     seen_in: dict[Gram, str] = {}
-    for path in arguments.text:
-        found = shared_grams(path, wanted)
-        print(f"{path.name}: {len(found)} shared", flush=True)
-        for gram in found:
-            seen_in.setdefault(gram, path.name)
+    with TemporaryDirectory() as work:
+        read = {path.name: training_grams(path) for path in arguments.text}
+        if arguments.examples:
+            read["examples"] = example_grams(arguments.examples, arguments.data, Path(work))
+        for name, batches in read.items():
+            found = shared_grams(batches, wanted)
+            print(f"{name}: {len(found)} shared", flush=True)
+            for gram in found:
+                seen_in.setdefault(gram, name)
     examples = [
         {"words": " ".join(gram), "in": where[gram], "file": seen_in[gram]}
         for gram in sorted(seen_in)[:MAX_EXAMPLES]

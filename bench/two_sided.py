@@ -1,8 +1,10 @@
 """Do both sides matter? `python -m bench.two_sided`
 
-Twenty questions whose answer stands only in an uploaded note and twenty only in the public corpus,
-asked of both real services; an answer counts when it contains a gold string. Closed-book is the
-same model without any document, over all forty.
+200 questions whose answer stands only in an uploaded note, 200 whose answer stands only in the
+public corpus, and 30 that need both in one answer, asked of both real services; an answer counts
+when it contains a gold string. Half of each are written by hand, the rest made from templates and
+values that training holds out (`bench.training_overlap` checks). Closed-book is the same model
+without any document.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
+from scipy.special import logsumexp
 
 from bench import report, services
 from bench.services import ROOT, Service, Setup
+from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 
 QUESTIONS = ROOT / "bench" / "two_sided.jsonl"
 _TOKENS = 64
@@ -27,33 +33,58 @@ _TOKENS = 64
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, which strings count as right, and the note that says it, if one does."""
+    """What is asked, which strings count as right, and the note that says it, if one does.
+
+    `side` is private, public or both; `by` is hand or template.
+    """
 
     side: str
     text: str
     gold: tuple[str, ...]
     note: str | None
+    by: str
 
     def answered_by(self, text: str) -> bool:
         """Whether a gold string stands in the text, in any case."""
         return any(gold.lower() in text.lower() for gold in self.gold)
 
 
-def read(path: Path) -> list[Question]:
-    """The questions of a JSONL file."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return [Question(r["side"], r["question"], tuple(r["gold"]), r.get("note")) for r in rows]
+@dataclass(frozen=True)
+class Reply:
+    """An answer, and how often each side's own draft was the target, if it was written jointly."""
+
+    text: str
+    tokens: int
+    accept_heavier: float | None
 
 
-def upload_notes(device: Service, questions: Sequence[Question]) -> None:
-    """Upload every note, and wait until all can be found."""
+def read(path: Path, count: int | None = None) -> list[Question]:
+    """The questions of a JSONL file, at most the first `count` of each side."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    questions = [
+        Question(r["side"], r["question"], tuple(r["gold"]), r.get("note"), r["by"]) for r in rows
+    ]
+    sides = dict.fromkeys(question.side for question in questions)
+    return [q for side in sides for q in [q for q in questions if q.side == side][:count]]
+
+
+def spread(questions: Sequence[Question], count: int) -> list[Question]:
+    """At most `count` questions of each side, evenly from beginning to end."""
+    chosen: list[Question] = []
+    for side in dict.fromkeys(question.side for question in questions):
+        own = [question for question in questions if question.side == side]
+        chosen += own[:: max(1, -(-len(own) // count))]
+    return chosen
+
+
+def upload(device: Service, texts: Sequence[str]) -> None:
+    """Upload texts as files, and wait until all can be found."""
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
         ids = []
-        for number, question in enumerate(questions):
-            if question.note is not None:
-                file = (f"note-{number}.md", question.note.encode())
-                reply = client.post("/v1/files", files={"file": file}).raise_for_status()
-                ids.append(reply.json()["id"])
+        for number, text in enumerate(texts):
+            file = (f"note-{number}.md", text.encode())
+            reply = client.post("/v1/files", files={"file": file}).raise_for_status()
+            ids.append(reply.json()["id"])
         for document in ids:
             while (file := client.get(f"/v1/files/{document}").json())["status"] != "processed":
                 if file["status"] == "error":
@@ -61,58 +92,116 @@ def upload_notes(device: Service, questions: Sequence[Question]) -> None:
                 time.sleep(0.05)
 
 
-def ask(client: httpx.Client, question: Question, **dragon: Any) -> str:
-    """The greedy answer to a question."""
+def notes_of(questions: Sequence[Question]) -> list[str]:
+    """Every note once."""
+    return list(dict.fromkeys(q.note for q in questions if q.note is not None))
+
+
+def upload_notes(device: Service, questions: Sequence[Question]) -> None:
+    """Upload every note once, and wait until all can be found."""
+    upload(device, notes_of(questions))
+
+
+def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: Any) -> Reply:
+    """The greedy answer to a question, of at most so many tokens."""
     body = {
         "model": client.get("/v1/models").json()["data"][0]["id"],
-        "messages": [{"role": "user", "content": question.text}],
+        "messages": [{"role": "user", "content": question}],
         "temperature": 0,
         "seed": 1,
-        "max_tokens": _TOKENS,
+        "max_tokens": tokens,
         "dragon": dragon,
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
-    text: str = reply["choices"][0]["message"]["content"]
-    return text
+    return Reply(
+        reply["choices"][0]["message"]["content"],
+        reply["usage"]["completion_tokens"],
+        _accepted(reply["dragon"]["choices"][0]),
+    )
 
 
-def share(client: httpx.Client, questions: Sequence[Question], label: str, **dragon: Any) -> float:
-    """The share of questions answered rightly; prints every answer."""
-    right = 0
+def _accepted(choice: Any) -> float | None:
+    """How often the draft of the side with the higher log h was the target."""
+    if "accept_device" not in choice["stats"]:
+        return None
+    private, public = (
+        [relevance(s["score"]) for s in choice["sources"] if s["side"] == side]
+        for side in ("private", "public")
+    )
+    device, cloud = (logsumexp(one) if one else BARE_RELEVANCE for one in (private, public))
+    accepted: float = choice["stats"]["accept_device" if device >= cloud else "accept_cloud"]
+    return accepted
+
+
+@contextmanager
+def running(setup: Setup, notes: Sequence[str]) -> Iterator[httpx.Client]:
+    """Both services with the demo corpus and these notes, and a client of the device."""
+    corpus = services.demo_corpus(setup.data)
+    with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
+        upload(device, notes)
+        services.wait_joint(device)
+        with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+            yield client
+
+
+def asked(
+    client: httpx.Client, questions: Sequence[Question], label: str, **dragon: Any
+) -> list[tuple[Question, Reply]]:
+    """Every question with its reply; prints them."""
+    pairs = []
     for question in questions:
-        text = ask(client, question, **dragon)
-        right += question.answered_by(text)
-        mark = "+" if question.answered_by(text) else "-"
-        print(f"{label:>20} {mark} {question.text} -> {text!r} ({question.gold[0]})", flush=True)
-    return round(right / len(questions), 4)
+        reply = ask(client, question.text, **dragon)
+        mark = "+" if question.answered_by(reply.text) else "-"
+        shown = f"{question.text} -> {reply.text!r} ({question.gold[0]})"
+        print(f"{label:>20} {mark} {shown}", flush=True)
+        pairs.append((question, reply))
+    return pairs
+
+
+def share(pairs: Sequence[tuple[Question, Reply]], by: str = "") -> float | None:
+    """The share of questions answered rightly, of those made one way."""
+    right = [q.answered_by(reply.text) for q, reply in pairs if by in ("", q.by)]
+    return round(sum(right) / len(right), 4) if right else None
+
+
+def measure(client: httpx.Client, questions: Sequence[Question]) -> dict[str, float | None]:
+    """The shares of right answers, and the acceptance of the heavier side, weighted by tokens."""
+    private, public, both = (
+        [q for q in questions if q.side == side] for side in ("private", "public", "both")
+    )
+    answers = {
+        "private": asked(client, private, "private"),
+        "public": asked(client, public, "public"),
+        "both": asked(client, both, "both"),
+        "public_without_peer": asked(client, public, "public without peer", private=True),
+        "closed_book": asked(client, private + public, "closed book", private=True, top_k=0),
+    }
+    joint = [reply for side in ("private", "public") for _, reply in answers[side]]
+    accepted = [(r.accept_heavier, r.tokens) for r in joint if r.accept_heavier is not None]
+    result = {name: share(pairs) for name, pairs in answers.items()}
+    for side in ("private", "public"):
+        for by in ("hand", "template"):
+            result[f"{side}_{by}"] = share(answers[side], by)
+    if accepted:
+        shares, tokens = zip(*accepted, strict=True)
+        result["accept_heavier"] = round(float(np.average(shares, weights=tokens)), 4)
+    return result
 
 
 def main() -> None:
-    """Run the four measurements."""
+    """Run the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", help="a directory or hub name; default: the embedded one")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
+    parser.add_argument("--count", type=int, default=200, help="questions a side, at most")
     options = parser.parse_args()
-    questions = read(options.questions)
-    private = [q for q in questions if q.side == "private"]
-    public = [q for q in questions if q.side == "public"]
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder)
-        env = {"DRAGON_MODEL": options.model} if options.model else {}
-        setup = Setup(data, env)
-        corpus = services.demo_corpus(data)
-        with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
-            upload_notes(device, questions)
-            services.wait_joint(device)
-            with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
-                result = {
-                    "private": share(client, private, "private"),
-                    "public": share(client, public, "public"),
-                    "public_without_peer": share(
-                        client, public, "public without peer", private=True
-                    ),
-                    "closed_book": share(client, questions, "closed book", private=True, top_k=0),
-                }
+    questions = spread(read(options.questions), options.count)
+    env = {"DRAGON_MODEL": options.model} if options.model else {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Setup(Path(folder), env), notes_of(questions)) as client,
+    ):
+        result = measure(client, questions)
     report.section("two_sided", [result])
     print(json.dumps({**result, "rows": [result]}))
 

@@ -18,14 +18,16 @@ import numpy as np
 import torch
 
 from bench import distributions, report, workload
-from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
-from bench.two_sided import QUESTIONS, read
+from bench.two_sided import QUESTIONS, notes_of, read
 from bench.workload import Query
 from dragon.aggregation import Side
 from dragon.link import codec
 from dragon.noise import Ids
 from dragon.protocol import Draft
+from dragon.retrieval.chunking import sentences
+from dragon.retrieval.embedder import Embedder
+from dragon.tokenizer import Tokenizer
 from dragon.wire import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
 
 VOCABULARIES = (8192, 50_272, 151_936)
@@ -42,13 +44,11 @@ Row = dict[str, Any]
 
 
 def questions(count: int) -> list[Query]:
-    """Questions with the note that answers them on the device, and another one on each side."""
-    asked = [question for question in read(QUESTIONS) if question.note][:count]
-    notes = [Passage(question.note or "", 0.6) for question in asked]
-    return [
-        Query(one.text, (notes[n], notes[n - 1]), (notes[n - 2], notes[n - 3]))
-        for n, one in enumerate(asked)
-    ]
+    """Questions about notes, with the nearest sentences of all notes in turn on both sides."""
+    asked = [question for question in read(QUESTIONS) if question.side == "private"][:count]
+    notes, tokenizer = notes_of(asked), Tokenizer.load(EMBEDDED_MODEL)
+    held = [piece.text for note in notes for piece in sentences([note], tokenizer)]
+    return workload.match([question.text for question in asked], held, Embedder.load())
 
 
 def stretched(ids: Ids, vocabulary: int) -> Ids:

@@ -28,8 +28,9 @@ class Batch:
 
 
 def to_batch(grid: np.ndarray, weights: np.ndarray) -> Batch:
-    """Tensors and the attention mask for packed rows."""
-    integers = torch.from_numpy(grid).long()
+    """Tensors and the attention mask for packed rows, on torch's default device."""
+    device = torch.get_default_device()
+    integers = torch.from_numpy(grid).long().to(device)
     tokens, targets, positions, roots, branches, answers, low, high, pointer = integers
     causal = torch.ones(ROW, ROW, dtype=torch.bool).tril()
     same_root = roots.unsqueeze(2) == roots.unsqueeze(1)
@@ -41,7 +42,7 @@ def to_batch(grid: np.ndarray, weights: np.ndarray) -> Batch:
         positions,
         allowed.unsqueeze(1),
         targets,
-        torch.from_numpy(weights),
+        torch.from_numpy(weights).to(device),
         answers,
         (branches == 0) & (low >= 0),
         low,

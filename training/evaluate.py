@@ -23,7 +23,7 @@ from training.packing import ROW, Piece, encode, pack
 from training.sources import open_facts
 from training.special import DOC
 
-_ROWS = 16
+_ROWS = 8
 
 
 @dataclass
@@ -119,14 +119,14 @@ def exact_match(model: PackedQwen2, tokenizer: Tokenizer, asked: list[Asked]) ->
         placed = sorted(take, key=lambda piece: -len(piece.tokens))
         pieces = left + pieces
         batch = to_batch(grid, weights)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(batch.tokens.device.type, torch.bfloat16):
             hidden = model(batch.tokens, batch.positions, batch.allowed)
             wanted = batch.answers.bool()
             best = model.logits(hidden[wanted]).argmax(-1)
         hit = torch.zeros_like(batch.tokens)
         hit[wanted] = (best == batch.targets[wanted]).long()
         counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-        roots = torch.from_numpy(grid[3])
+        roots = torch.from_numpy(grid[3]).to(batch.tokens.device)
         for number in set(roots.flatten().tolist()):
             if number >= 0:
                 chosen = (roots == number) & wanted

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from training.copying import repeating, scrambled, with_rare_strings
 from training.facts import Document, Fact, FactSource
-from training.prose import ProseSource
+from training.instructions import instruction
+from training.prose import SALAD_QUESTIONS, ProseSource
 from training.special import ASSISTANT, DOC, END, USER
 
-SINGLE_SENTENCES = 0.6
-"""The share of fact documents that are one sentence, which is what the engine's rows hold."""
+KINDS = frozenset(
+    {"language", "bare", "prose", "facts", "sentence", "quote", "copy", "elsewhere", "instruction"}
+)
+"""The kinds of examples that a stage mixes; each is a method of `ExampleSource`."""
+
+PASSAGES = (0, 0, 1, 2, 3)
+"""How many passages stand before running text."""
 
 DECLINE = "I could not find that in the documents."
 
 
 class Role(IntEnum):
-    """What a stretch of text is, which decides how much its tokens count in the loss."""
+    """What a stretch of text is, which decides how much its tokens count in the loss.
+
+    An answer is chosen by its first tokens; a quote, of the one sentence there is, is not.
+    """
 
     CONTEXT = 0
     ANSWER = 1
     TEXT = 2
+    QUOTE = 3
 
 
 @dataclass(frozen=True)
@@ -73,42 +85,54 @@ _ELLIPSES = ("And {}?", "What about {}?", "And what about {}?", "How about {}?",
 
 
 class ExampleSource:
-    """Draws examples of every kind in fixed proportions."""
+    """Draws examples of every kind."""
 
     def __init__(self, facts: FactSource, prose: ProseSource) -> None:
         self.facts = facts
         self.prose = prose
+        self._makers: dict[str, Callable[[random.Random], Example]] = {
+            "language": self.language, "bare": self.bare, "prose": self.several_sentences,
+            "facts": self.several_facts, "sentence": self.sentence, "quote": self.quote,
+            "copy": self.copy, "elsewhere": self.elsewhere, "instruction": self.instruction,
+        }  # fmt: skip
+        assert self._makers.keys() == KINDS
 
-    def draw(self, rng: random.Random) -> Example:
-        """One example."""
-        roll = rng.random()
-        if roll < 0.03:
-            return Example([Part(self.prose.passage(rng, 700), Role.TEXT)], [])
-        if roll < 0.05:
-            return self._without_document(rng)
-        if roll < 0.38:
-            return self._from_prose(rng)
-        return self._from_facts(rng)
+    def draw(self, rng: random.Random, mixture: Mapping[str, float]) -> Example:
+        """One example of a kind chosen by the weights of `mixture`."""
+        kind = rng.choices(list(mixture), list(mixture.values()))[0]
+        return self._makers[kind](rng)
 
-    def _without_document(self, rng: random.Random) -> Example:
+    def language(self, rng: random.Random) -> Example:
+        """Running text, often after passages from near it, laid out as the engine's rows are."""
+        passages, text = self.prose.excerpts(rng, rng.choice(PASSAGES))
+        root = [Part(text, Role.TEXT)]
+        if passages:
+            root.insert(0, Part(DOC + " ".join(passages) + "\n\n", Role.CONTEXT))
+        return Example(root, [])
+
+    def bare(self, rng: random.Random) -> Example:
+        """No document: small talk, or a question that cannot be answered."""
         branches: list[list[Part]] = []
         for _ in range(rng.randint(1, 3)):
-            if rng.random() < 0.6:
+            roll = rng.random()
+            if roll < 0.4:
+                branches.append(chat_turn(rng))
+            elif roll < 0.6:
+                branches.append(turn(instruction(self.prose, rng), DECLINE))
+            else:
                 doc = self.facts.document(rng)
                 asked = self.facts.question(doc, rng.choice(doc.facts), rng)
                 branches.append(turn(asked or "What is the code?", DECLINE))
-            else:
-                branches.append(chat_turn(rng))
         return Example([], branches)
 
-    def _from_prose(self, rng: random.Random) -> Example:
+    def several_sentences(self, rng: random.Random) -> Example:
+        """Real sentences, one of which answers."""
         passage, pairs = self.prose.questions(rng)
         return self._assemble(passage, pairs, rng)
 
-    def _from_facts(self, rng: random.Random) -> Example:
+    def several_facts(self, rng: random.Random) -> Example:
+        """Generated facts, one of which answers."""
         doc = self.facts.document(rng)
-        if rng.random() < SINGLE_SENTENCES:
-            return self._from_one_sentence(doc, rng)
         pairs: list[tuple[str, str]] = []
         wanted = rng.choice((3, 4, 5, 6))
         for _ in range(wanted):
@@ -117,18 +141,64 @@ class ExampleSource:
             if question:
                 pairs.append((question, fact.sentence))
         example = self._assemble(doc.text, pairs, rng)
-        if rng.random() < 0.12:
+        if rng.random() < 0.2:
             follow = self._follow_up(doc, rng)
             if follow:
                 example.branches.append(follow)
         return example
 
-    def _from_one_sentence(self, doc: Document, rng: random.Random) -> Example:
-        """A document of one sentence, as the retrieval finds them: it is quoted, never declined."""
+    def sentence(self, rng: random.Random) -> Example:
+        """One generated fact, as retrieval finds it: it is quoted, never declined."""
+        doc = self.facts.document(rng)
         fact = rng.choice(doc.facts)
-        asked = (self.facts.question(doc, fact, rng) for _ in range(3))
-        branches = [turn(question, fact.sentence) for question in asked if question]
-        return Example([Part(DOC + fact.sentence, Role.CONTEXT)], branches)
+        asked = (self.facts.question(doc, fact, rng) for _ in range(2))
+        return _quoting(fact.sentence, [question for question in asked if question])
+
+    def quote(self, rng: random.Random) -> Example:
+        """One real sentence, long ones too."""
+        sentence, question = self.prose.single(rng)
+        return _quoting(sentence, [question])
+
+    def copy(self, rng: random.Random) -> Example:
+        """One sentence that only copying gets right."""
+        roll = rng.random()
+        if roll < 0.3:
+            text, telling = with_rare_strings(self.prose.sentence(rng), rng)
+        elif roll < 0.6:
+            doc = self.facts.document(rng)
+            text, telling = with_rare_strings(rng.choice(doc.facts).sentence, rng)
+        elif roll < 0.8:
+            text, telling = repeating(self.prose.paragraph(rng).split(), rng)
+        else:
+            text, telling = scrambled(self.prose.vocabulary, rng)
+        return _quoting(text, [rng.choice(SALAD_QUESTIONS).format(rng.choice(telling))])
+
+    def elsewhere(self, rng: random.Random) -> Example:
+        """A sentence of a document, and a question that another one of it answers.
+
+        What the row says counts in the mixture: it has the answer's words predicted as well as the
+        question and the language allow, so it neither insists on its own sentence nor outvotes the
+        row that knows.
+        """
+        doc = self.facts.document(rng)
+        fact = rng.choice(doc.facts)
+        others = [one for one in doc.facts if one.sentence != fact.sentence]
+        question = self.facts.question(doc, fact, rng)
+        if not others or not question:
+            return self.instruction(rng)
+        root = [Part(DOC + rng.choice(others).sentence, Role.CONTEXT)]
+        return Example(root, [turn(question, fact.sentence, Role.QUOTE)])
+
+    def instruction(self, rng: random.Random) -> Example:
+        """A document that has nothing to do with what is asked for."""
+        text = self.prose.passage(rng, rng.choice((120, 240, 320)))
+        branches = [turn(instruction(self.prose, rng), DECLINE)]
+        if rng.random() < 0.5:
+            doc = self.facts.document(rng)
+            asked = self.facts.question(doc, rng.choice(doc.facts), rng)
+            if asked and not _shares_words(asked, text):
+                branches.append(turn(asked, DECLINE))
+        return Example([Part(DOC + text, Role.CONTEXT)], branches)
 
     def _follow_up(self, doc: Document, rng: random.Random) -> list[Part] | None:
         """Two turns; the second may be elliptical when two facts share their relation."""
@@ -167,7 +237,7 @@ class ExampleSource:
             asked = self.facts.question(other, rng.choice(other.facts), rng)
             if asked and not _shares_words(asked, text):
                 branches.append(raw_turn(asked, DECLINE) if raw else turn(asked, DECLINE))
-        elif roll < 0.08:
+        elif roll < 0.09:
             branches.append(chat_turn(rng))
         return Example([Part(DOC + text, Role.CONTEXT)], branches)
 
@@ -178,11 +248,16 @@ def _shares_words(question: str, text: str) -> bool:
     return sum(word in lower for word in words) > 1
 
 
-def turn(question: str, answer: str) -> list[Part]:
+def _quoting(sentence: str, questions: list[str]) -> Example:
+    branches = [turn(question, sentence, Role.QUOTE) for question in questions]
+    return Example([Part(DOC + sentence, Role.CONTEXT)], branches)
+
+
+def turn(question: str, answer: str, role: Role = Role.ANSWER) -> list[Part]:
     """A question and its answer in the chat form."""
     return [
         Part(f"{USER}{question}{ASSISTANT}", Role.CONTEXT),
-        Part(f"{answer}{END}", Role.ANSWER),
+        Part(f"{answer}{END}", role),
     ]
 
 

@@ -152,7 +152,7 @@ class PackedQwen2(nn.Module):
         """Final hidden states; ``allowed`` is boolean, [batch, 1, length, length]."""
         mask = torch.where(allowed, 0.0, -1e4)
         x = self.model.embed_tokens(tokens)
-        if torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled(x.device.type):
             x, mask = x.to(torch.bfloat16), mask.to(torch.bfloat16)
         rotary = (
             self.cos[positions].unsqueeze(1).to(x.dtype),

@@ -104,3 +104,12 @@ def schedule(step: int, total: int, warmup: int, decay: int) -> float:
     if step > total - decay:
         return max(0.02, (total - step) / decay)
     return 1.0
+
+
+def agreed(factor: float) -> float:
+    """The first process's factor, in all of them: their clocks differ."""
+    if not dist.is_initialized():
+        return factor
+    shared = torch.tensor([factor], dtype=torch.float64)
+    dist.broadcast(shared, 0)
+    return float(shared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.queues import Queue
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from tokenizers import Tokenizer
 from training.examples import Example, ExampleSource, Part, Role
 from training.hints import NO_HINT, Hints
 from training.sources import open_sources
+from training.stages import read_stages, stage_at
 
 Rows = tuple[np.ndarray, np.ndarray]
 
-ROW = 256
+ROW = 512
 CONTEXT_SAMPLE = 0.05
 """Share of document and question tokens that are predicted at all: a cheap small weight."""
-WEIGHTS = {Role.CONTEXT: 0.2, Role.ANSWER: 0.3, Role.TEXT: 0.05}
+WEIGHTS = {Role.CONTEXT: 0.2, Role.ANSWER: 0.3, Role.TEXT: 0.3, Role.QUOTE: 1.0}
 FIRST_TOKENS, FIRST_WEIGHT = 4, 4.0
 _PAD_ROOT = -1
 
@@ -51,11 +53,11 @@ def encode_chain(
         base = WEIGHTS[part.role]
         if part.role is Role.ANSWER:
             weights += [FIRST_WEIGHT if i < FIRST_TOKENS else base for i in range(len(ids))]
-        elif part.role is Role.TEXT:
+        elif part.role in (Role.TEXT, Role.QUOTE):
             weights += [base] * len(ids)
         else:
             weights += [base if rng.random() < CONTEXT_SAMPLE else 0.0 for _ in ids]
-        answers += [int(part.role is Role.ANSWER)] * len(ids)
+        answers += [int(part.role in (Role.ANSWER, Role.QUOTE))] * len(ids)
     return tokens, weights, answers
 
 
@@ -118,21 +120,34 @@ def pack(pieces: list[Piece], rows: int) -> tuple[np.ndarray, np.ndarray, list[P
     return grid, weights, left
 
 
-def produce(
-    queue: Queue[Rows], data: Path, work: Path, tokenizer_file: Path, rows: int, seed: int
-) -> None:
-    """Fill the queue with packed rows for ever."""
+@dataclass(frozen=True)
+class Plan:
+    """What the producer of rows needs to know; `steps` were done before."""
+
+    data: Path
+    work: Path
+    tokenizer: Path
+    rows: int
+    processes: int
+    seed: int
+    steps: int
+
+
+def produce(queue: Queue[Rows], plan: Plan) -> None:
+    """Fill the queue with packed rows for ever, as the stages say."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    rng = random.Random(seed)
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    facts, prose = open_sources(data, work, "train")
+    rng = random.Random(plan.seed)
+    tokenizer = Tokenizer.from_file(str(plan.tokenizer))
+    facts, prose = open_sources(plan.data, plan.work, "train")
     prose.use_vocabulary(tokenizer.get_vocab())
     source = ExampleSource(facts, prose)
+    stages = read_stages()
     buffer: list[Piece] = []
-    while True:
-        while sum(len(piece.tokens) for piece in buffer) < rows * ROW * 1.15:
-            piece = encode(source.draw(rng), tokenizer, rng, ROW)
+    for made in count():
+        mixture = stage_at(stages, plan.steps + made // plan.processes).mixture
+        while sum(len(piece.tokens) for piece in buffer) < plan.rows * ROW * 1.15:
+            piece = encode(source.draw(rng, mixture), tokenizer, rng, ROW)
             if piece is not None:
                 buffer.append(piece)
-        grid, weights, buffer = pack(buffer, rows)
+        grid, weights, buffer = pack(buffer, plan.rows)
         queue.put((grid, weights))

@@ -22,6 +22,11 @@ SALAD_QUESTIONS = (
     "{}?", "{}", "What is {}?", "Who is {}?", "Where is {}?", "When is {}?", "Tell me about {}.",
     "What about {}?", "How is {}?", "What does it say about {}?", "Which {}?", "Find {}.",
 )  # fmt: skip
+REACH = 6
+"""Paragraphs around a text that its passages are taken from."""
+PASSAGE_WORDS = 48
+LONGEST = 420
+"""Characters of a sentence that is quoted on its own."""
 
 
 class ProseSource:
@@ -70,6 +75,37 @@ class ProseSource:
             found = rng.choice(split_sentences(self.paragraph(rng)))
             if 25 < len(found) < 140:
                 return found
+
+    def excerpts(self, rng: random.Random, count: int) -> tuple[list[str], str]:
+        """`count` passages of about 64 tokens, and a running text from near them."""
+        pool = self.articles if rng.random() < 0.6 else self.books
+        at = rng.randrange(REACH, len(pool) - 2 * REACH)
+        near = [*range(at - REACH, at), *range(at + REACH, at + 2 * REACH)]
+        passages = []
+        for place in rng.sample(near, count):
+            words = pool[place].split()
+            start = rng.randrange(max(1, len(words) - PASSAGE_WORDS))
+            passages.append(" ".join(words[start : start + PASSAGE_WORDS]))
+        text = "\n".join(pool[at : at + REACH])
+        return passages, text[: rng.choice((600, 1200, 1800))]
+
+    def single(self, rng: random.Random) -> tuple[str, str]:
+        """A sentence of any length, and a question that it answers."""
+        while True:
+            if rng.random() < 0.1:
+                _, [(asked, holder)] = self._human(rng.choice(self.grounded), rng)
+                if len(holder) < LONGEST:
+                    return holder, asked
+            sentence = rng.choice(split_sentences(self.paragraph(rng)))
+            if not 25 < len(sentence) < LONGEST:
+                continue
+            question = make_question(sentence, [sentence], rng) if rng.random() < 0.6 else None
+            if question is None:
+                words = [word.strip('.,;:!?"“”()') for word in sentence.split()]
+                telling = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(1, 4))))
+                few = " ".join(words[place] for place in telling)
+                question = rng.choice(SALAD_QUESTIONS).format(few)
+            return sentence, self.synonyms.swap(question, rng, 0.4)
 
     def questions(self, rng: random.Random) -> tuple[str, list[tuple[str, str]]]:
         """A short passage with up to four questions and the sentences that answer them."""

@@ -27,8 +27,8 @@ from training.guidance import WEIGHTS as GUIDANCE
 from training.guidance import guidance_costs, watch, word_ids
 from training.linking import link_guided_heads
 from training.model import ModelConfig, PackedQwen2
-from training.optimizer import average_gradients, make_optimizers, schedule
-from training.packing import FIRST_WEIGHT, Rows, produce
+from training.optimizer import agreed, average_gradients, make_optimizers, schedule
+from training.packing import FIRST_WEIGHT, Plan, Rows, produce
 from training.sources import SCHEMAS
 from training.wiring import lift_embeddings, wire_copying
 
@@ -69,7 +69,7 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses, words: Tensor) ->
     spare = (weights == 0).nonzero().flatten()
     wanted = torch.cat((wanted, spare[: -len(wanted) % SHAPE_STEP]))
     weights, targets = weights[wanted], batch.targets.flatten()[wanted]
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(batch.tokens.device.type, torch.bfloat16):
         hidden = model(batch.tokens, batch.positions, batch.allowed)
         logits = model.logits(hidden.flatten(0, 1)[wanted])
     losses = functional.cross_entropy(logits.float(), targets, reduction="none")
@@ -78,7 +78,7 @@ def train_step(model: PackedQwen2, batch: Batch, sums: Losses, words: Tensor) ->
     answer = batch.answers.flatten()[wanted].bool() & (weights > 0)
     with torch.no_grad():
         sums.loss += loss.item()
-        sums.answer += losses[answer].mean().item()
+        sums.answer += losses[answer].sum().item()
         sums.right += int((logits[answer].argmax(-1) == targets[answer]).sum())
         sums.answers += int(answer.sum())
         sums.steps += 1
@@ -132,6 +132,8 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
     """Train from the start or from the checkpoint to the last step, and export."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
+    if args.device != "cpu":
+        torch.set_default_device(args.device)
     torch.set_flush_denormal(True)
     if args.processes > 1:
         rendezvous = f"file://{args.work.resolve()}/rendezvous"
@@ -147,7 +149,7 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
     progress = Progress()
     checkpoint = args.work / "checkpoint.pt"
     if checkpoint.exists():
-        state = torch.load(checkpoint)
+        state = torch.load(checkpoint, map_location=args.device)
         model.load_state_dict(state["model"])
         average.load_state_dict(state["average"])
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
@@ -176,6 +178,11 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
         if progress.step == args.link_step:
             link(model, average, optimizers, batch)
         factor = schedule(progress.step, args.steps, args.warmup, args.decay)
+        if args.minutes:
+            left = args.minutes - (time.monotonic() - started) / 60
+            factor = agreed(min(factor, left / args.decay_minutes))
+            if factor <= 0:
+                break
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
@@ -200,8 +207,9 @@ def run(rank: int, args: argparse.Namespace, queue: Queue[Rows]) -> None:
             print(
                 f"{time.strftime('%H:%M:%S')} step {progress.step} "
                 f"tokens {progress.tokens / 1e6:.2f}M loss {sums.loss / PRINT_STEPS:.3f} "
-                f"answer {sums.answer / PRINT_STEPS:.3f} accuracy {sums.right / sums.answers:.4f} "
-                f"first {sums.first / max(1, sums.firsts):.3f} "
+                f"answer {sums.answer / max(1, sums.answers):.3f} "
+                f"copied {sums.right / max(1, sums.answers):.4f} "
+                f"chosen {sums.first / max(1, sums.firsts):.3f} "
                 f"guidance {' '.join(f'{cost:.2f}' for cost in sums.guidance.tolist())} "
                 f"tok/s {speed:.0f} lr {factor:.3f}",
                 flush=True,
@@ -230,12 +238,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--steps", type=int, default=4500)
     parser.add_argument("--decay", type=int, default=1000, help="steps of the final decay")
+    parser.add_argument("--minutes", type=float, help="end by then, having decayed")
+    parser.add_argument("--decay-minutes", type=float, default=30)
     parser.add_argument("--warmup", type=int, default=150)
     parser.add_argument("--link-step", type=int, default=2100, help="when guided heads are linked")
-    parser.add_argument("--rows", type=int, default=4, help="packed rows a step and process")
+    parser.add_argument("--rows", type=int, default=2, help="packed rows a step and process")
     parser.add_argument("--matrix-lr", type=float, default=0.008)
     parser.add_argument("--other-lr", type=float, default=8e-4)
-    parser.add_argument("--processes", type=int, default=2, help="data-parallel processes")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--processes", type=int, default=2, help="data-parallel, on a processor")
     parser.add_argument("--threads", type=int, default=1, help="threads a process")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--save-minutes", type=float, default=5)
@@ -251,10 +262,14 @@ def main() -> None:
         save_tokenizer(train_tokenizer(args.data, SCHEMAS / "lexicon.txt"), args.out)
     context = multiprocessing.get_context("spawn")
     queue: Queue[Rows] = context.Queue(maxsize=64)
-    seed = args.seed if not (args.work / "checkpoint.pt").exists() else time.time_ns()
+    checkpoint = args.work / "checkpoint.pt"
+    done = torch.load(checkpoint, map_location="cpu")["step"] if checkpoint.exists() else 0
+    plan = Plan(
+        args.data, args.work, tokenizer_file, args.rows, args.processes, args.seed + done, done
+    )
     producer = context.Process(
         target=produce,
-        args=(queue, args.data, args.work, tokenizer_file, args.rows, seed),
+        args=(queue, plan),
         daemon=True,
     )
     producer.start()

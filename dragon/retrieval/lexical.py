@@ -15,6 +15,8 @@ TOKENIZER = "unicode61 remove_diacritics 2"
 
 _WORD = re.compile(r"[^\W_]+")
 _MOST_WORDS = 64
+_LONG = 10  # letters
+_ENDINGS = ("ing", "ed", "es", "s")
 # What nearly every English sentence has says nothing about which of them answers.
 _STOP_WORDS = frozenset(
     """
@@ -49,16 +51,25 @@ def match_expression(question: str) -> str:
 
 
 def coverage(question: str, passage: str) -> float:
-    """The share, 0 to 1, of a question's words that a passage has.
+    """The share, 0 to 1, of a question's words that a passage has, in any of their forms.
 
-    A function of the two texts alone, unlike BM25, whose scale depends on the other passages: so
-    that it means the same on both sides.
+    Words count by their length, up to ten letters: long ones are rarer and tell more. A function of
+    the two texts alone, unlike BM25, whose scale depends on the other passages: so that it means
+    the same on both sides.
     """
-    asked = content_words(question)
+    asked = {_stem(word): min(len(word), _LONG) for word in content_words(question)}
     if not asked:
         return 0.0
-    found = set(words(passage))
-    return sum(word in found for word in asked) / len(asked)
+    found = {_stem(word) for word in words(passage)}
+    return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
+
+
+def _stem(word: str) -> str:
+    """A word without the ending of a plural or of a verb's form."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) >= len(ending) + 3:
+            return word.removesuffix(ending)
+    return word
 
 
 def fused(*rankings: Sequence[Key]) -> list[Key]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from bench.services import ROOT, Service
+from bench import two_sided
+from bench.services import Service
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,11 @@ class Question:
 
 
 def questions() -> list[Question]:
-    """The questions of the two-sided benchmark, private and public ones in turn."""
-    lines = (ROOT / "bench" / "two_sided.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    private = [r for r in rows if r["side"] == "private"]
-    public = [r for r in rows if r["side"] == "public"]
-    mixed = [row for pair in zip(private, public, strict=True) for row in pair]
-    return [Question(row["question"], row.get("note")) for row in mixed]
+    """Questions of the two-sided benchmark, private and public ones in turn."""
+    found = two_sided.read(two_sided.QUESTIONS, 20)
+    private, public = ([q for q in found if q.side == side] for side in ("private", "public"))
+    mixed = [question for pair in zip(private, public, strict=True) for question in pair]
+    return [Question(question.text, question.note) for question in mixed]
 
 
 def upload(service: Service, name: str, text: str) -> str:

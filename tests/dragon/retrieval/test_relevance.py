@@ -57,7 +57,8 @@ def test_the_cloud_gets_the_weight_where_the_corpus_answers(question: str) -> No
 
 
 def test_relevance_rises_with_the_score_over_the_whole_scale() -> None:
-    scores = [MINIMUM_SCORE + step / 100 for step in range(91)]
+    steps = round(100 * (1 + scale.WORDS - MINIMUM_SCORE))
+    scores = [MINIMUM_SCORE + step / 100 for step in range(steps + 1)]
     nats = [relevance(each) for each in scores]
     assert nats == sorted(set(nats))
     assert (nats[0], nats[-1]) == (scale.LOWEST, pytest.approx(scale.HIGHEST))

@@ -1,0 +1,125 @@
+"""What training sees: every kind of example, packed, and the stages that mix them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from app.settings import EMBEDDED_MODEL
+from training import copying
+from training.batches import to_batch
+from training.examples import DECLINE, KINDS, Example, ExampleSource, Role
+from training.packing import ROW, encode, pack
+from training.prose import ProseSource
+from training.sources import SCHEMAS, open_facts
+from training.stages import read_stages, stage_at
+from training.synonyms import Synonyms
+
+PARAGRAPHS = [
+    f"The {colour} barge of the {place} ferrymen was launched in {1700 + i} after a long quarrel. "
+    f"Its master, Obadiah {place}, kept a journal of every crossing. The {place} ferrymen sold "
+    "it when the bridge was opened, and nobody regretted that."
+    for i, (colour, place) in enumerate(
+        (colour, place)
+        for colour in ("green", "grey", "black", "white", "yellow")
+        for place in ("Thornley", "Askham", "Morland", "Cressing", "Ulverby")
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.from_file(str(EMBEDDED_MODEL / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> ExampleSource:
+    data = tmp_path_factory.mktemp("data")
+    question = {"context": PARAGRAPHS[0], "question": "Who kept a journal?", "answer": "Obadiah"}
+    (data / "grounded_qa_train.jsonl").write_text(json.dumps(question) + "\n")
+    words = {"noun": ["barge", "bridge", "journal"], "adjx": ["green", "long"]}
+    kept = {"articles": PARAGRAPHS * 2, "books": PARAGRAPHS * 2, **words}
+    (data / "prose.json").write_text(json.dumps(kept))
+    prose = ProseSource(data, data / "prose.json", Synonyms(SCHEMAS / "synonyms.txt"))
+    prose.use_vocabulary(tokenizer.get_vocab())
+    return ExampleSource(open_facts("train", prose), prose)
+
+
+def answers(example: Example) -> list[str]:
+    roles = (Role.ANSWER, Role.QUOTE)
+    return [part.text for branch in example.branches for part in branch if part.role in roles]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_is_predicted(kind: str, source: ExampleSource, tokenizer: Tokenizer) -> None:
+    rng = random.Random(3)
+    pieces = [encode(source.draw(rng, {kind: 1.0}), tokenizer, rng, ROW) for _ in range(20)]
+    encoded = [piece for piece in pieces if piece is not None]
+    assert len(encoded) >= 18
+    for piece in encoded:
+        assert len(piece.tokens) <= ROW
+        assert max(piece.weights) > 0
+
+
+@pytest.mark.parametrize("kind", ["sentence", "quote", "copy"])
+def test_a_single_sentence_is_quoted_word_for_word(kind: str, source: ExampleSource) -> None:
+    rng = random.Random(5)
+    for _ in range(50):
+        example = source.draw(rng, {kind: 1.0})
+        document = example.root[0].text.removeprefix("<|doc|>")
+        assert all(answer == f"{document}<|end|>" for answer in answers(example))
+
+
+@pytest.mark.parametrize("kind", ["bare", "instruction"])
+def test_what_no_document_answers_is_never_quoted(kind: str, source: ExampleSource) -> None:
+    rng = random.Random(7)
+    replies = {text for _ in range(60) for text in answers(source.draw(rng, {kind: 1.0}))}
+    assert f"{DECLINE}<|end|>" in replies
+    assert not any(paragraph[:30] in reply for reply in replies for paragraph in PARAGRAPHS)
+
+
+def test_rare_strings_stand_in_their_sentence() -> None:
+    rng = random.Random(11)
+    for _ in range(200):
+        text, rare = copying.with_rare_strings("Nobody asked the ferryman, who slept.", rng)
+        assert all(string in text for string in rare)
+
+
+def test_packed_examples_do_not_see_each_other(source: ExampleSource, tokenizer: Tokenizer) -> None:
+    rng = random.Random(13)
+    mixture = read_stages()[-1].mixture
+    drawn = (encode(source.draw(rng, mixture), tokenizer, rng, ROW) for _ in range(30))
+    grid, weights, _ = pack([piece for piece in drawn if piece is not None], 2)
+    batch = to_batch(grid, weights)
+    roots, branches = grid[3], grid[4]
+    for row in range(2):
+        for query in range(0, ROW, 7):
+            for key in batch.allowed[row, 0, query].nonzero().flatten().tolist():
+                assert key <= query
+                assert roots[row, key] == roots[row, query]
+                assert branches[row, key] in (0, branches[row, query])
+
+
+def test_stages_follow_each_other() -> None:
+    stages = read_stages()
+    assert stage_at(stages, 0) is stages[0]
+    assert stage_at(stages, stages[0].until) is stages[1]
+    assert stage_at(stages, 10**9) is stages[-1]
+    assert all(stage.mixture["language"] > 0 for stage in stages)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[stage]]\nname = "a"\nuntil = 5\nmixture = { poems = 1 }', "unknown kinds"),
+        ('[[stage]]\nname = "a"\nuntil = 5\nmixture = {}\n' * 2, "must end after"),
+    ],
+)
+def test_a_wrong_stage_file_says_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "stages.toml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_stages(tmp_path / "stages.toml")
