@@ -10,7 +10,7 @@ run: $(VENV)/run.stamp
 	$(BIN)/dragon up
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 # Other people's clients and harnesses, their current versions, against a running device and peer.
 conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp
