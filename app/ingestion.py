@@ -148,10 +148,10 @@ class Ingestion:
             kind, note = await parse(directory / "original", document.filename, path)
             async with self.sessions.begin() as session:
                 await self._update(session, document.id, kind=kind, status_details=note)
-        text = await asyncio.to_thread(path.read_bytes)
-        pages = text.count(chunking.PAGE_BREAK.encode()) + 1
+        text = await asyncio.to_thread(lambda: path.read_bytes().decode())
+        pages = text.count(chunking.PAGE_BREAK) + 1
         channel.publish(Progress(Stage.PARSED, done=pages, total=pages))
-        return kind, text.decode()
+        return kind, text
 
     async def _chunk_and_index(
         self, document: Document, kind: Kind, text: str, channel: Channel
