@@ -33,6 +33,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.throughput --concurrency 1,8 --tokens 48 --rounds 1
 	$(BIN)/python -m bench.exactness --draws 5000 --pairs 5 --prompts 3
 	$(BIN)/python -m bench.preemption
+	$(BIN)/python -m bench.documents --chunks 1000,10000 --searches 50 --pages 100 --answers 6
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
-import logging
 import os
 import secrets
-import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
-import uvicorn
 from dotenv import dotenv_values
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth import api_key
 from app.settings import Settings
-from dragon.errors import ConfigurationError, DragonError
-from dragon.link.messages import MAX_CONTROL_BYTES
+from dragon.errors import DragonError
 from peer.settings import PeerSettings
+from serving import (
+    address,
+    check,
+    children,
+    log_to_stderr,
+    own_command,
+    require_free,
+    server,
+    stoppable,
+    wait_ready,
+)
 
 DEMO_CORPUS = Path(__file__).resolve().parent / "peer" / "demo_corpus.tsv"
-_STOP_SECONDS = 6.0  # the services give open streams 3
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 program = typer.Typer(
     help="Distributed retrieval-augmented generation.",
@@ -43,6 +43,8 @@ program = typer.Typer(
 )
 corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 program.add_typer(corpus_program, name="corpus")
+ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)
+program.add_typer(ledger_program, name="ledger")
 
 
 def main() -> None:
@@ -56,6 +58,8 @@ def main() -> None:
 @program.command()
 def up() -> None:
     """Start the peer and the device on this machine, with a demo corpus if there is none."""
+    from peer.corpus import outdated
+
     _share_cores()
     data_dir = Settings.read().data_dir
     _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
@@ -63,29 +67,34 @@ def up() -> None:
     _default("DRAGON_PEER_KEYS", given.get_secret_value() if given else secrets.token_urlsafe(32))
     peer = PeerSettings.read()
     _default("DRAGON_PEER_KEY", peer.peer_keys[0])
-    _default("DRAGON_PEER_URL", f"ws://{_address(peer.peer_host, peer.peer_port)}/v1/link")
+    _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}/v1/link")
     device = Settings.read()
     key = api_key(device)
-    _require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
-    _require_free("DRAGON_PORT", device.host, device.port)
-    with _stoppable():
-        if not peer.peer_corpus.exists():
+    require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
+    require_free("DRAGON_PORT", device.host, device.port)
+    with stoppable():
+        if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS.name):
             print("Building the demo corpus; this happens once.", flush=True)
-            command = [*_self("corpus", "build"), str(DEMO_CORPUS), "--out", str(peer.peer_corpus)]
+            command = [
+                *own_command("corpus", "build"),
+                str(DEMO_CORPUS),
+                "--out",
+                str(peer.peer_corpus),
+            ]
             if subprocess.run(command, check=False).returncode:
                 raise DragonError("The demo corpus could not be built; see above.")
-        with _children("peer", "device") as running:
+        with children("peer", "device") as running:
             print("Loading the models.", flush=True)
-            _wait_ready(running, peer.peer_host, peer.peer_port)
-            _wait_ready(running, device.host, device.port)
-            address = f"http://{_address(device.host, device.port)}"
+            wait_ready(running, peer.peer_host, peer.peer_port)
+            wait_ready(running, device.host, device.port)
+            url = f"http://{address(device.host, device.port)}"
             print(
                 f"\nDRAGON is ready.\n\n  Open     {_sign_in_link(device, key)}\n"
-                f"  API      {address}/v1\n  API key  {key}\n\nCtrl-C ends it.\n",
+                f"  API      {url}/v1\n  API key  {key}\n\nCtrl-C ends it.\n",
                 flush=True,
             )
             while True:
-                _check(running)
+                check(running)
                 time.sleep(0.2)
 
 
@@ -96,7 +105,7 @@ def device() -> None:
     api_key(settings)
     from app.main import create_app
 
-    _log_to_stderr(settings.log_format)
+    log_to_stderr(settings.log_format)
     server(create_app(settings), settings.host, settings.port).run()
 
 
@@ -106,7 +115,7 @@ def peer() -> None:
     settings = PeerSettings.read()
     from peer.main import create_app
 
-    _log_to_stderr(settings.log_format)
+    log_to_stderr(settings.log_format)
     server(create_app(settings), settings.peer_host, settings.peer_port).run()
 
 
@@ -192,7 +201,7 @@ def build_corpus(
 
     from dragon.retrieval.embedder import Embedder
     from dragon.tokenizer import Tokenizer
-    from peer.corpus import build
+    from peer.corpus_building import build
 
     tokenizer = Tokenizer.load(settings.model)
     embedder = Embedder.load(settings.embedder)
@@ -213,73 +222,26 @@ def show_corpus(
     corpus.close()
 
 
-def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
-    """Both services' server. Draft frames are small and must not wait, so nothing is deflated."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            _plain_start(app),
-            host=host,
-            port=port,
-            lifespan="on",
-            log_config=None,
-            access_log=False,  # it would log the key in the sign-in link
-            server_header=False,
-            ws_max_size=MAX_CONTROL_BYTES,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=3,
-        )
-    )
+@ledger_program.command("verify")
+def verify_ledger() -> None:
+    """Check the chain of everything that left the device; the services may be running."""
+    from app.audit import verify
+    from app.database import DATABASE, connect, database_url, session_maker
 
+    data_dir = Settings.read().data_dir
+    if not (data_dir / DATABASE).exists():
+        raise DragonError(f"There is no ledger in {data_dir}: no device was started with it yet.")
 
-def _plain_start(app: ASGIApp) -> ASGIApp:
-    """The app, saying in one line instead of a traceback what setting keeps it from starting."""
-
-    async def started(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            return await app(scope, receive, send)
-        failure: Message | None = None
-
-        async def hold_failure(message: Message) -> None:
-            nonlocal failure
-            if message["type"] == "lifespan.startup.failed":
-                failure = message
-            else:
-                await send(message)
-
+    async def check() -> None:
+        database = connect(database_url(data_dir))
         try:
-            await app(scope, receive, hold_failure)
-        except Exception as error:
-            if failure is None:
-                raise
-            if isinstance(error, ConfigurationError):
-                failure["message"] = error.message
-            await send(failure)
-        return None
+            found = await verify(session_maker(database))
+        finally:
+            await database.dispose()
+        print(f"{found.answers} answers, {found.entries} entries: the chain holds.")
+        print(f"Its last hash is {found.head}")
 
-    return started
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-def _log_to_stderr(style: Literal["text", "json"]) -> None:
-    """Our own packages from INFO on, others from WARNING on."""
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
-    handler.setFormatter(_JsonLines() if style == "json" else text)
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    for name in ("dragon", "app", "peer"):
-        logging.getLogger(name).setLevel(logging.INFO)
+    asyncio.run(check())
 
 
 def _share_cores() -> None:
@@ -298,91 +260,8 @@ def _corpus(settings: Settings) -> Path:
     return PeerSettings.read().peer_corpus
 
 
-def _address(host: str, port: int) -> str:
-    host = _WILDCARDS.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _sign_in_link(settings: Settings, key: str) -> str:
-    return f"http://{_address(settings.host, settings.port)}/sign-in?key={quote(key)}"
-
-
-def _require_free(setting: str, host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            reason = f"cannot listen on {_address(host, port)}: {error.strerror}"
-            raise ConfigurationError(f"{setting}: {reason}; choose another") from error
-
-
-def _self(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "cli", *arguments]
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed terminal end what is inside, which is no failure."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("\nEnded.", flush=True)
-
-
-@contextmanager
-def _children(*names: str) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """The services as processes of our process group, all ended at the end."""
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    try:
-        for name in names:
-            running[name] = subprocess.Popen(_self(name))
-        yield running
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave one behind
-        for process in running.values():
-            process.terminate()
-        deadline = time.monotonic() + _STOP_SECONDS
-        for process in running.values():
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _check(running: dict[str, subprocess.Popen[bytes]]) -> None:
-    for name, process in running.items():
-        if (status := process.poll()) is not None:
-            others = " and ".join(f"the {other}" for other in running if other != name)
-            raise DragonError(
-                f"The {name} ended by itself (status {status}), see above; {others} is stopped too."
-            )
-
-
-def _wait_ready(running: dict[str, subprocess.Popen[bytes]], host: str, port: int) -> None:
-    while not _is_ready(host, port):
-        _check(running)
-        time.sleep(0.1)
-
-
-def _is_ready(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(_WILDCARDS.get(host, host), port, timeout=2)
-    try:
-        connection.request("GET", "/ready")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+    return f"http://{address(settings.host, settings.port)}/sign-in?key={quote(key)}"
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 
+from app.details import AnswerDetails
 from app.events import (
     Event,
     Finished,
@@ -16,57 +17,21 @@ from app.events import (
     SourcesFound,
     TextDelta,
 )
+from app.ledger import Account
 from app.link import Link
 from app.partner import Partner
-from dragon.decoder import Decoder, Row
+from app.plan import Plan, Retrieved, opening
+from app.record import Record, cut_statistics, verdicts
+from dragon.adjustment import Adjustment
+from dragon.decoder import Decoder
+from dragon.details import DetailMessage, Question, Settled
 from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
-from dragon.link import messages
 from dragon.modes import Start, session_of
 from dragon.pacing import Pace
 from dragon.protocol import Limits, Role, SessionMessage
 from dragon.tokenizer import TextStream, Tokenizer
-from dragon.weighting import Rescoring
-
-
-@dataclass(frozen=True)
-class Retrieved:
-    """Rows of this side, and the documents behind them; none behind a bare row.
-
-    `nothing_relevant`: documents were looked for in vain.
-    """
-
-    rows: Sequence[Row]
-    sources: Sequence[Source]
-    rescoring: Rescoring | None = None
-    nothing_relevant: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to write: documents a side, token limit, seconds to wait for the cloud's first token.
-
-    `rescore_every` so many tokens both sides weigh their documents anew, unless it is 0.
-    """
-
-    top_k: int
-    limit: int
-    deadline: float | None
-    catch_up: bool
-    rescore_every: int
-
-
-@dataclass
-class _Record:
-    """What happened so far; times in seconds of the monotonic clock."""
-
-    started: float = field(default_factory=time.monotonic)
-    decoding: float | None = None
-    first: float | None = None
-    tokens: int = 0
-    sent_frames: int = 0
-    sent_bytes: int = 0
 
 
 class Answer:
@@ -81,14 +46,16 @@ class Answer:
         tokenizer: Tokenizer,
         link: Link | None,
         pace: Pace,
+        account: Account,
     ) -> None:
         self._request = request
+        self._account = account
         self._engine = engine
         self._tokenizer = tokenizer
         self._link = link
         self._events: asyncio.Queue[Event | DragonError] = asyncio.Queue()
         self._text = TextStream(tokenizer, request.stop)
-        self._record = _Record()
+        self._record = Record()
         self._sources: list[Source] = []
         self._nothing_relevant = False
         self._decoder: Decoder | None = None
@@ -111,17 +78,28 @@ class Answer:
             committed=self._commit,
             failed=self._events.put_nowait,
         )
+        self._details: AnswerDetails | None = None
+        if request.details is not None:
+            self._details = AnswerDetails(
+                request.details.top, tokenizer, ask=self._ask, tell=self._events.put_nowait
+            )
+        self._written = 0  # characters of text
+        self._finished: Finished | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._partner: Partner | None = None
         if link is not None:
             self._partner = Partner(
-                _opening(request, plan),
+                opening(request, plan),
                 link,
                 self._session,
                 self._driver,
                 self._pace,
                 plan.deadline,
+                opened=account.assign,
                 found=self._found_public,
                 tell=self._events.put_nowait,
+                detail=self._hear,
+                lost=self._lose_details,
             )
         self.over = False
 
@@ -146,17 +124,18 @@ class Answer:
     async def begin(self, retrieved: Retrieved) -> None:
         """Prefill, and start writing. Raises `ContextLengthError` when no token fits."""
         self._decoder = decoder = self._engine.open(
-            retrieved.rows, self._request.conversation, retrieved.rescoring
+            retrieved.rows,
+            self._request.conversation,
+            retrieved.rescoring,
+            Adjustment.asked(self._request.sampling),
+            detailed=self._request.details is not None,
         )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        # Documents concatenated in one row have its weight.
-        weights = decoder.weights.tolist() * max(1, len(retrieved.sources) // len(retrieved.rows))
-        self._sources += [
-            replace(source, weight=weight)
-            for source, weight in zip(retrieved.sources, weights, strict=False)
-        ]
+        self._sources += retrieved.weighted()
         self._nothing_relevant = retrieved.nothing_relevant
+        if self._details is not None:
+            self._details.own_sources = len(retrieved.sources)
         self._tell_sources()
         await asyncio.wrap_future(decoder.prefilled)
         self._record.decoding = time.monotonic()
@@ -188,10 +167,28 @@ class Answer:
         self._tell_sources()
 
     def _tell_sources(self) -> None:
+        if self._details is not None:
+            self._details.sources = len(self._sources)
         found = SourcesFound(tuple(self._sources), self._nothing_relevant)
         self._events.put_nowait(found)
 
-    def _commit(self, tokens: list[int]) -> None:
+    def _ask(self, question: Question) -> None:
+        if self._partner is not None:
+            self._partner.ask_about(question)
+
+    def _hear(self, message: DetailMessage) -> None:
+        """What the cloud tells of a token."""
+        if self._details is not None:
+            self._details.hear(message)
+            self._conclude()
+
+    def _lose_details(self) -> None:
+        """The cloud will not tell of any more tokens."""
+        if self._details is not None:
+            self._details.lose()
+            self._conclude()
+
+    def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         if self._partner is not None:
             self._partner.note()
         self._record.first = self._record.first or time.monotonic()
@@ -208,8 +205,13 @@ class Answer:
         over = self._session.finished or self._text.stopped
         if over:
             text += self._text.finish()
+        self._written += len(text)
         if text or not over:
             self._events.put_nowait(TextDelta(text, tuple(tokens[:taken])))
+        if self._details is not None:
+            self._details.take(settled[:taken], self._written)
+            if self._partner is not None and not self._partner.present:
+                self._details.lose()
         if over:
             self._finish()
 
@@ -218,80 +220,57 @@ class Answer:
         last = self._session.committed[count - 1]
         ended = self._text.stopped or last in self._session.limits.end_ids
         intervals = self._session.intervals()
-        self._events.put_nowait(
-            Finished(
-                reason="stop" if ended else "length",
-                prompt_tokens=len(self._request.conversation),
-                completion_tokens=count,
-                participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
-                stats=self._statistics(),
-                verdicts=_verdicts(self._session.agreement.verdicts[:count]),
-            )
+        self._finished = Finished(
+            reason="stop" if ended else "length",
+            prompt_tokens=len(self._request.conversation),
+            completion_tokens=count,
+            participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
+            stats=self._statistics(),
+            verdicts=verdicts(self._session.agreement.verdicts[:count]),
         )
+        self._stop_writing()
+        if self._details is not None:
+            self._details.end(self._written, stopped=self._text.stopped)
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """End, once all details are told; the cloud may take its time, but not fall silent."""
+        if self._finished is None:
+            return
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._details is not None and not self._details.complete:
+            limit = self._pace.stall_limit()
+            self._patience = self._loop.call_later(limit, self._lose_details)
+            return
+        finished, self._finished = self._finished, None
+        self._events.put_nowait(finished)
         # Whether or not anybody reads on, both sides are free for others.
         self._release("finished")
 
-    def _release(self, reason: str) -> None:
-        """Free both sides; again is harmless."""
+    def _stop_writing(self) -> None:
+        """Free this side; again is harmless."""
         self._driver.close()
         if self._watcher is not None:
             self._watcher.cancel()
-        if self._partner is not None:
-            self._partner.leave(reason)
         if self._decoder is not None:
             self._engine.close(self._decoder)
             self._decoder = None
 
-    def _statistics(self) -> dict[str, float]:
-        record, agreement, now = self._record, self._session.agreement, time.monotonic()
-        stats = {
-            "ttft_ms": 1000 * ((record.first or now) - record.started),
-            "prefill_ms": 1000 * ((record.decoding or now) - record.started),
-            "ms_per_token": 1000 * (now - (record.decoding or now)) / max(1, record.tokens),
-            "document_tokens": sum(len(self._tokenizer.encode(s.text)) for s in self._sources),
-            "sent_frames": record.sent_frames,
-            "sent_bytes": record.sent_bytes,
-        }
-        if agreement.verdicts:
-            stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()
-            self._pace.accept_device.add(stats["accept_device"])
-            self._pace.accept_cloud.add(stats["accept_cloud"])
-            stats["tv"] = agreement.tv / len(agreement.verdicts)
-            stats["window"] = self._session.window
-        seconds = {"decode_device_ms": self._pace.decode.value}
+    def _release(self, reason: str) -> None:
+        """Free both sides; again is harmless."""
+        self._stop_writing()
+        if self._patience is not None:
+            self._patience.cancel()
         if self._partner is not None:
-            seconds["rtt_ms"] = self._pace.link.round_trip.value
-            seconds["decode_cloud_ms"] = self._pace.remote_decode.value
-        for name, value in seconds.items():
-            if value is not None:
-                stats[name] = 1000 * value
-        if self._decoder is not None and (cuts := self._decoder.statistics).count:
-            stats["wire_mass"] = cuts.mass / cuts.count
-            stats["wire_tv"] = cuts.tv / cuts.count
+            self._partner.leave(reason)
+        joint = max((end for _, end in self._session.intervals()), default=0)
+        private = (source.text for source in self._sources if source.side == "private")
+        self._account.end(map(self._tokenizer.encode, private), self._session.committed, joint)
+
+    def _statistics(self) -> dict[str, float]:
+        stats = self._record.statistics(self._session, self._pace, linked=self._partner is not None)
+        stats["document_tokens"] = sum(len(self._tokenizer.encode(s.text)) for s in self._sources)
+        if self._decoder is not None:
+            stats |= cut_statistics(self._decoder.statistics)
         return {name: round(value, 4) for name, value in stats.items()}
-
-
-def _verdicts(verdicts: Sequence[tuple[bool, bool]]) -> str:
-    """A character a position: both drafts were taken, the device's, the cloud's, or neither."""
-    characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
-    return "".join(characters[verdict] for verdict in verdicts)
-
-
-def _opening(request: GenerationRequest, plan: Plan) -> messages.Open:
-    """What the peer is told of a request."""
-    return messages.Open(
-        generation=0,
-        conversation=request.conversation,
-        raw=request.raw,
-        query=request.query,
-        mode=request.mode,
-        temperature=request.sampling.temperature,
-        top_p=request.sampling.top_p,
-        seed=request.sampling.seed,
-        stream=request.sampling.stream,
-        max_tokens=plan.limit,
-        top_k=plan.top_k,
-        catch_up=plan.catch_up,
-        schedule=request.schedule,
-        rescore_every=plan.rescore_every,
-    )

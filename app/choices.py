@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from app.events import (
+    Detailed,
     Event,
     Finished,
     GenerationRequest,
     PeerChanged,
+    PromptDetailed,
     Source,
     SourcesFound,
     TextDelta,
+    TokenDetail,
 )
 
 # One request with many choices must not take every slot of the engine.
@@ -31,9 +35,13 @@ class Choice:
         self.request = request
         self.sources: tuple[Source, ...] = ()
         self.nothing_relevant = False
-        self.tokens = 0
+        self.tokens: list[int] = []
+        self.prompt: tuple[TokenDetail, ...] = ()
+        self.details: list[TokenDetail] = []
         self._texts: list[str] = []
         self._end: Finished | None = None
+        self._jointly: list[tuple[int, int]] = []
+        self._joint_since: int | None = None
 
     def take(self, event: Event) -> None:
         """Note an event."""
@@ -42,16 +50,37 @@ class Choice:
                 self.sources, self.nothing_relevant = sources, nothing_relevant
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
-                self.tokens += len(tokens)
+                self.tokens += tokens
+            case Detailed(details=details):
+                self.details += details
+            case PromptDetailed(details=details):
+                self.prompt = details
             case Finished():
                 self._end = event
-            case PeerChanged():
-                pass  # the intervals come with the end
+            case PeerChanged(joint=joint, position=position):
+                if joint:
+                    self._joint_since = position
+                elif self._joint_since is not None:
+                    self._jointly.append((self._joint_since, position))
+                    self._joint_since = None
+
+    @property
+    def participation(self) -> list[tuple[int, int]]:
+        """The token ranges written jointly so far, half open."""
+        if self._end is not None:
+            return list(self._end.participation)
+        last = [] if self._joint_since is None else [(self._joint_since, len(self.tokens))]
+        return [(start, end) for start, end in (*self._jointly, *last) if start < end]
 
     @property
     def text(self) -> str:
         """The text so far."""
         return "".join(self._texts)
+
+    def likelihood(self) -> float:
+        """The mean log-probability of its tokens in the full mixture."""
+        values = [d.logprob for d in self.details if d.logprob is not None]
+        return sum(values) / len(values) if values else -math.inf
 
     @property
     def end(self) -> Finished:
@@ -59,6 +88,20 @@ class Choice:
         if self._end is None:
             raise RuntimeError("the generation ended without saying how")
         return self._end
+
+
+def best(choices: Sequence[Choice], prompts: int, kept: int) -> list[Choice]:
+    """The `kept` likeliest choices of each of so many prompts, by log-probability a token."""
+    written = len(choices) // prompts
+    if kept == written:
+        return list(choices)
+    found: list[Choice] = []
+    for start in range(0, len(choices), written):
+        ranked = sorted(choices[start : start + written], key=Choice.likelihood, reverse=True)
+        found += ranked[:kept]
+    for index, choice in enumerate(found):
+        choice.index = index
+    return found
 
 
 async def merged(

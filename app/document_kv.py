@@ -55,6 +55,7 @@ class DocumentKV:
                     await self._keep(row)
                 done += 1
                 progress(done)
+                await asyncio.sleep(0)  # others have a turn, even when all is there already
 
     async def forget(self, document: str) -> None:
         """Remove a document's files; none comes after, though an errand may yet end."""

@@ -149,6 +149,9 @@ class DocumentStore:
                 # What failed may be just about to end.
                 await self._ingestion.cancel(document_id)
                 return await self._keep(document, content)
+            directory = self._files / document_id
+            if not (directory / "original").exists():  # it was lost
+                await asyncio.to_thread(_move, content.path, directory)
             if replace:
                 await self._replace_with(existing)
             return await self.get(document_id)

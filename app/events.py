@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,14 +12,26 @@ from dragon.scheduling import Schedule
 
 
 @dataclass(frozen=True)
+class Details:
+    """Asks for a `TokenDetail` of each token, with its `top` likeliest alternatives (0 to 20).
+
+    With `prompt` the prompt's own tokens are scored as well, before the answer begins.
+    """
+
+    top: int = 0
+    prompt: bool = False
+
+
+@dataclass(frozen=True)
 class GenerationRequest:
     """One answer to write.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for.
     `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
-    the other's drafts. `documents` and `collections` say which of the person's documents may be
-    used; None is no limit.
+    the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and
+    `collections` say which of the person's documents may be used; None is no limit. `id` names the
+    answer, in the ledger too.
     """
 
     conversation: tuple[int, ...]
@@ -32,8 +45,10 @@ class GenerationRequest:
     top_k: int | None = None
     private: bool = False
     raw: bool = False
+    details: Details | None = None
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
+    id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,52 @@ class TextDelta:
 
 
 @dataclass(frozen=True)
+class TokenDetail:
+    """How likely a token was in the full mixture of both sides, at temperature 1, and who said it.
+
+    `position` counts tokens of the answer, or of the prompt; `text` is the token's own, `start` and
+    `end` its range of characters in the answer's text (empty for a token that ends the answer, and
+    for all but the last of the tokens that make up one character).
+
+    `logprob` is its natural logarithm, None for the prompt's first token, which nothing stands
+    before; `top` holds the likeliest tokens and theirs, the likeliest first. `cloud` is
+    (1 - eta) p^cloud(x) / p(x), the probability that the cloud said it; `documents` is that of each
+    source of the last `SourcesFound`, in its order (with rows without a document, they sum to 1).
+    `tv` is the distance between the two sides, 0 to 1. Without the cloud `cloud` is 0, `tv` None.
+    """
+
+    position: int
+    token: int
+    text: str
+    start: int
+    end: int
+    logprob: float | None
+    top: tuple[tuple[int, float], ...] = ()
+    cloud: float | None = None
+    documents: tuple[float, ...] = ()
+    tv: float | None = None
+
+    def provenance(self) -> dict[str, object]:
+        """Where the token comes from, as responses and the page's socket tell it."""
+        names = ("position", "text", "start", "end", "cloud", "documents", "tv")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Detailed:
+    """Tokens of the answer, in order, after the text they made. All come before `Finished`."""
+
+    details: tuple[TokenDetail, ...]
+
+
+@dataclass(frozen=True)
+class PromptDetailed:
+    """All tokens of the prompt, where that was asked for; the first event but `SourcesFound`."""
+
+    details: tuple[TokenDetail, ...]
+
+
+@dataclass(frozen=True)
 class PeerChanged:
     """From token `position` on the cloud takes part, or no longer does."""
 
@@ -95,7 +156,7 @@ class Finished:
     verdicts: str = ""
 
 
-Event = SourcesFound | TextDelta | PeerChanged | Finished
+Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | Finished
 
 
 @dataclass(frozen=True)

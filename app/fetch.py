@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.link import Link
@@ -34,11 +34,15 @@ class PublicHit(Hit):
 
 @dataclass
 class Fetcher:
-    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows."""
+    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows.
+
+    `opened` takes the generation number a fetch gets on the link.
+    """
 
     link: Link
     tokenizer: Tokenizer
     model: LanguageModel
+    opened: Callable[[int], None]
 
     async def fetch(self, query: str, top_k: int, *, raw: bool, kv: bool) -> Sequence[PublicHit]:
         """The documents the peer finds; none without a peer that answers."""
@@ -46,6 +50,7 @@ class Fetcher:
             return []
         fetching = _Fetching(self, top_k, raw=raw, kv=kv)
         generation = self.link.open_fetch(fetching)
+        self.opened(generation)
         request = messages.Fetch(
             generation=generation,
             query=query,
@@ -77,9 +82,9 @@ class _Fetching:
         self._data = bytearray()
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
-    def peer_fetched(self, fetched: messages.Fetched) -> None:
+    def peer_sent_documents(self, fetched: messages.Fetched | messages.Scoring) -> None:
         """The documents; if there is to be KV, how long theirs are follows."""
-        if self._documents is not None:
+        if self._documents is not None or not isinstance(fetched, messages.Fetched):
             raise FrameError("documents that were fetched once came again")
         if len(fetched.documents) > self._top_k:
             raise FrameError("more documents came than were asked for")
@@ -92,7 +97,7 @@ class _Fetching:
             self._sizes = [model.packed_bytes(len(row)) for row in rows]
         self._finish_if_whole()
 
-    def peer_sent_kv(self, data: bytes) -> None:
+    def peer_sent_bulk(self, data: bytes) -> None:
         """More of the documents' KV."""
         if len(self._data) + len(data) > sum(self._sizes):
             raise FrameError("more document KV than the documents have")

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.answer import Answer, Plan, Retrieved
-from app.events import Event, GenerationRequest, PeerStatus, Source
+from app.answer import Answer
+from app.choices import Choice
+from app.events import (
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerStatus,
+    Source,
+    SourcesFound,
+)
 from app.fetch import Fetcher, PublicHit
+from app.ledger import Account, Ledger
 from app.link import Link
+from app.plan import Plan, Retrieved
+from app.scoring import Scorer
 from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
-from dragon.link.messages import MAX_QUERY
+from dragon.link import messages
 from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import Hit
@@ -47,6 +58,7 @@ class GenerationService:
     documents: Searcher
     link: Link
     pace: Pace
+    ledger: Ledger
 
     @property
     def model_name(self) -> str:
@@ -74,38 +86,93 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # One text for both sides: relevance to different ones could not be compared.
-        request = replace(request, query=request.query[-MAX_QUERY:])
+        request = replace(request, query=request.query[-messages.MAX_QUERY :])
         self._check(request)
+        account = self.ledger.begin(request.id, private=request.private)
+        try:
+            async with aclosing(self._write(request, account)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            account.end((), (), 0)  # unless an answer has
+
+    async def _write(
+        self, request: GenerationRequest, account: Account
+    ) -> AsyncGenerator[Event, None]:
+        plan = self._plan(request)
+        if request.max_tokens == 0:
+            for event in await self._beginning(
+                request, plan, await self._retrieve(request, account), account
+            ):
+                yield event
+            yield Finished("length", len(request.conversation), 0)
+            return
+        # Whole answers are scored when they are written.
+        whole = request.mode is Mode.SEQUENCEWISE and request.details is not None
+        written = Choice(0, request)
+        now = replace(request, details=None) if whole else request
+        async with self._answer(now, plan, account) as answer:
+            first = request.details is not None and request.details.prompt
+            if not first:
+                answer.ask_peer()
+            retrieved = await self._retrieve(request, account)
+            if first:
+                for event in await self._beginning(request, plan, retrieved, account):
+                    yield event
+                answer.ask_peer()
+            await answer.begin(retrieved)
+            while not answer.over:
+                event = await answer.next_event()
+                written.take(event)
+                if isinstance(event, Finished) and whole:
+                    jointly = bool(event.participation)
+                    scorer = self._scorer(request, account, joint=jointly)
+                    yield await scorer.answer(request, plan, retrieved, written)
+                yield event
+
+    def _plan(self, request: GenerationRequest) -> Plan:
         exact = self.settings.exact
-        answer = Answer(
+        return Plan(
+            top_k=self._top_k(request),
+            limit=_limit(request),
+            deadline=None if exact else self.settings.first_token_deadline,
+            catch_up=request.catch_up and not exact,
+            rescore_every=self.settings.rescore_every,
+        )
+
+    def _answer(self, request: GenerationRequest, plan: Plan, account: Account) -> Answer:
+        link = self.link if _joint(request) else None
+        return Answer(
             request,
-            Plan(
-                top_k=self._top_k(request),
-                limit=request.max_tokens or DEFAULT_MAX_TOKENS,
-                deadline=None if exact else self.settings.first_token_deadline,
-                catch_up=request.catch_up and not exact,
-                rescore_every=self.settings.rescore_every,
-            ),
+            plan,
             engine=self.engine,
             tokenizer=self.tokenizer,
-            link=self.link if request.mode.joint and not request.private else None,
+            link=link,
             pace=self.pace,
+            account=account,
         )
-        async with answer:
-            answer.ask_peer()
-            await answer.begin(await self._retrieve(request))
-            while True:
-                event = await answer.next_event()
-                yield event
-                if answer.over:
-                    return
+
+    async def _beginning(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, account: Account
+    ) -> Sequence[Event]:
+        """What is told of the prompt before any answer."""
+        if request.details is None or not request.details.prompt:
+            found = tuple(retrieved.weighted())
+            return (SourcesFound(found, retrieved.nothing_relevant),)
+        scorer = self._scorer(request, account, joint=_joint(request))
+        return await scorer.prompt(request, plan, retrieved)
+
+    def _scorer(self, request: GenerationRequest, account: Account, *, joint: bool) -> Scorer:
+        top = 0 if request.details is None else request.details.top
+        link = self.link if joint else None
+        return Scorer(self.engine, self.tokenizer, link, top, account.assign)
 
     def _check(self, request: GenerationRequest) -> None:
-        asked = len(request.conversation) + (request.max_tokens or 1)
-        if asked > self.context_length:
+        wanted = 1 if request.max_tokens is None else request.max_tokens
+        if len(request.conversation) + wanted > self.context_length:
             raise ContextLengthError(
                 f"the model's context is {self.context_length} tokens, but the prompt has "
-                f"{len(request.conversation)} and {request.max_tokens or 1} were asked for: "
+                f"{len(request.conversation)} and {wanted} were asked for: "
                 "shorten the prompt or lower max_tokens"
             )
 
@@ -113,14 +180,13 @@ class GenerationService:
         wanted = self.settings.top_k if request.top_k is None else request.top_k
         return min(wanted, self.engine.model.cache.slots)
 
-    async def _retrieve(self, request: GenerationRequest) -> Retrieved:
+    async def _retrieve(self, request: GenerationRequest, account: Account) -> Retrieved:
         """Private documents as rows, only those that leave room for an answer."""
-        own, fetched = await asyncio.gather(self._search(request), self._fetch(request))
+        fetching = self._fetch(request, account)
+        own, fetched = await asyncio.gather(self._search(request), fetching)
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        room = room_for_document(
-            self.context_length, len(request.conversation), request.max_tokens or DEFAULT_MAX_TOKENS
-        )
+        room = room_for_document(self.context_length, len(request.conversation), _limit(request))
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             found = self._concatenated(request, hits, room)
             return replace(found, nothing_relevant=self._in_vain(request, own))
@@ -142,11 +208,11 @@ class GenerationService:
         scope = Scope(request.documents, request.collections)
         return await self.documents.search(request.query, k, scope)
 
-    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
+    async def _fetch(self, request: GenerationRequest, account: Account) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode has them fetched."""
         if request.private or not request.mode.fetches:
             return []
-        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
+        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model, account.assign)
         kv = request.mode is Mode.CONTEXT_KV
         return await fetcher.fetch(request.query, self._top_k(request), raw=request.raw, kv=kv)
 
@@ -165,6 +231,14 @@ class GenerationService:
         return Retrieved(rows, [])
 
 
+def _joint(request: GenerationRequest) -> bool:
+    return request.mode.joint and not request.private
+
+
+def _limit(request: GenerationRequest) -> int:
+    return DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
+
+
 def _source(hit: Hit) -> Source:
     source = Source("public", hit.document, hit.title, hit.text, score=hit.score, weight=0.0)
     if isinstance(hit, DocumentHit):
@@ -181,11 +255,14 @@ async def open_generation(
     documents: Searcher,
     link: Link,
     pace: Pace,
+    ledger: Ledger,
 ) -> AsyncIterator[GenerationService]:
     """The service with its link running; the engine is the caller's, which runs the embedder."""
     task = asyncio.create_task(link.run(), name="link")
     try:
-        yield GenerationService(settings, tokenizer, embedder, engine, documents, link, pace)
+        yield GenerationService(
+            settings, tokenizer, embedder, engine, documents, link, pace, ledger
+        )
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

@@ -145,13 +145,13 @@ class Ingestion:
         path = directory / "text"
         kind = Kind(document.kind) if document.kind and path.exists() else None
         if kind is None:
-            kind = await parse(directory / "original", document.filename, path)
+            kind, note = await parse(directory / "original", document.filename, path)
             async with self.sessions.begin() as session:
-                await self._update(session, document.id, kind=kind)
-        text = await asyncio.to_thread(path.read_bytes)
-        pages = text.count(chunking.PAGE_BREAK.encode()) + 1
+                await self._update(session, document.id, kind=kind, status_details=note)
+        text = await asyncio.to_thread(lambda: path.read_bytes().decode())
+        pages = text.count(chunking.PAGE_BREAK) + 1
         channel.publish(Progress(Stage.PARSED, done=pages, total=pages))
-        return kind, text.decode()
+        return kind, text
 
     async def _chunk_and_index(
         self, document: Document, kind: Kind, text: str, channel: Channel
@@ -212,7 +212,7 @@ class Ingestion:
     async def _publish(self, document: Document) -> None:
         """From here on the document can be found, and what it replaces can not."""
         async with self.sessions.begin() as session:
-            await self._update(session, document.id, status=Status.PROCESSED, status_details=None)
+            await self._update(session, document.id, status=Status.PROCESSED)
             chunks = await self.replace_others(session, document.id)
         await self.erase(chunks)
 

@@ -8,14 +8,16 @@ import itertools
 import logging
 import random
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from app.events import PeerStatus
+from dragon.details import DetailMessage, Question
 from dragon.errors import FrameError, HandshakeError, LinkError
-from dragon.link import codec, frames, kv_frames, messages
+from dragon.link import bulk_frames, codec, detail_frames, frames, messages
 from dragon.pacing import LinkMeter
 from dragon.protocol import SessionMessage
 
@@ -37,6 +39,9 @@ class Answerer(Protocol):
     def peer_said(self, message: SessionMessage) -> None:
         """A message for the session."""
 
+    def peer_detailed(self, message: DetailMessage) -> None:
+        """What the peer tells of a token."""
+
     def peer_failed(self, message: str) -> None:
         """The peer cannot take part in this answer."""
 
@@ -48,20 +53,23 @@ class Answerer(Protocol):
 
 
 class Fetching(Protocol):
-    """Documents being fetched, as the link sees it."""
+    """Documents or scores being fetched, as the link sees it."""
 
-    def peer_fetched(self, fetched: messages.Fetched) -> None:
+    def peer_sent_documents(self, sent: messages.Fetched | messages.Scoring) -> None:
         """The documents."""
 
-    def peer_sent_kv(self, data: bytes) -> None:
-        """More of their KV."""
+    def peer_sent_bulk(self, data: bytes) -> None:
+        """More of their KV, or of the distributions with them."""
 
     def peer_failed(self, message: str) -> None:
         """Nothing more comes."""
 
 
 class Link:
-    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers."""
+    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers.
+
+    `witness` sees every frame that is sent, but the greeting.
+    """
 
     def __init__(
         self,
@@ -70,6 +78,7 @@ class Link:
         hello: messages.Hello,
         vocab_size: int,
         meter: LinkMeter,
+        witness: Callable[[str | bytes], None],
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -81,6 +90,7 @@ class Link:
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
         self._connection: ClientConnection | None = None
         self._meter = meter
+        self._witness = witness
         self.last_heard = 0.0
         self.status = PeerStatus("connecting")
         self.attached: set[Answerer] = set()
@@ -115,6 +125,7 @@ class Link:
         if self._outbound.qsize() >= _MAX_QUEUED:
             self.drop("the peer does not read")
             return
+        self._witness(frame)
         self._outbound.put_nowait(frame)
         if self._meter.wants_ping(len(frame)):
             self._send_ping(len(frame))
@@ -228,10 +239,17 @@ class Link:
         self.send(messages.encode(messages.Ping(number=number)))
 
     def _route(self, frame: str | bytes) -> None:
-        if isinstance(frame, bytes) and kv_frames.is_kv(frame):
-            generation, data = kv_frames.decode(frame)
+        if isinstance(frame, bytes) and bulk_frames.is_bulk(frame):
+            generation, data = bulk_frames.decode(frame)
             if (fetching := self._fetches.get(generation)) is not None:
-                fetching.peer_sent_kv(data)
+                fetching.peer_sent_bulk(data)
+            return
+        if isinstance(frame, bytes) and detail_frames.is_detail(frame):
+            generation, detail = detail_frames.decode(frame, self._vocab_size)
+            if isinstance(detail, Question):
+                raise FrameError("a peer does not ask about tokens")
+            if (answer := self._answers.get(generation)) is not None:
+                answer.peer_detailed(detail)
             return
         if isinstance(frame, bytes):
             generation, message = codec.decode(frame, self._vocab_size)
@@ -247,9 +265,9 @@ class Link:
             case messages.Ready():
                 if (answer := self._answers.get(control.generation)) is not None:
                     answer.peer_ready(control)
-            case messages.Fetched():
+            case messages.Fetched() | messages.Scoring():
                 if (fetching := self._fetches.get(control.generation)) is not None:
-                    fetching.peer_fetched(control)
+                    fetching.peer_sent_documents(control)
             case messages.CandidateSent() if max(control.tokens) >= self._vocab_size:
                 raise FrameError("a token is outside the vocabulary")
             case messages.ResyncAsked() | messages.CandidateSent() | messages.CandidateScored():

@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from app import errors
-from app.api import browser, chat, completions, files, health, models, socket
+from app.api import browser, chat, completions, files, health, ledger, models, search, socket
 from app.auth import Authenticator, api_key
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.state import AppState
 
 MAX_BODY_BYTES = 8 * 2**20
-_ROUTERS = (models, completions, chat, files, health, browser, socket)
+_ROUTERS = (models, completions, chat, files, search, health, ledger, browser, socket)
 
 
 def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
@@ -64,6 +64,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.document_kv import DocumentKV
     from app.documents import DocumentStore
     from app.generation import open_generation
+    from app.ledger import Ledger
     from app.link import Link
     from dragon.engine import Engine
     from dragon.kv_store import KVStore
@@ -83,6 +84,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     async with AsyncExitStack() as stack:
         database = connect(url)
         stack.push_async_callback(database.dispose)
+        sessions = session_maker(database)
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
         tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
         model = await asyncio.to_thread(
@@ -98,7 +100,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         stack.push_async_callback(asyncio.to_thread, engine.stop)
         documents = DocumentStore(
             settings.data_dir,
-            session_maker(database),
+            sessions,
             embedder,
             tokenizer,
             DocumentKV(engine, tokenizer, store),
@@ -115,14 +117,19 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
         profile = Profile.read(settings.data_dir, model.name)
         pace = Pace(LinkMeter(profile), DecodeDelay(profile))
-        link = Link(settings.peer_url, peer_key, hello, tokenizer.vocab_size, pace.link)
+        ledger = Ledger(sessions, tokenizer.vocab_size)
+        await ledger.start()
+        stack.push_async_callback(ledger.close)
+        vocab, url = tokenizer.vocab_size, settings.peer_url
+        link = Link(url, peer_key, hello, vocab, pace.link, ledger.sent)
         generation = await stack.enter_async_context(
-            open_generation(settings, tokenizer, embedder, engine, documents, link, pace)
+            open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )
         yield AppState(
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
             documents=documents,
+            ledger=ledger,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),
         )

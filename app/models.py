@@ -72,3 +72,31 @@ class Chunk(Base):
     page: Mapped[int | None]
     start: Mapped[int]
     end: Mapped[int]
+
+
+class LedgerAnswer(Base):
+    """An answer in the ledger, and how many 5-grams of documents left with it, once it is over."""
+
+    __tablename__ = "ledger_answers"
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    started_at: Mapped[float]
+    private: Mapped[bool]
+    documents: Mapped[int | None]
+    drafts: Mapped[int | None]
+    answer: Mapped[int | None]
+
+
+class LedgerEntry(Base):
+    """A link of the ledger's chain (`app.ledger`); `at` is in Unix seconds, hashes are hex."""
+
+    __tablename__ = "ledger_entries"
+
+    seq: Mapped[int] = mapped_column(primary_key=True)
+    answer: Mapped[str] = mapped_column(index=True)
+    at: Mapped[float]
+    kind: Mapped[str]
+    bytes: Mapped[int]
+    digest: Mapped[str]
+    hash: Mapped[str]

@@ -6,7 +6,7 @@ both for itself before it opens the file, and imports nothing of the service but
     python parse_worker.py FILE NAME OUT CPU_SECONDS MEMORY_BYTES
 
 writes the pages, joined by form feeds, to OUT as UTF-8, and one JSON object to standard output:
-{"kind": a value of app.parsing.Kind} or {"error": message}.
+{"kind": a value of app.parsing.Kind, "note": what was not read} or {"error": message}.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def _answer(path: Path, name: str, out: Path) -> dict[str, Any]:
     from app.readers.read import read
 
     try:
-        kind, pages = read(path.read_bytes(), name)
-        out.write_text(PAGE_BREAK.join(pages), encoding="utf-8", newline="")
+        reading = read(path.read_bytes(), name)
+        out.write_text(PAGE_BREAK.join(reading.pages), encoding="utf-8", newline="")
     except UnreadableError as error:
         return {"error": str(error)}
     except RecursionError:
         return {"error": NESTED}
     except MemoryError:
         return {"error": _TOO_MUCH_MEMORY}
-    return {"kind": kind}
+    return {"kind": reading.kind, "note": reading.note}
 
 
 if __name__ == "__main__":

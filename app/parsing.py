@@ -62,12 +62,13 @@ _MEDIA_TYPES = {
 
 async def parse(
     path: Path, name: str, out: Path, *, seconds: int = SECONDS, memory_bytes: int = MEMORY_BYTES
-) -> Kind:
+) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    The text is UTF-8, its pages joined by form feeds. Raises DocumentError with a message for
-    people if the file is of no kind taken, has no text, is encrypted or damaged, or is over a
-    limit; out then does not exist. The process has an empty environment: no key reaches a parser.
+    The text is UTF-8, its pages joined by form feeds. Beside the kind a note for people comes
+    if some of it could not be read. Raises DocumentError with a message for people if the
+    file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then
+    does not exist. The process has an empty environment: no key reaches a parser.
     """
     partial = out.with_name(out.name + ".partial")
     process = await asyncio.create_subprocess_exec(
@@ -81,7 +82,7 @@ async def parse(
     try:
         async with asyncio.timeout(seconds):
             answer, _ = await process.communicate()
-        kind = _kind(answer, process.returncode)
+        result = _result(answer, process.returncode)
         partial.replace(out)
     except TimeoutError:
         raise DocumentError(_TOO_MUCH) from None
@@ -90,10 +91,10 @@ async def parse(
             process.kill()
             await process.wait()
         partial.unlink(missing_ok=True)
-    return kind
+    return result
 
 
-def _kind(answer: bytes, status: int | None) -> Kind:
+def _result(answer: bytes, status: int | None) -> tuple[Kind, str | None]:
     if status in {-signal.SIGXCPU, -signal.SIGKILL}:  # what the limits send
         raise DocumentError(_TOO_MUCH)
     if status != 0:
@@ -101,4 +102,4 @@ def _kind(answer: bytes, status: int | None) -> Kind:
     result = json.loads(answer)
     if "error" in result:
         raise DocumentError(result["error"])
-    return Kind(result["kind"])
+    return Kind(result["kind"]), result["note"]

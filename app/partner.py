@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from app.events import PeerChanged, Source
 from app.link import Link
+from dragon.details import DetailMessage, Question
 from dragon.driver import Driver
-from dragon.link import messages
+from dragon.link import detail_frames, messages
 from dragon.pacing import Pace
 from dragon.protocol import Draft, SessionMessage
 from dragon.session import Session
@@ -24,7 +25,9 @@ _WATCH_S = 0.1
 class Partner:
     """Asks the peer in, watches it, lets it go. The link calls it about frames and connections.
 
-    `found` takes the peer's documents, `tell` what people are told of its comings and goings.
+    `opened` takes each generation number the answer gets on the link, `found` the peer's documents,
+    `tell` what people are told of its comings and goings, `detail` what it says of tokens, and
+    `lost` is called when it will not say any more of them.
     """
 
     def __init__(
@@ -36,8 +39,11 @@ class Partner:
         pace: Pace,
         deadline: float | None,
         *,
+        opened: Callable[[int], None],
         found: Callable[[list[Source]], None],
         tell: Callable[[PeerChanged], None],
+        detail: Callable[[DetailMessage], None],
+        lost: Callable[[], None],
     ) -> None:
         self._opening = opening
         self._link = link
@@ -45,8 +51,11 @@ class Partner:
         self._driver = driver
         self._pace = pace
         self._deadline = deadline
+        self._opened = opened
         self._found = found
         self._tell = tell
+        self._detail = detail
+        self._lost = lost
         self._generation: int | None = None
         self._ready = False
         self._base = 0  # tokens the peer was opened with
@@ -61,6 +70,7 @@ class Partner:
         self._base = len(committed)
         self._ready = False
         self._generation = self._link.open(self)
+        self._opened(self._generation)
         changes = {
             "generation": self._generation,
             "committed": committed,
@@ -82,13 +92,26 @@ class Partner:
         """Send a message of the session; the bytes of its frame, 0 when nobody is there."""
         return 0 if self._generation is None else self._link.say(self._generation, message)
 
+    @property
+    def present(self) -> bool:
+        """Whether the peer has this answer open."""
+        return self._generation is not None
+
+    def ask_about(self, question: Question) -> None:
+        """Ask the peer about a token."""
+        if self._generation is not None:
+            self._link.send(detail_frames.encode(self._generation, question))
+
     def note(self) -> None:
         """Say so if the session has let the peer go: its context is full, or no agreement."""
         if self._session.joint or self._told is False:
             return
         full = len(self._session.committed) >= self._session.limits.horizon
         self._gone("the cloud's context is full" if full else "the two sides could not agree")
-        self._close("lost")
+        # One whose context is full has still to tell of the last tokens it took part in.
+        if not full or self._opening.details is None:
+            self._close("lost")
+            self._lost()
 
     async def watch(self) -> None:
         """The only clock of an answer: the deadline of the first token, and stalls."""
@@ -119,12 +142,7 @@ class Partner:
         """The peer has its documents: it takes part from here on."""
         self._ready = True
         self._driver.activity += 1
-        self._found(
-            [
-                Source("public", d.id, d.title, d.text, score=d.score, weight=d.weight)
-                for d in ready.documents
-            ]
-        )
+        self._found([public_source(document) for document in ready.documents])
         self._session.set_horizon(ready.horizon)
         rejoined = not self._session.joint
         if rejoined:
@@ -149,16 +167,23 @@ class Partner:
         self._generation = None
         self._link.attached.discard(self)
         self._lose(message)
+        self._lost()
+
+    def peer_detailed(self, message: DetailMessage) -> None:
+        """The peer tells of a token that it has committed."""
+        self._driver.activity += 1
+        self._detail(message)
 
     def link_up(self) -> None:
         """A connection again."""
-        if not self._session.joint and not self._session.finished:
+        if self._session.joinable:
             self.ask()
 
     def link_down(self) -> None:
         """The connection is gone."""
         self._generation = None
         self._lose("the connection to the cloud was lost")
+        self._lost()
 
     # Inside.
 
@@ -166,6 +191,7 @@ class Partner:
         if self._session.joint:
             self._session.lose()
             self._gone(reason)
+            self._lost()
             self._driver.advance()
 
     def _gone(self, reason: str) -> None:
@@ -181,3 +207,15 @@ class Partner:
         if self._generation is not None:
             self._link.close(self._generation, reason)
             self._generation = None
+
+
+def public_source(document: messages.PublicDocument) -> Source:
+    """A document of the cloud's as people see it."""
+    return Source(
+        "public",
+        document.id,
+        document.title,
+        document.text,
+        score=document.score,
+        weight=document.weight,
+    )

@@ -6,11 +6,15 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from app.choices import Choice
+from app.events import TokenDetail
+from app.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
+from dragon.tokenizer import Tokenizer
 
 FinishReason = Literal["stop", "length"]
 
@@ -41,19 +45,34 @@ class SourceReply(BaseModel):
     end: int | None
 
 
+class TokenProvenance(BaseModel):
+    """Where a token comes from, see `app.events.TokenDetail`; `documents` are the `sources`."""
+
+    position: int
+    text: str
+    start: int
+    end: int
+    cloud: float
+    documents: list[float]
+    tv: float | None
+
+
 class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
-    `nothing_relevant`: none of the person's documents is about this.
+    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
+    about this. `provenance`: a token an entry, where it was asked for.
     """
 
     index: int
+    ledger: str
     sources: list[SourceReply]
     nothing_relevant: bool
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]
+    provenance: list[TokenProvenance] | None = Field(default=None, exclude_if=_is_none)
 
 
 class DragonReply(BaseModel):
@@ -80,6 +99,22 @@ class DragonNotice(BaseModel):
     peer: PeerNotice
 
 
+class ProvenancePiece(BaseModel):
+    """More tokens of a choice."""
+
+    index: int
+    tokens: list[TokenProvenance]
+
+
+class ProvenanceNotice(BaseModel):
+    """Where tokens of a stream come from, after their text."""
+
+    provenance: ProvenancePiece
+
+
+Dragon = DragonReply | DragonNotice | ProvenanceNotice
+
+
 class _Reply(BaseModel):
     id: str
     object: str
@@ -88,7 +123,7 @@ class _Reply(BaseModel):
     system_fingerprint: str | None = None
     choices: list[Any]
     usage: Usage | None = None
-    dragon: DragonReply | DragonNotice | None = Field(default=None, exclude_if=_is_none)
+    dragon: Dragon | None = Field(default=None, exclude_if=_is_none)
 
 
 class Delta(BaseModel):
@@ -103,7 +138,7 @@ class ChunkChoice(BaseModel):
 
     index: int
     delta: Delta
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
     finish_reason: FinishReason | None = None
 
 
@@ -120,7 +155,7 @@ class ChatChoice(BaseModel):
 
     index: int
     message: ReplyMessage
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
     finish_reason: FinishReason
 
 
@@ -129,7 +164,7 @@ class TextChoice(BaseModel):
 
     index: int
     text: str
-    logprobs: None = None
+    logprobs: TextLogprobs | None = None
     finish_reason: FinishReason | None = None
 
 
@@ -140,18 +175,26 @@ class Shape(ABC):
     whole_object: str
     chunk_object: str
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False) -> None:
+        self._tokenizer = tokenizer
+        self._logprobs = logprobs
         self._id = f"{self.prefix}-{uuid.uuid4().hex}"
         self._created = int(time.time())
         self._model = model
 
     @abstractmethod
-    def opening(self, index: int) -> BaseModel | None:
+    def opening(self, answer: Choice) -> BaseModel | None:
         """What a choice's stream begins with, if anything."""
 
     @abstractmethod
     def piece(self, index: int, text: str) -> BaseModel:
         """More text of a choice."""
+
+    @abstractmethod
+    def scores(
+        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+    ) -> BaseModel | None:
+        """Log-probabilities of tokens whose text was told, if they were asked for."""
 
     @abstractmethod
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
@@ -171,7 +214,7 @@ class Shape(ABC):
         self,
         choice: BaseModel | None,
         usage: Usage | None = None,
-        dragon: DragonReply | DragonNotice | None = None,
+        dragon: Dragon | None = None,
         *,
         with_usage: bool,
     ) -> bytes:
@@ -185,7 +228,7 @@ class Shape(ABC):
         kind: str,
         choices: list[BaseModel],
         usage: Usage | None,
-        dragon: DragonReply | DragonNotice | None,
+        dragon: Dragon | None,
     ) -> _Reply:
         return _Reply(
             id=self._id,
@@ -205,11 +248,19 @@ class ChatShape(Shape):
     whole_object = "chat.completion"
     chunk_object = "chat.completion.chunk"
 
-    def opening(self, index: int) -> BaseModel:
-        return ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
+    def opening(self, answer: Choice) -> BaseModel:
+        return ChunkChoice(index=answer.index, delta=Delta(role="assistant", content=""))
 
     def piece(self, index: int, text: str) -> BaseModel:
         return ChunkChoice(index=index, delta=Delta(content=text))
+
+    def scores(
+        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+    ) -> BaseModel | None:
+        if not self._logprobs:
+            return None
+        logprobs = chat_logprobs(details, self._tokenizer)
+        return ChunkChoice(index=answer.index, delta=Delta(content=""), logprobs=logprobs)
 
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
         return ChunkChoice(index=index, delta=Delta(), finish_reason=reason)
@@ -218,24 +269,56 @@ class ChatShape(Shape):
         return ChatChoice(
             index=answer.index,
             message=ReplyMessage(content=answer.text),
+            logprobs=chat_logprobs(answer.details, self._tokenizer) if self._logprobs else None,
             finish_reason=answer.end.reason,
         )
 
 
 class TextShape(Shape):
-    """`/v1/completions`."""
+    """`/v1/completions`. With `echo` the prompt comes first."""
 
     prefix = "cmpl"
     whole_object = chunk_object = "text_completion"
 
-    def opening(self, index: int) -> None:
-        return None
+    def __init__(
+        self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False, echo: bool = False
+    ) -> None:
+        super().__init__(model, tokenizer, logprobs=logprobs)
+        self._echo = echo
+
+    def opening(self, answer: Choice) -> BaseModel | None:
+        return self.piece(answer.index, answer.request.query) if self._echo else None
 
     def piece(self, index: int, text: str) -> BaseModel:
         return TextChoice(index=index, text=text)
+
+    def scores(
+        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+    ) -> BaseModel | None:
+        if not self._logprobs:
+            return None
+        placed = details if prompt else self._placed(answer, details)
+        logprobs = text_logprobs(placed, self._tokenizer)
+        return TextChoice(index=answer.index, text="", logprobs=logprobs)
 
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
         return TextChoice(index=index, text="", finish_reason=reason)
 
     def complete(self, answer: Choice) -> BaseModel:
-        return TextChoice(index=answer.index, text=answer.text, finish_reason=answer.end.reason)
+        prompt = self._prompt(answer)
+        scored = [*answer.prompt, *self._placed(answer, answer.details)]
+        return TextChoice(
+            index=answer.index,
+            text=prompt + answer.text,
+            logprobs=text_logprobs(scored, self._tokenizer) if self._logprobs else None,
+            finish_reason=answer.end.reason,
+        )
+
+    def _prompt(self, answer: Choice) -> str:
+        """What stands before the answer's own text: a completion's query is its prompt."""
+        return answer.request.query if self._echo else ""
+
+    def _placed(self, answer: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
+        """Tokens of the answer where they stand in the reply's text."""
+        offset = len(self._prompt(answer))
+        return [replace(detail, start=offset + detail.start) for detail in details]

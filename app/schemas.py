@@ -17,7 +17,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dragon.sampling import MAX_TEMPERATURE, SEED_BITS, Mode
+from app.events import Details
+from dragon.details import MAX_TOP
+from dragon.sampling import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS, Mode
 from dragon.scheduling import Schedule
 from dragon.tokenizer import Message
 
@@ -104,6 +106,11 @@ Stop = Annotated[
 
 Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
+Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]
+TokenId = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+LogitBias = dict[TokenId, Bias]
+Top = Annotated[int, Field(ge=0, le=MAX_TOP)]
 Limit = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
@@ -128,7 +135,7 @@ class DragonOptions(_Strict):
     private: bool = False
     documents: Names | None = None
     collections: Names | None = None
-    provenance: Annotated[Any, _neutral(False)] = None
+    provenance: bool = False
 
 
 class StreamOptions(_Strict):
@@ -155,9 +162,9 @@ class GenerationBody(_Strict):
     # Names of the caller's own; they change nothing.
     user: str | None = None
 
-    presence_penalty: Annotated[Any, _neutral(0)] = None
-    frequency_penalty: Annotated[Any, _neutral(0)] = None
-    logit_bias: Annotated[Any, _neutral({})] = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: LogitBias | None = None
 
     @field_validator("stream_options")
     @classmethod
@@ -167,6 +174,11 @@ class GenerationBody(_Strict):
         if options is not None and not info.data.get("stream"):
             raise _wrong("only allowed when stream is true")
         return options
+
+    @property
+    def wants_provenance(self) -> bool:
+        """Whether the response says where each token comes from."""
+        return self.dragon is not None and self.dragon.provenance
 
     @property
     def include_usage(self) -> bool:
@@ -183,10 +195,36 @@ class CompletionBody(GenerationBody):
         BeforeValidator(_listed_prompt),
     ]
 
-    best_of: Annotated[Any, _neutral(1)] = None
-    echo: Annotated[Any, _neutral(False)] = None
-    logprobs: Annotated[Any, _neutral()] = None
+    max_tokens: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
+    best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    echo: Annotated[bool | None, Field(validate_default=True)] = None
+    logprobs: Top | None = None
     suffix: Annotated[Any, _neutral("")] = None
+
+    @field_validator("best_of")
+    @classmethod
+    def _enough_of_them(cls, best_of: int | None, info: ValidationInfo) -> int | None:
+        if best_of is not None and best_of < (info.data.get("n") or 1):
+            raise _wrong("must be at least n")
+        if best_of is not None and best_of > (info.data.get("n") or 1) and info.data.get("stream"):
+            raise _wrong("all answers are whole before the best is known: leave out stream")
+        return best_of
+
+    @field_validator("echo")
+    @classmethod
+    def _echo_alone(cls, echo: bool | None, info: ValidationInfo) -> bool | None:
+        if not echo and info.data.get("max_tokens") == 0:
+            raise _wrong("must be true when max_tokens is 0, else there is nothing to answer")
+        return echo
+
+    @property
+    def details(self) -> Details | None:
+        """What is to be told of each token."""
+        ranked = (self.best_of or 1) > (self.n or 1)
+        if self.logprobs is None and not ranked and not self.wants_provenance:
+            return None
+        prompt = bool(self.echo) and self.logprobs is not None
+        return Details(top=self.logprobs or 0, prompt=prompt)
 
 
 class ChatMessage(_Strict):
@@ -214,8 +252,8 @@ class ChatBody(GenerationBody):
     audio: Annotated[Any, _neutral()] = None
     function_call: Annotated[Any, _neutral("none")] = None
     functions: Annotated[Any, _neutral([])] = None
-    logprobs: Annotated[Any, _neutral(False)] = None
-    top_logprobs: Annotated[Any, _neutral(0)] = None
+    logprobs: bool | None = None
+    top_logprobs: Top | None = None
     modalities: Annotated[Any, _neutral(["text"])] = None
     parallel_tool_calls: Annotated[Any, _neutral(True, False)] = None
     prediction: Annotated[Any, _neutral()] = None
@@ -227,6 +265,20 @@ class ChatBody(GenerationBody):
     tools: Annotated[Any, _neutral([])] = None
     verbosity: Annotated[Any, _neutral("medium")] = None
     web_search_options: Annotated[Any, _neutral()] = None
+
+    @field_validator("top_logprobs")
+    @classmethod
+    def _only_with_logprobs(cls, top: int | None, info: ValidationInfo) -> int | None:
+        if top is not None and not info.data.get("logprobs"):
+            raise _wrong("only allowed when logprobs is true")
+        return top
+
+    @property
+    def details(self) -> Details | None:
+        """What is to be told of each token."""
+        if not (self.logprobs or self.wants_provenance):
+            return None
+        return Details(top=self.top_logprobs or 0)
 
     @field_validator("max_completion_tokens")
     @classmethod

@@ -149,7 +149,7 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
         .join(Document, Document.id == Chunk.document_id)
         .join(_FTS, _FTS.c.rowid == Chunk.id)
         .where(text("chunks_fts MATCH :expression"), Document.status == Status.PROCESSED)
-        .order_by(text("chunks_fts.rank"), Chunk.id)
+        .order_by(text("chunks_fts.rank"))
         .limit(k)
     )
     return list(await session.scalars(scope.within(matching), {"expression": expression}))

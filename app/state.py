@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
 from app.events import Event, GenerationRequest, PeerStatus
+from app.ledger import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
 from dragon.tokenizer import Tokenizer
@@ -56,6 +57,7 @@ class AppState:
     generation: Generation
     documents: DocumentStore
     metrics: Metrics
+    ledger: Ledger
     started: int = field(default_factory=lambda: int(time.time()))
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:

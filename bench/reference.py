@@ -9,6 +9,7 @@ from functools import partial
 import torch
 
 from dragon import aggregation, verification
+from dragon.adjustment import Adjustment
 from dragon.aggregation import ETA_ONE, Side
 from dragon.decoder import Decoder, Row, step
 from dragon.model import LanguageModel
@@ -43,7 +44,8 @@ class Passage:
         """Not known: its relevance is not re-scored."""
 
 
-def _algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
+def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
+    """What both sides take in `speculative`, of their distributions alone."""
     own, other = (
         Drafted(verification.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
@@ -58,16 +60,22 @@ class _Writer:
     model: LanguageModel
     rows: Sequence[Row]
     conversation: Sequence[int]
+    adjustment: Adjustment
     decoder: Decoder
 
     @classmethod
     def open(
-        cls, model: LanguageModel, rows: Sequence[Row], conversation: Sequence[int]
+        cls,
+        model: LanguageModel,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        sampling: Sampling,
     ) -> _Writer:
-        decoder = Decoder(model, rows, conversation)
+        adjustment = Adjustment(sampling)
+        decoder = Decoder(model, rows, conversation, adjustment=adjustment)
         decoder.acquire()
         decoder.prefill()
-        return cls(model, rows, conversation, decoder)
+        return cls(model, rows, conversation, adjustment, decoder)
 
     def after(self, text: Sequence[int]) -> Side:
         """The distribution after a text that was fed but for its last token."""
@@ -80,8 +88,9 @@ class _Writer:
         products = []
         for row, weight in zip(self.rows, weights, strict=True):
             tokens = torch.tensor([[*row.tokens, *self.conversation, *text]])
-            logits = self.model.forward(self.decoder.slots[:1], [0], tokens, len(text) + 1)
-            chances = torch.log_softmax(logits[0, :-1].double(), -1)
+            logits = self.model.forward(self.decoder.slots[:1], [0], tokens, len(text) + 1)[0, :-1]
+            adjusted = [self.adjustment.of(each[None], text[:t]) for t, each in enumerate(logits)]
+            chances = torch.log_softmax(torch.cat(adjusted).double(), -1)
             chosen = chances.gather(1, torch.tensor(text)[:, None])
             products.append(weight.log() + chosen.sum())
         return torch.logsumexp(torch.stack(products), 0)
@@ -97,11 +106,14 @@ def write(
     tokens: int,
     mode: Mode = Mode.COUPLED,
 ) -> list[int]:
-    """The tokens of a joint answer to one question: `speculative`, `sequencewise` or the others."""
+    """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`."""
     conversation = tokenizer.conversation([Message("user", question)])
     device, cloud = (
         _Writer.open(
-            model, document_rows(tokenizer, found, model.context, raw=False)[0], conversation
+            model,
+            document_rows(tokenizer, found, model.context, raw=False)[0],
+            conversation,
+            sampling,
         )
         for found in (private, public)
     )
@@ -126,8 +138,10 @@ def write(
     if mode is Mode.SEQUENCEWISE:
         candidates = [whole(partial(alone, side)) for side in (device, cloud)]
         text = max(candidates, key=log_likelihood)  # ties to the device's
+    elif mode is Mode.LOCAL:
+        text = whole(partial(alone, device))
     else:
-        take = _algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
+        take = algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
         text = whole(lambda text: take(device.after(text), cloud.after(text), sampling, len(text)))
     for side in (device, cloud):
         side.decoder.release()

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from fastapi import FastAPI
 
-import cli
+import serving
 from app.main import create_app as create_device
 from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
@@ -125,12 +125,12 @@ def main() -> None:
         device = Settings.read()
         app = create_device(device)
         running = started(app, lambda: adapt_device(app, options))
-        cli.server(running, device.host, device.port).run()
+        serving.server(running, device.host, device.port).run()
     else:
         peer = PeerSettings.read()
         app = create_peer(peer)
         running = started(app, lambda: adapt_peer(app, options))
-        cli.server(running, peer.peer_host, peer.peer_port).run()
+        serving.server(running, peer.peer_host, peer.peer_port).run()
 
 
 if __name__ == "__main__":

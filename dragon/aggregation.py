@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dragon import noise
+from dragon.distribution import FullDistribution
 from dragon.noise import Ids
 from dragon.sampling import STREAM_BITS, Sampling
 from dragon.wire import WireDistribution
@@ -21,10 +22,15 @@ _TOP_P_STEPS = 1 << 16
 
 @dataclass(frozen=True)
 class Side:
-    """What one side says about a position: p^s in wire form and log h^s in 1/1024 nats."""
+    """What one side says about a position: p^s in wire form and log h^s in 1/1024 nats.
+
+    `full` is what the wire form was cut from; it stays on the side it was made on, where details of
+    tokens are asked for, and nowhere else is there any.
+    """
 
     wire: WireDistribution
     log_h: int
+    full: FullDistribution | None = field(default=None, compare=False)
 
 
 def fixed_log_h(log_h: float) -> int:

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dragon.adjustment import Adjustment
 from dragon.aggregation import Side
 from dragon.cache import KV
+from dragon.distribution import FullDistribution
 from dragon.errors import ContextLengthError, OverloadedError
 from dragon.kv_store import KVStore
 from dragon.likelihood import SequenceLikelihood
@@ -59,7 +61,8 @@ class Decoder:
 
     Made anywhere; `acquire`, `prefill` and `release` belong to the engine's thread. The text after
     the conversation is addressed from 0: the first generated token is token 0. `prefilled` is done
-    once steps can be run, or holds the error that prevents it.
+    once steps can be run, or holds the error that prevents it. If `detailed`, its distributions
+    come with the full ones they were cut from.
 
     Raises `ContextLengthError` when the longest row leaves no room for a token.
     """
@@ -71,10 +74,15 @@ class Decoder:
         conversation: Sequence[int],
         rescoring: Rescoring | None = None,
         store: KVStore | None = None,
+        adjustment: Adjustment | None = None,
+        *,
+        detailed: bool = False,
     ) -> None:
         assert rows, "a side takes part with one row at least"
         self._model = model
         self._store = store
+        self._adjustment = adjustment
+        self._detailed = detailed
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -94,6 +102,14 @@ class Decoder:
         self.likelihood = SequenceLikelihood([row.relevance for row in rows])
         self._first: Side | None = None
 
+    def require(self, tokens: int) -> None:
+        """Raises `ContextLengthError` when a text of so many tokens cannot be run to its end."""
+        if self.horizon < tokens:
+            raise ContextLengthError(
+                f"a text of {tokens} tokens does not fit: after the prompt with its document the "
+                f"model's context has {self.horizon} left"
+            )
+
     def acquire(self) -> bool:
         """Take slots, if enough are free."""
         slots = self._model.cache.acquire(len(self._rows))
@@ -112,9 +128,9 @@ class Decoder:
         if self._conversation:
             starts = [len(row.tokens) for row in self._rows]
             tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
-            logits = self._model.forward(self.slots, starts, tokens, 1)
-            self.likelihood.begin(logits[:, -1])
-            self._first = self.mix(logits[:, -1], 0)
+            logits = self._adjusted(self._model.forward(self.slots, starts, tokens, 1)[:, -1], 0)
+            self.likelihood.begin(logits)
+            self._first = self.mix(logits, 0)
 
     def sides(self, work: Work, logits: torch.Tensor | None) -> list[Side]:
         """The distributions `work` wants, of its logits float32 [rows, `work.logits`, V].
@@ -122,7 +138,9 @@ class Decoder:
         What it wants scored is added to `likelihood`.
         """
         self.weighting.follow(work.keep, work.tokens)
-        steps = () if logits is None else logits.unbind(1)
+        steps = [] if logits is None else list(logits.unbind(1))
+        first = self.weighting.length - len(steps) + 1
+        steps = [self._adjusted(step, first + i) for i, step in enumerate(steps)]
         if work.scored:
             self.likelihood.add(work.keep, work.scored, steps)
         wanted = steps[max(0, len(steps) - work.outputs) :]
@@ -133,8 +151,13 @@ class Decoder:
             return [self._first, *fed]
         return fed
 
+    def _adjusted(self, logits: torch.Tensor, position: int) -> torch.Tensor:
+        if self._adjustment is None:
+            return logits
+        return self._adjustment.of(logits, self.weighting.text(position))
+
     def mix(self, logits: torch.Tensor, position: int) -> Side:
-        """p^s at a position, of logits float32 [rows, V]: rows weighted by their relevance."""
+        """p^s at a position, of adjusted logits float32 [rows, V], weighted by relevance."""
         probabilities = torch.softmax(logits, -1)
         weights = self.weighting.at(position)
         mixed = (weights.rows.to(probabilities.dtype)[:, None] * probabilities).sum(0)
@@ -142,7 +165,8 @@ class Decoder:
         self.statistics.count += 1
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
-        return Side(result.wire, weights.log_h)
+        full = FullDistribution.of(logits, weights.rows) if self._detailed else None
+        return Side(result.wire, weights.log_h, full)
 
 
 def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 
 from dragon.decoder import Decoder
+from dragon.details import Settled
 from dragon.engine import Decoded, Engine, Outcome, Step
 from dragon.errors import DragonError
 from dragon.pacing import Pace
@@ -22,8 +23,8 @@ class Driver:
     """Between a session, its decoder, and whoever owns both.
 
     `activity` counts what has happened, so that a clock can tell a standstill from slow work.
-    `send` takes the session's messages in order, `committed` tokens that are final on this side,
-    `failed` an error after which nothing more comes.
+    `send` takes the session's messages in order, `committed` tokens that are final on this side and
+    what they were drawn from, `failed` an error after which nothing more comes.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Driver:
         *,
         post: Callable[[Callable[[], None]], None],
         send: Callable[[SessionMessage], None],
-        committed: Callable[[list[int]], None],
+        committed: Callable[[list[int], list[Settled]], None],
         failed: Callable[[DragonError], None],
     ) -> None:
         self.session = session
@@ -65,14 +66,15 @@ class Driver:
             return
         for message in self.session.take_outbox():
             self._send(message)
+        settled = self.session.take_settled()
         if tokens := self.session.take_commits():
-            self._committed(tokens)
+            self._committed(tokens, settled)
         if self._closed or self._decoder is None:
             return
         if self._step is not None:
             self._step.stale = self.session.stale
             return
-        self.session.window = self._pace.window()
+        self.session.window = self._pace.window(self._engine.sharing)
         if (work := self.session.next_work()) is not None:
             self._step = self._engine.run(self._decoder, work, self._deliver)
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from dragon.adjustment import Adjustment
 from dragon.aggregation import Side
 from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
@@ -95,6 +96,7 @@ class Engine:
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
+        self._writing: set[Decoder] = set()
         self._patience = 0.0
         self._rested = 0.0  # when the next chore may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
@@ -111,6 +113,11 @@ class Engine:
         return self._thread.is_alive()
 
     @property
+    def sharing(self) -> int:
+        """How many answers are being written."""
+        return len(self._writing)
+
+    @property
     def wanted(self) -> bool:
         """Whether an answer waits for the engine: what has no hurry makes way."""
         return bool(self._inbox.steps or self._inbox.openings)
@@ -120,6 +127,9 @@ class Engine:
         rows: Sequence[Row],
         conversation: Sequence[int],
         rescoring: Rescoring | None = None,
+        adjustment: Adjustment | None = None,
+        *,
+        detailed: bool = False,
     ) -> Decoder:
         """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 
@@ -127,7 +137,9 @@ class Engine:
         """
         if len(rows) > self.model.cache.slots:
             raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
-        decoder = Decoder(self.model, rows, conversation, rescoring, self.store)
+        decoder = Decoder(
+            self.model, rows, conversation, rescoring, self.store, adjustment, detailed=detailed
+        )
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
@@ -241,6 +253,7 @@ class Engine:
             decoder.prefilled.cancel()
             decoder.release()
             self._closing.discard(decoder)
+            self._writing.discard(decoder)
 
     def _run_steps(self, steps: list[Step]) -> None:
         began = time.perf_counter()
@@ -293,6 +306,7 @@ class Engine:
             log.exception("a prefill failed")
             decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
         else:
+            self._writing.add(decoder)
             decoder.prefilled.set_result(None)
 
     def _run(self, waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:

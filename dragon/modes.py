@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dragon.pacing import Pace
 from dragon.protocol import Limits, Role
@@ -54,21 +55,16 @@ def session_of(
 
     Raises `InvalidRequestError` for sampling parameters that the mode does not take.
     """
-    if start.mode is Mode.SPECULATIVE:
-        scheduler = Scheduler(start.schedule, start.sampling.seed)
-        return SpeculativeSession(
-            role,
-            start.sampling,
-            start.limits,
-            committed=list(committed),
-            joint=joint,
-            first=scheduler.first,
-            next_aggregator=Choice(role, scheduler, pace),
-        )
-    kinds = {
+    scheduler = Scheduler(start.schedule, start.sampling.seed)
+    kinds: dict[Mode, Callable[..., Session]] = {
         Mode.TOKENWISE: TokenwiseSession,
         Mode.EXCHANGE: ExchangeSession,
         Mode.SEQUENCEWISE: SequencewiseSession,
+        Mode.SPECULATIVE: partial(
+            SpeculativeSession,
+            first=scheduler.first,
+            next_aggregator=Choice(role, scheduler, pace),
+        ),
     }
     return kinds.get(start.mode, Session)(
         role,

@@ -158,12 +158,21 @@ class Pace:
         if frame.position > 0 and frame.decode_us > 0:
             self.remote_decode.add(frame.decode_us / 1e6)
 
-    def window(self) -> int:
-        """How far to draft ahead; a guess before anything was measured."""
+    def window(self, sharing: int = 1) -> int:
+        """How far to draft ahead; a guess before anything was measured.
+
+        `sharing` is how many answers share the engine. Drafts ahead fill time that is idle, and
+        where others fill it they are in their way: a rejected one costs them its share of a step,
+        and an accepted one saves only what the other side is later. With as many of the one kind as
+        of the other that is not worth it, and no token is drafted before its text is certain.
+        """
         rtt, decode = self.link.round_trip.value, self.decode.value
         if rtt is None or not decode:
             return _FIRST_WINDOW
-        return draft_window(rtt, decode, self.remote_decode.value or 0.0)
+        remote = self.remote_decode.value or 0.0
+        if sharing > 1 and rtt + abs(remote - decode) < decode * (sharing - 1) / sharing:
+            return 1
+        return draft_window(rtt, decode, remote)
 
     def stall_limit(self) -> float:
         """Seconds without any activity that count as a stall: max(1 s, 4 (rtt + c))."""

@@ -9,6 +9,9 @@ from enum import StrEnum
 from dragon.errors import InvalidRequestError
 
 MAX_TEMPERATURE = 2.0
+MAX_PENALTY = 2.0
+MAX_BIAS = 100.0
+MAX_BIASED = 1024  # tokens
 SEED_BITS = 64
 STREAM_BITS = 32
 MAX_RESCORE_EVERY = 1 << 12  # tokens
@@ -44,7 +47,8 @@ class Sampling:
 
     `temperature` and `top_p` act on the mixture of the two sides, never on one of them.
     `stream` tells apart the choices of one request: choice and prompt index share a seed and
-    differ in the stream, so that each gets noise of its own.
+    differ in the stream, so that each gets noise of its own. `logit_bias` (token and bias) and the
+    two penalties change what either side's rows say (`dragon.adjustment`).
 
     Raises `InvalidRequestError` for a value out of range.
     """
@@ -53,6 +57,9 @@ class Sampling:
     top_p: float = 1.0
     seed: int = 0
     stream: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and 0.0 <= self.temperature <= MAX_TEMPERATURE):
@@ -68,3 +75,23 @@ class Sampling:
             raise InvalidRequestError("seed must fit into 64 bits", param="seed")
         if not 0 <= self.stream < 1 << STREAM_BITS:
             raise InvalidRequestError("too many choices in one request", param="n")
+        for param in ("presence_penalty", "frequency_penalty"):
+            if not abs(getattr(self, param)) <= MAX_PENALTY:
+                raise InvalidRequestError(
+                    f"{param} must lie between -{MAX_PENALTY:g} and {MAX_PENALTY:g}", param=param
+                )
+        if len(self.logit_bias) > MAX_BIASED:
+            raise InvalidRequestError(
+                f"logit_bias may name at most {MAX_BIASED} tokens", param="logit_bias"
+            )
+        if not all(abs(bias) <= MAX_BIAS for _, bias in self.logit_bias):
+            raise InvalidRequestError(
+                f"a bias must lie between -{MAX_BIAS:g} and {MAX_BIAS:g}", param="logit_bias"
+            )
+        if len({token for token, _ in self.logit_bias}) < len(self.logit_bias):
+            raise InvalidRequestError("logit_bias names a token twice", param="logit_bias")
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether bias or penalties change anything."""
+        return bool(self.logit_bias or self.presence_penalty or self.frequency_penalty)

@@ -21,7 +21,7 @@ import numpy as np
 
 from dragon.aggregation import ETA_ONE, Side, device_weight
 from dragon.protocol import Candidate, Draft, Join, Role, Score, SessionMessage, Work
-from dragon.session import MAX_INCARNATION, Session
+from dragon.session import Session
 
 # Tokens scored in one forward: its logits take memory, and other answers wait for it.
 MAX_SCORED = 128
@@ -56,6 +56,11 @@ class SequencewiseSession(Session):
     def resyncs(self) -> int:
         """Stalls so far: each is waited for twice as long as the last."""
         return self._stalls
+
+    @property
+    def joinable(self) -> bool:
+        """As in `Session`, and only before the first token: the cloud writes whole answers."""
+        return super().joinable and not self.committed
 
     # The decoder's side.
 
@@ -124,7 +129,7 @@ class SequencewiseSession(Session):
         """Device: the cloud takes part, if it can do so from the first token."""
         assert self.role is Role.DEVICE
         assert not self.joint
-        if self.committed or self.incarnation >= MAX_INCARNATION:
+        if not self.joinable:
             return
         self.joint = True
         self.incarnation += 1

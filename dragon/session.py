@@ -20,6 +20,7 @@ from typing import TypeVar
 from dragon import aggregation
 from dragon.aggregation import Judgement, Side
 from dragon.agreement import Agreement
+from dragon.details import Settled
 from dragon.fed import Fed
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
 from dragon.sampling import Sampling
@@ -74,6 +75,7 @@ class Session:
         self._work: Work | None = None
         self._outbox: list[SessionMessage] = []
         self._commits: list[int] = []
+        self._settled: list[Settled] = []
         self._heads: tuple[Side, Side, int, Judgement] | None = None
         self._joint_since = len(self.committed)
         self.alone_since = 0  # where the device last let the cloud go
@@ -104,6 +106,13 @@ class Session:
         """Frames held in both queues; bounded by two windows."""
         return len(self._own) + len(self._remote)
 
+    @property
+    def joinable(self) -> bool:
+        """Device: whether a cloud that is not joint can still be let in."""
+        length = len(self.committed)
+        room = length < self.limits.horizon and self.incarnation < MAX_INCARNATION
+        return room and not (self.joint or self.finished)
+
     def intervals(self) -> tuple[tuple[int, int], ...]:
         """The half-open token ranges in which both sides took part."""
         now = len(self.committed)
@@ -119,6 +128,11 @@ class Session:
         """Tokens committed since the last call. They never change, on the device."""
         tokens, self._commits = self._commits, []
         return tokens
+
+    def take_settled(self) -> list[Settled]:
+        """Of the tokens committed since the last call those whose full distribution is known."""
+        settled, self._settled = self._settled, []
+        return settled
 
     # The decoder's side.
 
@@ -180,9 +194,7 @@ class Session:
         """Device: the cloud, which knows the first `base` tokens, takes part from here on."""
         assert self.role is Role.DEVICE
         assert not self.joint
-        if self.finished or len(self.committed) >= self.limits.horizon:
-            return
-        if self.incarnation >= MAX_INCARNATION:
+        if not self.joinable:
             return
         self.joint = True
         self._joint_since = len(self.committed)
@@ -276,7 +288,8 @@ class Session:
             if not self.joint:
                 if self.role is Role.CLOUD or not self._own:
                     return
-                self._commit(self._own.popleft().token)
+                draft = self._own.popleft()
+                self._commit(draft.token, draft)
             elif len(self.committed) >= self.limits.horizon:
                 if self.role is Role.CLOUD:
                     return
@@ -303,7 +316,7 @@ class Session:
 
     def _take(self, own: Draft, remote: Draft, token: int) -> None:
         """The heads of both queues are judged: keep what agrees, throw away what does not."""
-        self._commit(token)
+        self._commit(token, own, remote)
         if remote.token != token:
             self._remote.clear()
             self._remote_epoch += 1
@@ -312,11 +325,15 @@ class Session:
             self._own_epoch += 1
             self._version += 1
 
-    def _commit(self, token: int) -> None:
+    def _commit(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
         self._fed.settle(len(self.committed), token)
         self.committed.append(token)
         self._checks.append(_extend(self._checks[-1], token))
         self._commits.append(token)
+        if own is not None and own.side.full is not None:
+            other = None if remote is None else remote.side
+            checksum = self._checks[-1]
+            self._settled.append(Settled(own.position, token, checksum, own.side, other))
 
     def _receive_draft(self, frame: Draft) -> None:
         if not self.joint or self.finished or frame.incarnation != self.incarnation:

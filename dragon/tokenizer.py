@@ -11,6 +11,7 @@ from typing import Any
 
 import tokenizers
 from transformers import AutoTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 
@@ -25,6 +26,7 @@ PLAIN_TEMPLATE = (
 # Stands in for a document while a template is taken apart; a letter run no template rewrites.
 _SENTINEL = "QzDocumentzQ"
 _REPLACEMENT = "\ufffd"
+_BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,22 @@ class Tokenizer:
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token, which need not be whole characters; of a special one its name."""
+        piece: str = self._backend.convert_ids_to_tokens(token)
+        if token in self._backend.added_tokens_decoder:
+            return piece.encode()
+        if self._byte_level:
+            return bytes(_BYTES[character] for character in piece)
+        if len(piece) == 6 and piece.startswith("<0x"):
+            return bytes.fromhex(piece[3:5])
+        return piece.replace("\u2581", " ").encode()
+
+    @cached_property
+    def _byte_level(self) -> bool:
+        """Whether pieces are spelt in a letter a byte, as GPT-2's are."""
+        return "ByteLevel" in str(self._backend.backend_tokenizer.decoder)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The character span of every token of `text`."""

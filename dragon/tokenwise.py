@@ -43,7 +43,7 @@ class TokenwiseSession(ExchangeSession):
         token = self._decided(own, remote)
         kept = (own.token == token, remote.token == token)
         self._outbox.append(Target(self.incarnation, own.position, token, *kept, Role.DEVICE))
-        self._commit(token)
+        self._commit(token, own, remote)
 
     def _receive_target(self, target: Target) -> None:
         if not self.joint or self.finished or target.incarnation != self.incarnation:
@@ -51,6 +51,7 @@ class TokenwiseSession(ExchangeSession):
         if target.position != len(self.committed) or not self._own:
             self._desync()
             return
+        own = self._own.popleft()
         self._own.clear()
-        self._commit(target.token)
+        self._commit(target.token, own)
         self._advance()

@@ -51,6 +51,10 @@ class Weighting:
         """Tokens of the text."""
         return len(self._text)
 
+    def text(self, position: int) -> Sequence[int]:
+        """The first `position` tokens."""
+        return self._text[:position]
+
     def follow(self, keep: int, tokens: Sequence[int]) -> None:
         """The text is now its first `keep` tokens and `tokens`."""
         self._text[keep:] = tokens

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dragon.decoder import Decoder
+from dragon.details import Question, Settled
 from dragon.driver import Driver
 from dragon.errors import ContextLengthError, DragonError
-from dragon.link import frames, messages
+from dragon.link import detail_frames, frames, messages
 from dragon.modes import Start, session_of
 from dragon.protocol import Draft, Limits, Role, SessionMessage
 from dragon.sampling import Sampling
+from peer.details import CloudDetails
 
 if TYPE_CHECKING:
     from peer.link import Connection, LinkServer
@@ -30,7 +32,9 @@ class CloudAnswer:
         self._opening = opening
         self._decoder: Decoder | None = None
         self._opened: asyncio.Task[None] | None = None
+        self._details = None if opening.details is None else CloudDetails(opening.details)
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
+        self._adjustment = opening.adjustment
         limits = Limits(server.tokenizer.end_ids, opening.max_tokens)
         self._session = session_of(
             Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
@@ -46,7 +50,7 @@ class CloudAnswer:
             connection.pace,
             post=self._post,
             send=self._send,
-            committed=lambda _: None,
+            committed=self._committed,
             failed=self._fail,
         )
 
@@ -57,9 +61,14 @@ class CloudAnswer:
     async def _begin(self) -> None:
         opening, server = self._opening, self._server
         try:
-            found = await server.retriever.find(opening)
+            prompt = len(opening.conversation)
+            found = await server.retriever.find(opening, prompt, opening.max_tokens)
             self._decoder = decoder = server.engine.open(
-                found.rows, opening.conversation, found.rescoring
+                found.rows,
+                opening.conversation,
+                found.rescoring,
+                self._adjustment,
+                detailed=opening.details is not None,
             )
             await asyncio.wrap_future(decoder.prefilled)
         except DragonError as error:
@@ -70,7 +79,7 @@ class CloudAnswer:
             self._fail(DragonError("the cloud peer failed"))
             return
         ready = messages.Ready(
-            generation=opening.generation,
+            generation=self._number,
             documents=found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
         )
@@ -84,6 +93,11 @@ class CloudAnswer:
             self._connection.pace.hear(message)
         self._driver.receive(message)
 
+    def receive_question(self, question: Question) -> None:
+        """What the device still has to know about a token."""
+        if self._details is not None:
+            self._send_frame(detail_frames.encode(self._number, self._details.answer(question)))
+
     def close(self) -> None:
         """Free the slots before the next step."""
         self._driver.close()
@@ -95,12 +109,23 @@ class CloudAnswer:
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)
 
+    @property
+    def _number(self) -> int:
+        return self._opening.generation
+
+    def _committed(self, _: list[int], settled: list[Settled]) -> None:
+        if self._details is not None:
+            for detail in self._details.of(settled):
+                self._send_frame(detail_frames.encode(self._number, detail))
+
     def _send(self, message: SessionMessage) -> None:
-        frame = frames.pack(self._opening.generation, message)
+        self._send_frame(frames.pack(self._number, message))
+
+    def _send_frame(self, frame: str | bytes) -> None:
         self._server.metrics.sent_bytes.inc(len(frame))
         self._connection.send(frame)
 
     def _fail(self, error: DragonError) -> None:
         if not isinstance(error, ContextLengthError):
             log.error("answer failed: %s", error.message)
-        self._connection.fail(self._opening.generation, error)
+        self._connection.fail(self._number, error)

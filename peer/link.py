@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from dragon.details import DetailMessage, Question
 from dragon.engine import Engine
 from dragon.errors import (
     DragonError,
@@ -19,13 +20,15 @@ from dragon.errors import (
     InvalidRequestError,
     OverloadedError,
 )
-from dragon.link import codec, frames, messages
+from dragon.link import codec, detail_frames, frames, messages
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
 from peer.answer import CloudAnswer
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
+from peer.scoring import CloudScoring
+from peer.task import CloudTask
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +76,7 @@ class Connection:
     def __init__(self, server: LinkServer, socket: WebSocket) -> None:
         self._server = server
         self._socket = socket
-        self._answers: dict[int, CloudAnswer | CloudFetch] = {}
+        self._answers: dict[int, CloudAnswer | CloudTask] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_heard = time.monotonic()
@@ -164,18 +167,35 @@ class Connection:
             self.start(self._socket.close(1008, reason))
 
     def _route(self, frame: bytes) -> None:
+        if detail_frames.is_detail(frame):
+            self._route_question(*detail_frames.decode(frame, self._server.tokenizer.vocab_size))
+            return
         generation, message = codec.decode(frame, self._server.tokenizer.vocab_size)
         # A frame for an answer that has just ended here is nothing out of the ordinary.
-        if (answer := self._answers.get(generation)) is not None:
+        if isinstance(answer := self._answers.get(generation), CloudAnswer):
             answer.receive(message)
+
+    def _route_question(self, generation: int, question: DetailMessage) -> None:
+        if not isinstance(question, Question):
+            raise FrameError("a device only asks about tokens")
+        if isinstance(answer := self._answers.get(generation), CloudAnswer):
+            answer.receive_question(question)
 
     def _control(self, control: messages.AnyControl) -> None:
         match control:
             case messages.Open():
-                self._check_tokens((*control.conversation, *control.committed))
+                biased = tuple(token for token, _ in control.logit_bias)
+                self._check_tokens((*control.conversation, *control.committed, *biased))
                 self._open(control.generation, lambda: CloudAnswer(self._server, self, control))
             case messages.Fetch():
                 self._open(control.generation, lambda: CloudFetch(self._server, self, control))
+            case messages.ScoreAsked():
+                biased = tuple(token for token, _ in control.logit_bias)
+                self._check_tokens((*control.conversation, *control.text, *biased))
+                self._open(control.generation, lambda: CloudScoring(self._server, self, control))
+            case messages.ScoreTaken():
+                if isinstance(asked := self._answers.get(control.generation), CloudScoring):
+                    asked.taken()
             case messages.Joined():
                 self._check_tokens(control.tail)
                 self._hand_on(control)
@@ -194,10 +214,10 @@ class Connection:
                 raise FrameError(f"a device does not send {control.kind}")
 
     def _hand_on(self, control: messages.SessionControl) -> None:
-        if (answer := self._answers.get(control.generation)) is not None:
+        if isinstance(answer := self._answers.get(control.generation), CloudAnswer):
             answer.receive(frames.session_message(control))
 
-    def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudFetch]) -> None:
+    def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudTask]) -> None:
         if generation in self._answers:
             raise FrameError(f"generation {generation} is open already")
         server = self._server

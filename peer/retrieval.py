@@ -45,17 +45,13 @@ class Retriever:
     corpus: Corpus
     tokenizer: Tokenizer
 
-    async def find(self, opening: messages.Open) -> Found:
-        """Passages for an answer that is being opened, only those that leave room for it."""
-        hits = await self.search(opening.query, opening.top_k)
-        room = room_for_document(
-            self.engine.model.context, len(opening.conversation), opening.max_tokens
-        )
-        rows, kept = document_rows(self.tokenizer, hits, room, raw=opening.raw)
-        every = opening.rescore_every
-        return Found(
-            rows, kept, rescoring(self.embedder, self.tokenizer, opening.query, rows, every)
-        )
+    async def find(self, asked: messages.Asking, prompt: int, max_tokens: int) -> Found:
+        """Passages for what is asked, only those that leave room for prompt and answer."""
+        hits = await self.search(asked.query, asked.top_k)
+        room = room_for_document(self.engine.model.context, prompt, max_tokens)
+        rows, kept = document_rows(self.tokenizer, hits, room, raw=asked.raw)
+        every = asked.rescore_every
+        return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))
 
     async def search(self, query: str, top_k: int) -> list[Hit]:
         """The passages nearest to a question, at most as many as there are slots."""

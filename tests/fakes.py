@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.events import (
+    Detailed,
     Event,
     Finished,
     GenerationRequest,
@@ -15,6 +16,7 @@ from app.events import (
     Source,
     SourcesFound,
     TextDelta,
+    TokenDetail,
 )
 from dragon.errors import ContextLengthError
 from dragon.tokenizer import TextStream, Tokenizer
@@ -58,6 +60,16 @@ class FakeGeneration:
         finally:
             self.active -= 1
 
+    def _detail(self, position: int, token: int, top: int) -> TokenDetail:
+        """A token that is as likely as the one it is told with, and three quarters the cloud's."""
+        text = self.tokenizer.decode([token])
+        start = len(self.tokenizer.decode(self.tokenizer.encode(self.script)[:position]))
+        likeliest = ((token, -0.25), (token + 1, -1.5))[:top]
+        end = start + len(text)
+        return TokenDetail(
+            position, token, text, start, end, -0.25, likeliest, 0.75, (0.25,), tv=0.125
+        )
+
     async def _write(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         stream = TextStream(self.tokenizer, request.stop)
         tokens = self.tokenizer.encode(self.script)
@@ -72,6 +84,8 @@ class FakeGeneration:
             if written == 3:
                 yield PeerChanged(joint=False, position=3, reason="the peer does not answer")
             yield TextDelta(text, (token,))
+            if request.details is not None:
+                yield Detailed((self._detail(written - 1, token, request.details.top),))
             if stream.stopped:
                 break
         if rest := stream.finish():

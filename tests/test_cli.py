@@ -35,8 +35,8 @@ port = os.environ["DRAGON_PEER_PORT" if sys.argv[1] == "peer" else "DRAGON_PORT"
 HTTPServer(("127.0.0.1", int(port)), Ready).serve_forever()
 """
 _UP = f"""
-import sys, cli
-cli._self = lambda *arguments: [sys.executable, "-c", {_STAND_IN!r}, *arguments]
+import sys, cli, serving
+serving.own_command = lambda *arguments: [sys.executable, "-c", {_STAND_IN!r}, *arguments]
 sys.argv = ["dragon", "up"]
 cli.main()
 """
@@ -233,8 +233,8 @@ def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
 
 def test_logs_as_json_lines() -> None:
     code = (
-        "import logging, cli\n"
-        "cli._log_to_stderr('json')\n"
+        "import logging, serving\n"
+        "serving.log_to_stderr('json')\n"
         "try:\n"
         "    raise ValueError('broken')\n"
         "except ValueError:\n"

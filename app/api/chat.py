@@ -20,5 +20,6 @@ async def create_chat_completion(http: Request, body: ChatBody, state: State) ->
     require_model(body.model, state)
     prompt = await chat_prompt(state.generation, as_messages(body.messages))
     limit = body.max_completion_tokens or body.max_tokens
-    requests = plan(body, [prompt], limit, state, raw=False)
-    return await respond(http, state, Job.of(body, requests, 1, ChatShape(body.model)))
+    requests = plan(body, [prompt], limit, state, raw=False, details=body.details)
+    shape = ChatShape(body.model, state.generation.tokenizer, logprobs=bool(body.logprobs))
+    return await respond(http, state, Job.of(body, requests, 1, shape))

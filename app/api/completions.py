@@ -19,5 +19,19 @@ async def create_completion(http: Request, body: CompletionBody, state: State) -
     """Continue one prompt or several, at once or as a stream."""
     require_model(body.model, state)
     prompts = [await text_prompt(state.generation, prompt) for prompt in body.prompt]
-    requests = plan(body, prompts, body.max_tokens, state, raw=True)
-    return await respond(http, state, Job.of(body, requests, len(prompts), TextShape(body.model)))
+    requests = plan(
+        body,
+        prompts,
+        body.max_tokens,
+        state,
+        raw=True,
+        details=body.details,
+        best_of=body.best_of,
+    )
+    shape = TextShape(
+        body.model,
+        state.generation.tokenizer,
+        logprobs=body.logprobs is not None,
+        echo=bool(body.echo),
+    )
+    return await respond(http, state, Job.of(body, requests, len(prompts), shape))

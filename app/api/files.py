@@ -1,4 +1,4 @@
-"""`/v1/files` in OpenAI's shapes, ingestion progress as server-sent events, and `/v1/search`."""
+"""`/v1/files` in OpenAI's shapes, collections, and ingestion progress as server-sent events."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Annotated, Literal
 import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from app.documents import MAX_WINDOW, DocumentStore
 from app.models import Document, Status
 from app.parsing import Kind
 from app.progress import Progress
-from app.search import Scope
 from app.uploads import MAX_COLLECTION_CHARACTERS, Form
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import PAGE_BREAK
@@ -123,37 +122,6 @@ class TextWindow(BaseModel):
     end: int
     length: int
     page: int | None
-
-
-class SearchRequest(BaseModel):
-    """What to look for among the uploaded documents; `documents` and `collections` limit where."""
-
-    query: str = Field(min_length=1, max_length=8192)
-    top_k: int = Field(default=5, ge=1, le=100)
-    documents: list[str] | None = Field(default=None, max_length=1000)
-    collections: list[str] | None = Field(default=None, max_length=1000)
-
-
-class SearchHit(BaseModel):
-    """A passage; `start` and `end` count characters of the file's text.
-
-    `score` is the cosine with the query and what the passage gains by having the query's words.
-    """
-
-    document: str
-    filename: str
-    text: str
-    score: float
-    page: int | None
-    start: int
-    end: int
-
-
-class SearchResult(BaseModel):
-    """The passages nearest to a query, best first."""
-
-    object: Literal["list"] = "list"
-    data: list[SearchHit]
 
 
 @router.post("/files", openapi_extra=_UPLOAD_BODY)
@@ -299,24 +267,3 @@ async def file_events(file_id: str, documents: Store) -> StreamingResponse:
 async def _server_sent(progress: AsyncIterator[Progress]) -> AsyncIterator[bytes]:
     async for each in progress:
         yield b"data: " + orjson.dumps(each) + b"\n\n"
-
-
-@router.post("/search")
-async def search(body: SearchRequest, documents: Store) -> SearchResult:
-    """The passages of the uploaded documents that fit the query best, however badly they do."""
-    scope = Scope(body.documents, body.collections)
-    hits = await documents.search(body.query, body.top_k, scope, relevant=False)
-    return SearchResult(
-        data=[
-            SearchHit(
-                document=hit.document,
-                filename=hit.title,
-                text=hit.text,
-                score=hit.score,
-                page=hit.page,
-                start=hit.start,
-                end=hit.end,
-            )
-            for hit in hits
-        ]
-    )

@@ -16,17 +16,30 @@ from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from app.choices import Choice, merged
+from app.choices import Choice, best, merged
 from app.errors import INTERNAL, problem
-from app.events import Event, Finished, GenerationRequest, PeerChanged, TextDelta
+from app.events import (
+    Detailed,
+    Details,
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerChanged,
+    PromptDetailed,
+    TextDelta,
+    TokenDetail,
+)
 from app.prompts import Prompt
 from app.replies import (
     DragonChoice,
     DragonNotice,
     DragonReply,
     PeerNotice,
+    ProvenanceNotice,
+    ProvenancePiece,
     Shape,
     SourceReply,
+    TokenProvenance,
     Usage,
 )
 from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
@@ -73,6 +86,8 @@ class Job:
     stream: bool
     include_usage: bool
     show_dragon: bool
+    show_provenance: bool
+    kept: int  # choices of a prompt in the response: the best, of those that were written
 
     @classmethod
     def of(
@@ -86,6 +101,8 @@ class Job:
             stream=bool(body.stream),
             include_usage=body.include_usage,
             show_dragon=body.dragon is not None,
+            show_provenance=body.wants_provenance,
+            kept=body.n or 1,
         )
 
 
@@ -96,14 +113,25 @@ def plan(
     state: AppState,
     *,
     raw: bool,
+    details: Details | None,
+    best_of: int | None = None,
 ) -> list[GenerationRequest]:
-    """A generation for each choice of each prompt, the choices of a prompt together."""
+    """A generation for each choice of each prompt, the choices of a prompt together.
+
+    Of `best_of` choices only the likeliest are answered with.
+    """
     options = body.dragon or DragonOptions()
-    choices = body.n or 1
+    choices = best_of or body.n or 1
     if choices * len(prompts) > MAX_CHOICES:
         raise InvalidRequestError(
             f"n: {choices} choices of {len(prompts)} prompts are more than {MAX_CHOICES} answers",
             param="n",
+        )
+    bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
+    vocabulary = state.generation.tokenizer.vocab_size
+    if any(token >= vocabulary for token, _ in bias):
+        raise InvalidRequestError(
+            f"logit_bias: the vocabulary has {vocabulary} tokens", param="logit_bias"
         )
     seed = new_seed() if body.seed is None else body.seed
     return [
@@ -115,6 +143,9 @@ def plan(
                 top_p=1.0 if body.top_p is None else body.top_p,
                 seed=seed,
                 stream=number * choices + choice,
+                logit_bias=bias,
+                presence_penalty=body.presence_penalty or 0.0,
+                frequency_penalty=body.frequency_penalty or 0.0,
             ),
             max_tokens=limit,
             stop=tuple(body.stop),
@@ -124,6 +155,7 @@ def plan(
             top_k=options.top_k,
             private=options.private,
             raw=raw,
+            details=details,
             documents=options.documents,
             collections=options.collections,
         )
@@ -214,7 +246,7 @@ async def _frames(
     async with aclosing(events):
         try:
             for answer in answers:
-                if (opening := job.shape.opening(answer.index)) is not None:
+                if (opening := job.shape.opening(answer)) is not None:
                     yield _event(job.shape.chunk(opening, with_usage=job.include_usage))
             for piece in _pieces(job, answers, first):
                 yield piece
@@ -238,25 +270,57 @@ def _pieces(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> lis
     if isinstance(event, TextDelta) and event.text:
         piece = job.shape.piece(index, event.text)
         return [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
+    if isinstance(event, PromptDetailed):
+        return _scores(job, answers[index], event.details, prompt=True)
+    if isinstance(event, Detailed):
+        return [
+            *_scores(job, answers[index], event.details),
+            *_provenance(job, index, event.details),
+        ]
     if isinstance(event, PeerChanged) and job.show_dragon:
         notice = DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
         piece = job.shape.piece(index, "")
         return [_event(job.shape.chunk(piece, None, notice, with_usage=job.include_usage))]
     if isinstance(event, Finished):
         closing = job.shape.closing(index, event.reason)
-        dragon = _dragon([answers[index]]) if job.show_dragon else None
+        # Provenance went out with the text.
+        dragon = _dragon([answers[index]], provenance=False) if job.show_dragon else None
         return [_event(job.shape.chunk(closing, None, dragon, with_usage=job.include_usage))]
     return []
+
+
+def _scores(
+    job: Job, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+) -> list[bytes]:
+    piece = job.shape.scores(answer, details, prompt=prompt)
+    return [] if piece is None else [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
+
+
+def _provenance(job: Job, index: int, details: Sequence[TokenDetail]) -> list[bytes]:
+    if not job.show_provenance:
+        return []
+    piece = ProvenancePiece(index=index, tokens=_origins(details))
+    notice = ProvenanceNotice(provenance=piece)
+    empty = job.shape.piece(index, "")
+    return [_event(job.shape.chunk(empty, None, notice, with_usage=job.include_usage))]
+
+
+def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProvenance]:
+    """Sources found after a token was written had no share in it."""
+    found = [TokenProvenance.model_validate(detail.provenance()) for detail in details]
+    for token in found:
+        token.documents += [0.0] * (sources - len(token.documents))
+    return found
 
 
 async def _whole(job: Job, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
     answers = [Choice(index, request) for index, request in enumerate(job.requests)]
     async for index, event in events:
         answers[index].take(event)
-    dragon = _dragon(answers) if job.show_dragon else None
-    return Response(
-        job.shape.whole(answers, _usage(job, answers), dragon), media_type="application/json"
-    )
+    usage = _usage(job, answers)
+    answers = best(answers, job.prompts, job.kept)
+    dragon = _dragon(answers, provenance=job.show_provenance) if job.show_dragon else None
+    return Response(job.shape.whole(answers, usage, dragon), media_type="application/json")
 
 
 def _event(data: bytes) -> bytes:
@@ -273,7 +337,7 @@ def _usage(job: Job, answers: Sequence[Choice]) -> Usage:
     )
 
 
-def _dragon(answers: Sequence[Choice]) -> DragonReply:
+def _dragon(answers: Sequence[Choice], *, provenance: bool) -> DragonReply:
     request = answers[0].request
     document_tokens = sum(int(a.end.stats.get("document_tokens", 0)) for a in answers)
     return DragonReply(
@@ -283,11 +347,13 @@ def _dragon(answers: Sequence[Choice]) -> DragonReply:
         choices=[
             DragonChoice(
                 index=answer.index,
+                ledger=answer.request.id,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
                 nothing_relevant=answer.nothing_relevant,
                 participation=list(answer.end.participation),
                 verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),
+                provenance=(_origins(answer.details, len(answer.sources)) if provenance else None),
             )
             for answer in answers
         ],

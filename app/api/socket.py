@@ -17,11 +17,13 @@ from app.api.respond import new_seed
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
 from app.events import (
+    Detailed,
     Event,
     Finished,
     GenerationRequest,
     PeerChanged,
     PeerStatus,
+    PromptDetailed,
     SourcesFound,
     TextDelta,
 )
@@ -149,7 +151,7 @@ class _Conversation:
             async with aclosing(self._state.generate(request)) as events:
                 async for event in events:
                     answer.take(event)
-                    await self._send(_told(frame.id, event))
+                    await self._send(_told(frame.id, request, event))
         except asyncio.CancelledError:
             await self._send(_cancelled(frame.id, answer))
         except Exception as error:
@@ -202,7 +204,7 @@ def _standing(peer: PeerStatus) -> tuple[str, str, bool]:
     return peer.state, peer.detail, peer.rtt_ms is None
 
 
-def _told(answer_id: str, event: Event) -> dict[str, Any]:
+def _told(answer_id: str, request: GenerationRequest, event: Event) -> dict[str, Any]:
     match event:
         case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
             return {
@@ -213,6 +215,9 @@ def _told(answer_id: str, event: Event) -> dict[str, Any]:
             }
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
+        case Detailed(details=details) | PromptDetailed(details=details):
+            tokens = [detail.provenance() for detail in details]
+            return {"type": "detail", "id": answer_id, "tokens": tokens}
         case PeerChanged():
             return {"type": "peer", "id": answer_id, **asdict(event)}
         case Finished():
@@ -220,6 +225,7 @@ def _told(answer_id: str, event: Event) -> dict[str, Any]:
                 "type": "done",
                 "id": answer_id,
                 "finish_reason": event.reason,
+                "ledger": request.id,
                 "usage": {
                     "prompt_tokens": event.prompt_tokens,
                     "completion_tokens": event.completion_tokens,
@@ -233,9 +239,10 @@ def _cancelled(answer_id: str, answer: Choice | None) -> dict[str, Any]:
         "type": "done",
         "id": answer_id,
         "finish_reason": "cancelled",
+        "ledger": answer.request.id if answer else None,
         "usage": {
             "prompt_tokens": len(answer.request.conversation) if answer else 0,
-            "completion_tokens": answer.tokens if answer else 0,
+            "completion_tokens": len(answer.tokens) if answer else 0,
         },
-        "dragon": {},
+        "dragon": {"participation": answer.participation if answer else []},
     }

@@ -13,13 +13,21 @@ MOST_PAGES = 5000
 _PASSWORD_ERROR = 4
 
 
-def pdf_pages(data: bytes) -> list[str]:
-    """The pages in order; those without text are empty. Raises UnreadableError."""
+def pdf_pages(data: bytes) -> tuple[list[str], str | None]:
+    """The pages in order, those without text being empty, and a note if some look scanned.
+
+    Raises UnreadableError.
+    """
+    scanned = 0
+    pages = []
     try:
         document = pypdfium2.PdfDocument(data)
         if len(document) > MOST_PAGES:
             raise UnreadableError(f"The PDF has more than {MOST_PAGES} pages. Split it.")
-        pages = [_tidy(_page_text(page)) for page in document]
+        for page in document:
+            pages.append(_tidy(_page_text(page)))
+            scanned += not pages[-1].strip() and _has_image(page)
+            page.close()
     except pypdfium2.PdfiumError as error:
         if error.err_code == _PASSWORD_ERROR:
             raise UnreadableError("The PDF is encrypted. Save it without a password.") from None
@@ -28,14 +36,19 @@ def pdf_pages(data: bytes) -> list[str]:
         raise UnreadableError(
             "The PDF has no text in it, as when it was scanned. Run text recognition (OCR) first."
         )
-    return pages
+    note = f"{scanned} of {len(pages)} pages have no text, as when they were scanned."
+    return pages, note if scanned else None
+
+
+def _has_image(page: Any) -> bool:
+    images = page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)
+    return next(iter(images), None) is not None
 
 
 def _page_text(page: Any) -> str:
     text_page = page.get_textpage()
     text: str = text_page.get_text_range()
     text_page.close()
-    page.close()
     return text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.readers import records
 from app.readers.archive import Archive
 from app.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
@@ -15,22 +17,31 @@ from app.readers.sniff import decoded, sniff
 _MOST_NESTED_MAILS = 3
 
 
-def read(data: bytes, name: str, nested: int = 0) -> tuple[str, list[str]]:
-    """The file's kind, told by its bytes and not by its name, and the text of each page.
+@dataclass(frozen=True)
+class Reading:
+    """What was read: the kind, told by the bytes and not by the name, and each page's text.
 
-    Raises UnreadableError with a message for people.
+    `note` says what could not be read of it.
     """
+
+    kind: str
+    pages: list[str]
+    note: str | None = None
+
+
+def read(data: bytes, name: str, nested: int = 0) -> Reading:
+    """Read a file. Raises UnreadableError with a message for people."""
     kind = sniff(data, name)
+    if kind == "pdf":
+        return Reading(kind, *pdf_pages(data))
     pages = _pages(kind, data, name, nested)
     if not any(page.strip() for page in pages):
         raise UnreadableError(NO_TEXT)
-    return kind, pages
+    return Reading(kind, pages)
 
 
 def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
     match kind:
-        case "pdf":
-            return pdf_pages(data)
         case "epub":
             return epub_chapters(Archive(data))
         case "docx":
@@ -50,5 +61,4 @@ def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
 def _attached(data: bytes, name: str, nested: int) -> str:
     if nested == _MOST_NESTED_MAILS:
         raise UnreadableError(NESTED)
-    _, pages = read(data, name, nested + 1)
-    return "\n\n".join(pages)
+    return "\n\n".join(read(data, name, nested + 1).pages)

@@ -28,7 +28,7 @@ _OTHER_ARCHIVES = {"xl/workbook.xml": "an Excel", "ppt/presentation.xml": "a Pow
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
-    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?>(?><!--.*?-->)\s*)*+<(?:!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(rb"<[a-z][a-z0-9]*[\s>]", re.IGNORECASE)

@@ -1,7 +1,8 @@
 """Control messages of the link: JSON text frames, validated on arrival.
 
-`hello` is the first frame each way. `open`, `join`, `close` and `fetch` come from the device;
-`ready`, `fetched`, `resync` and `score` from the cloud; `candidate`, `error`, `ping` and `pong`
+`hello` is the first frame each way. `open`, `join`, `close`, `fetch`, `score_text` and
+`score_taken` come from the device; `ready`, `fetched`, `scoring`, `resync` and `score` from the
+cloud; `candidate`, `error`, `ping` and `pong`
 from either. `probe` is a device's that measures the link, and the cloud's answer to it.
 """
 
@@ -13,12 +14,22 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dragon import noise
+from dragon.adjustment import Adjustment
 from dragon.aggregation import LOG_H_LIMIT
+from dragon.details import MAX_TOP
 from dragon.errors import FrameError, HandshakeError
-from dragon.sampling import MAX_RESCORE_EVERY, MAX_TEMPERATURE, Mode
+from dragon.sampling import (
+    MAX_BIAS,
+    MAX_BIASED,
+    MAX_PENALTY,
+    MAX_RESCORE_EVERY,
+    MAX_TEMPERATURE,
+    Mode,
+    Sampling,
+)
 from dragon.scheduling import Schedule
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_CONTROL_BYTES = 1 << 20
 MAX_TOKENS = 1 << 16
 MAX_QUERY = 4096
@@ -31,6 +42,8 @@ Incarnation = Annotated[int, Field(ge=0, lt=1 << 16)]
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
 LogLikelihood = Annotated[float, Field(le=0)]
+Bias = tuple[Token, Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]]
+Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY)]
 
 
 class Control(BaseModel):
@@ -55,24 +68,47 @@ class Hello(Control):
     model: Text = ""
 
 
-class Open(Control):
-    """Begin an answer. With `joint` false it is a rejoin: wait for `join`."""
+class Asking(Control):
+    """What the cloud needs to have rows like the device's: documents, prompt, adjustments."""
 
-    kind: Literal["open"] = "open"
     generation: Generation
     conversation: Tokens
     raw: bool
     query: Text
+    top_k: Annotated[int, Field(ge=0, le=32)]
+    rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
+    logit_bias: Annotated[tuple[Bias, ...], Field(max_length=MAX_BIASED)] = ()
+    presence_penalty: Penalty = 0.0
+    frequency_penalty: Penalty = 0.0
+
+    @property
+    def adjustment(self) -> Adjustment | None:
+        """What changes the rows' logits; raises `InvalidRequestError` for a contradiction."""
+        return Adjustment.asked(
+            Sampling(
+                logit_bias=self.logit_bias,
+                presence_penalty=self.presence_penalty,
+                frequency_penalty=self.frequency_penalty,
+            )
+        )
+
+
+class Open(Asking):
+    """Begin an answer. With `joint` false it is a rejoin: wait for `join`.
+
+    With `details` the cloud tells of each token, and of so many of its likeliest ones.
+    """
+
+    kind: Literal["open"] = "open"
     mode: Mode
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)]
     top_p: Annotated[float, Field(gt=0, le=1)]
     seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 64)]
     stream: Annotated[int, Field(ge=0, lt=1 << 32)]
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
-    top_k: Annotated[int, Field(ge=0, le=32)]
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY
-    rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
+    details: Annotated[int, Field(ge=0, le=MAX_TOP)] | None = None
     committed: Tokens = ()
     joint: bool = True
 
@@ -116,6 +152,33 @@ class Fetched(Control):
     kind: Literal["fetched"] = "fetched"
     generation: Generation
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
+
+
+class ScoreAsked(Asking):
+    """Score `text` after `conversation`: send the full distribution of each of its positions.
+
+    Documents are chosen to leave room for an answer of `max_tokens` to a prompt of `prompt` tokens.
+    """
+
+    kind: Literal["score_text"] = "score_text"
+    text: Annotated[tuple[Token, ...], Field(min_length=1, max_length=MAX_TOKENS)]
+    prompt: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+    max_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+
+
+class Scoring(Control):
+    """The cloud scores with these documents; its distributions follow in binary frames."""
+
+    kind: Literal["scoring"] = "scoring"
+    generation: Generation
+    documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
+
+
+class ScoreTaken(Control):
+    """The device has taken one more distribution: the cloud may send another."""
+
+    kind: Literal["score_taken"] = "score_taken"
+    generation: Generation
 
 
 class Joined(Control):
@@ -197,7 +260,20 @@ class Probe(Control):
 
 SessionControl = Joined | ResyncAsked | CandidateSent | CandidateScored
 AnyControl = (
-    Hello | Open | Ready | Fetch | Fetched | SessionControl | Close | Fault | Ping | Pong | Probe
+    Hello
+    | Open
+    | Ready
+    | Fetch
+    | Fetched
+    | ScoreAsked
+    | Scoring
+    | ScoreTaken
+    | SessionControl
+    | Close
+    | Fault
+    | Ping
+    | Pong
+    | Probe
 )
 _ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
 

@@ -24,11 +24,12 @@ T = TypeVar("T", bound=Text)
 
 def distinct(passages: Iterable[T]) -> list[T]:
     """The passages in their order, without those that nearly repeat an earlier one."""
-    kept: list[T] = []
+    kept: list[tuple[T, _Words]] = []
     for passage in passages:
-        if not any(alike(passage.text, other.text) for other in kept):
-            kept.append(passage)
-    return kept
+        own = _Words(passage.text)
+        if not any(own.alike(other) for _, other in kept):
+            kept.append((passage, own))
+    return [passage for passage, _ in kept]
 
 
 def alike(one: str, other: str) -> bool:
@@ -36,10 +37,20 @@ def alike(one: str, other: str) -> bool:
 
     A number, a code or a name that differs makes another statement, however alike the rest is.
     """
-    if words(one) == words(other):
-        return True
-    a, b = set(words(one)), set(words(other))
-    if len(a & b) < _SHARED * len(a | b):
-        return False
-    plain = {*_PLAIN.findall(one), *_PLAIN.findall(other)}
-    return a ^ b <= plain
+    return _Words(one).alike(_Words(other))
+
+
+class _Words:
+    """The words of a text: in order, as a set, and those in small letters without accents."""
+
+    def __init__(self, text: str) -> None:
+        self._ordered = words(text)
+        self._all = set(self._ordered)
+        self._plain = set(_PLAIN.findall(text))
+
+    def alike(self, other: _Words) -> bool:
+        if self._ordered == other._ordered:
+            return True
+        if len(self._all & other._all) < _SHARED * len(self._all | other._all):
+            return False
+        return self._all ^ other._all <= self._plain | other._plain

@@ -34,9 +34,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 def words(text: str) -> list[str]:
     """The words of a text in order, without case and accents."""
-    plain = unicodedata.normalize("NFKD", text)
-    plain = "".join(each for each in plain if not unicodedata.combining(each))
-    return _WORD.findall(plain.casefold())
+    apart = unicodedata.normalize("NFD", text)
+    plain = "".join(each for each in apart if not unicodedata.combining(each))
+    return _WORD.findall(unicodedata.normalize("NFC", plain).lower())
 
 
 def content_words(question: str) -> list[str]:

@@ -15,14 +15,16 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth import Authenticator
+from app.database import connect, database_url, session_maker
 from app.documents import DocumentStore
+from app.ledger import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
-from cli import server
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
+from serving import server
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
 
@@ -57,6 +59,7 @@ def state(settings: Settings, generation: FakeGeneration) -> AppState:
         auth=Authenticator(KEY),
         generation=generation,
         documents=FakeDocuments(),
+        ledger=Ledger(session_maker(connect(database_url(settings.data_dir))), 8192),
         metrics=Metrics(
             lambda: generation.peer_state.state == "connected",
             lambda: 1,

@@ -32,6 +32,7 @@ async def opened(
     kv: Keeper | None = None,
 ) -> AsyncIterator[DocumentStore]:
     """A running store; everything of it is closed at the end, as when the service stops."""
+    data_dir.mkdir(parents=True, exist_ok=True)
     url = database.database_url(data_dir)
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)

@@ -12,9 +12,10 @@ import pytest
 from app.backup import BackupError, backup, restore
 from app.documents import DocumentStore
 from app.models import Status
+from bench.pdf import pdf
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
-from tests.samples import pdf, prose
+from tests.samples import prose
 
 QUESTIONS = ("Where is the spare key?", "K7-QX41", "the stone keeper on day 3")
 

@@ -138,6 +138,16 @@ async def test_an_index_older_than_the_database_is_repaired(
     await restarted(tmp_path, tokenizer)
 
 
+async def test_adding_and_deleting_leave_the_vectors_of_others_alone(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    path = segment_of(tmp_path, await ingest(store, "key.txt", NOTE))
+    before = (path.stat().st_ino, path.stat().st_mtime_ns)
+    other = await ingest(store, "router.txt", OTHER)
+    await store.delete(other.id)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == before
+
+
 async def test_another_embedder_makes_the_vectors_again(
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:

@@ -13,6 +13,7 @@ from app import uploads
 from app.documents import DocumentStore
 from app.models import Status
 from app.progress import Progress, Stage
+from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import (
@@ -23,7 +24,7 @@ from tests.app.stores import (
     ingest,
     opened,
 )
-from tests.samples import pdf, prose
+from tests.samples import prose
 
 
 async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
@@ -170,6 +171,18 @@ async def test_list_get_and_content(store: DocumentStore) -> None:
             await call("file-none")
 
 
+async def test_bytes_that_were_lost_can_be_uploaded_again(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    document = await ingest(store, "key.txt", NOTE)
+    shutil.rmtree(tmp_path / "files" / document.id)
+    with pytest.raises(NotFoundError, match="upload it again"):
+        await store.content(document.id)
+    await ingest(store, "key.txt", NOTE)
+    assert (await store.content(document.id)).read_bytes() == NOTE
+    assert (await store.text(document.id))[1] == NOTE.decode()
+
+
 async def test_search_leaves_out_what_is_not_relevant(store: DocumentStore) -> None:
     await ingest(store, "key.txt", NOTE)
     assert await store.search("Who won the football match in Lima?", 4) == []
@@ -260,3 +273,24 @@ async def test_a_stored_file_that_is_gone_ends_in_an_error(
             await store.content(document.id)
         await store.delete(document.id)
         assert await store.list() == []
+
+
+@pytest.mark.parametrize("stage", Stage)
+async def test_cancelled_at_any_stage_and_retried(
+    store: DocumentStore, tmp_path: Path, stage: Stage
+) -> None:
+    document = await store.add("stones.txt", prose(40).encode())
+    async for progress in await store.watch(document.id):
+        if progress.stage == stage:
+            break
+    cancelled = await store.cancel(document.id)
+    hits = await store.search("the stone keeper", 100, relevant=False)
+    if cancelled.status == Status.PROCESSED:  # its last stages are too short to be cancelled
+        assert len(hits) == cancelled.chunks == 40
+    else:
+        assert (cancelled.status, cancelled.chunks) == (Status.ERROR, 0)
+        assert "cancelled" in (cancelled.status_details or "")
+        assert (hits, files(tmp_path, "index")) == ([], [])
+        assert (await store.retry(document.id)).status == Status.UPLOADED
+    assert (await finished(store, document))[-1].status == Status.PROCESSED
+    assert len(await store.search("the stone keeper", 100, relevant=False)) == 40

@@ -17,12 +17,13 @@ import pytest
 from fastapi import FastAPI
 
 from app import database, errors
-from app.api import files
+from app.api import files, search
 from app.documents import DocumentStore
+from bench.pdf import pdf
 from dragon.tokenizer import Tokenizer
 from tests.app.conftest import serving
 from tests.fakes import NothingKept
-from tests.samples import embedder, pdf, prose
+from tests.samples import embedder, prose
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
 OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
@@ -45,6 +46,7 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
 
     app = FastAPI(lifespan=lifespan)
     app.include_router(files.router)
+    app.include_router(search.router)
     errors.install(app)
     embedder()  # loaded before the clock of `serving` runs
     with serving(app) as address:

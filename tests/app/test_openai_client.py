@@ -209,3 +209,96 @@ def test_leaving_before_the_answer_cancels_the_generation(
             )
         wait_until(lambda: generation.active == 0)
     assert generation.cancelled == 2
+
+
+def test_log_probabilities_of_chat(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    asked = {"model": "dragon-7m", "messages": ASK, "logprobs": True, "top_logprobs": 2}
+    choice = stock.chat.completions.create(**asked).choices[0]
+    assert choice.logprobs is not None
+    content = choice.logprobs.content
+    assert b"".join(bytes(token.bytes) for token in content).decode() == generation.script
+    assert "".join(token.token for token in content) == generation.script
+    assert {token.logprob for token in content} == {-0.25}
+    assert [len(token.top_logprobs) for token in content] == [2] * len(content)
+    streamed = [
+        token
+        for chunk in stock.chat.completions.create(**asked, stream=True)
+        if chunk.choices[0].logprobs is not None
+        for token in chunk.choices[0].logprobs.content
+    ]
+    assert streamed == content
+    assert generation.requests[0].details is not None
+    assert generation.requests[0].details.top == 2
+
+
+def test_log_probabilities_of_completions(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    asked = {"model": "dragon-7m", "prompt": "Where?", "logprobs": 1, "echo": True}
+    choice = stock.completions.create(**asked).choices[0]
+    assert choice.text == "Where?" + generation.script
+    found = choice.logprobs
+    assert "".join(found.tokens) == generation.script  # the fake one scores no prompt
+    for token, offset in zip(found.tokens, found.text_offset, strict=True):
+        assert choice.text[offset : offset + len(token)] == token
+    assert [*map(len, found.top_logprobs)] == [1] * len(found.tokens)
+    chunks = list(stock.completions.create(**asked, stream=True))
+    assert "".join(chunk.choices[0].text for chunk in chunks) == choice.text
+    pieces = [c.choices[0].logprobs for c in chunks if c.choices[0].logprobs is not None]
+    assert [offset for piece in pieces for offset in piece.text_offset] == found.text_offset
+    details = generation.requests[0].details
+    assert details is not None
+    assert (details.top, details.prompt) == (1, True)
+
+
+def test_where_tokens_come_from(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    own = {"extra_body": {"dragon": {"provenance": True}}}
+    reply = stock.chat.completions.create(model="dragon-7m", messages=ASK, n=2, **own)
+    for choice in reply.model_dump()["dragon"]["choices"]:
+        found = choice["provenance"]
+        assert "".join(token["text"] for token in found) == generation.script
+        assert [token["position"] for token in found] == list(range(len(found)))
+        for token in found:
+            assert generation.script[token["start"] : token["end"]] == token["text"]
+            assert (token["cloud"], token["documents"], token["tv"]) == (0.75, [0.25], 0.125)
+    assert reply.choices[0].logprobs is None
+    chunks = [
+        chunk.model_dump()
+        for chunk in stock.chat.completions.create(
+            model="dragon-7m", messages=ASK, stream=True, **own
+        )
+    ]
+    pieces = [c["dragon"]["provenance"] for c in chunks if "provenance" in c.get("dragon", {})]
+    assert [t for piece in pieces for t in piece["tokens"]] == found
+    assert "provenance" not in chunks[-1]["dragon"]["choices"][0]
+    plain = stock.chat.completions.create(
+        model="dragon-7m", messages=ASK, extra_body={"dragon": {}}
+    ).model_dump()
+    assert "provenance" not in plain["dragon"]["choices"][0]
+
+
+def test_bias_and_penalties_reach_the_sampler(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    stock.chat.completions.create(
+        model="dragon-7m", messages=ASK, presence_penalty=0.5, frequency_penalty=-1,
+        logit_bias={"17": -100, "4": 5},
+    )  # fmt: skip
+    sampling = generation.requests[0].sampling
+    assert (sampling.presence_penalty, sampling.frequency_penalty) == (0.5, -1.0)
+    assert sampling.logit_bias == ((17, -100.0), (4, 5.0))
+
+
+def test_the_best_of_several_are_answered_with(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    reply = stock.completions.create(model="dragon-7m", prompt=["a", "b"], n=2, best_of=3)
+    assert [choice.index for choice in reply.choices] == [0, 1, 2, 3]
+    assert len(generation.requests) == 6
+    assert all(choice.logprobs is None for choice in reply.choices)
+    one = stock.completions.create(model="dragon-7m", prompt="a")
+    assert reply.usage.completion_tokens == 6 * one.usage.completion_tokens
+
+
+def test_a_prompt_without_an_answer(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    reply = stock.completions.create(model="dragon-7m", prompt="Where?", max_tokens=0, echo=True)
+    assert reply.choices[0].text == "Where?"
+    assert generation.requests[0].max_tokens == 0

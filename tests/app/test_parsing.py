@@ -9,23 +9,34 @@ from pathlib import Path
 import pytest
 
 from app.parsing import Kind, parse
+from bench.pdf import pdf
 from dragon.errors import DocumentError
 from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table
-from tests.samples import pdf
 
 
 async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
     source, out = tmp_path / "in", tmp_path / "out"
     source.write_bytes(pdf("One (1).", "", "Three."))
-    assert await parse(source, "a.pdf", out) is Kind.PDF
+    assert (await parse(source, "a.pdf", out))[0] is Kind.PDF
     assert [page.strip() for page in out.read_text().split("\f")] == ["One (1).", "", "Three."]
 
 
 async def text_of(directory: Path, name: str, content: bytes) -> tuple[Kind, str]:
     source, out = directory / "in", directory / "out"
     source.write_bytes(content)
-    kind = await parse(source, name, out)
+    kind, _ = await parse(source, name, out)
     return kind, out.read_text()
+
+
+async def test_pages_that_look_scanned_are_told(tmp_path: Path) -> None:
+    placeholder = "x" * 80
+    image = b"ET q 9 0 0 9 9 9 cm BI /W 1 /H 1 /CS /G /BPC 8 ID a EI Q BT"
+    shown = f"({placeholder}) Tj T*".encode()
+    content = pdf("One.", placeholder, "").replace(shown, image.ljust(len(shown)))
+    source = tmp_path / "in"
+    source.write_bytes(content)
+    kind, note = await parse(source, "a.pdf", tmp_path / "out")
+    assert (kind, note) == (Kind.PDF, "1 of 3 pages have no text, as when they were scanned.")
 
 
 HTML = b"""<!DOCTYPE html><html><head><title>The hut</title><style>p { color: red }</style></head>
@@ -229,4 +240,4 @@ async def test_the_largest_text_taken_is_within_the_limits(tmp_path: Path) -> No
     source = tmp_path / "in"
     source.write_bytes(("All the words of it — and \U0001f409. " * 1_400_000).encode()[:50_000_000])
     source.write_bytes(source.read_bytes().decode("utf-8", "ignore").encode())
-    assert await parse(source, "a.txt", tmp_path / "out") is Kind.TEXT
+    assert (await parse(source, "a.txt", tmp_path / "out"))[0] is Kind.TEXT

@@ -55,6 +55,7 @@ class Ask:
     tokens: int = 32
     private: bool = False
     model: str = "dragon-7m"
+    more: tuple[tuple[str, Any], ...] = ()
 
     def body(self, **more: Any) -> dict[str, Any]:
         """The request."""
@@ -65,6 +66,7 @@ class Ask:
             "seed": self.seed,
             "max_tokens": self.tokens,
             "dragon": {"aggregation": self.mode, "private": self.private},
+            **dict(self.more),
             **more,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -96,3 +97,34 @@ def test_greedy_text_is_the_same_in_every_mode(expected: Callable[[Mode], list[s
     greedy = slice(0, None, 2)
     assert expected(Mode.SPECULATIVE)[greedy] == expected(Mode.COUPLED)[greedy]
     assert expected(Mode.SPECULATIVE) != expected(Mode.COUPLED)
+
+
+BIAS = ((11, -100.0), (16, 4.0), (300, 6.0))
+PENALTIES = {"presence_penalty": 0.75, "frequency_penalty": 1.25}
+
+
+@pytest.mark.services
+@pytest.mark.parametrize(
+    "mode", [Mode.COUPLED, Mode.TOKENWISE, Mode.SPECULATIVE, Mode.SEQUENCEWISE, Mode.LOCAL]
+)
+def test_bias_and_penalties_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
+    exact.network.network = Network(0.1)
+    more = (("logit_bias", {str(token): bias for token, bias in BIAS}), *PENALTIES.items())
+    plain = [Ask(q.text, mode, 1.0, SEED, TOKENS) for q in questions()[:WHOLE_PROMPTS]]
+    adjusted = [replace(ask, more=more) for ask in plain]
+    found = ask_all(exact.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
+    replies = ask_all(exact.device, adjusted)
+    sampling = Sampling(1.0, seed=SEED, logit_bias=BIAS, **PENALTIES)
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+        for ask, sources, reply in zip(adjusted, found, replies, strict=True):
+            sides = (passages(sources, side) for side in ("private", "public"))
+            tokens = reference.write(model, tokenizer, ask.question, *sides, sampling, TOKENS, mode)
+            text = tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
+            assert reply.text == text, ask
+    finally:
+        torch.set_num_threads(threads)
+    assert [r.text for r in replies] != [r.text for r in ask_all(exact.device, plain)]

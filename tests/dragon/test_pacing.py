@@ -156,3 +156,17 @@ def test_every_reading_can_be_read() -> None:
     assert readings["round_trip_seconds"] == 0.1
     assert readings["decode_seconds"] == pytest.approx(0.02)
     assert readings["draft_window"] == draft_window(0.1, readings["decode_seconds"])
+
+
+def test_where_others_fill_a_short_wait_nothing_is_drafted_ahead() -> None:
+    pace = Pace(LinkMeter(), DecodeDelay())
+    pace.link.round_trip.add(0.01)
+    pace.decode.add(0.03, 10)
+    pace.remote_decode.add(0.03)
+    assert pace.window() == 3
+    assert pace.window(sharing=2) == 1
+    pace.link.round_trip.seen = 0.1  # longer than what others fill
+    assert pace.window(sharing=8) == 6
+    pace.link.round_trip.seen = 0.01
+    pace.remote_decode.seen = 0.1  # the slower side catches up with drafts
+    assert pace.window(sharing=8) > 1

@@ -143,7 +143,9 @@ def test_greedy_stays_where_its_own_decoding_hides_the_round_trip() -> None:
     assert Scheduler(Schedule.GREEDY, 0).next(Role.DEVICE, slow_device, last) is Role.DEVICE
 
 
-def play_one(first: int, ready: list[float], c: list[int], way: float, fates: list) -> float:
+def play_one(
+    first: int, later: int, ready: list[float], c: list[int], way: float, fates: list
+) -> float:
     """One play, as plain as it can be."""
     side, known, now = first, [0.0, way], 0.0
     for fate in fates:
@@ -151,9 +153,7 @@ def play_one(first: int, ready: list[float], c: list[int], way: float, fates: li
         known = [now + way, now + way]
         known[side] = now
         ready = [(ready[s] if fate[s] else known[s]) + c[s] for s in (0, 1)]
-        waits = [max(known[s], ready[s], ready[1 - s] + way) for s in (0, 1)]
-        if waits[1 - side] < waits[side]:
-            side = 1 - side
+        side = later
     return now
 
 
@@ -162,8 +162,8 @@ def test_plays_equal_the_plain_loop() -> None:
     for _ in range(50):
         c = [chance.randrange(21) for _ in range(2)]
         ready = [chance.uniform(-40, 40) for _ in range(2)]
-        way, first = chance.randrange(80) / 2, chance.randrange(2)
+        way, sides = chance.randrange(80) / 2, (chance.randrange(2), chance.randrange(2))
         accepted = chance.random() > scheduling._DRAWS
-        expected = np.mean([play_one(first, ready, c, way, fates) for fates in accepted.tolist()])
-        played = scheduling._play(first, np.array(ready), np.array(c, dtype=float), way, accepted)
+        expected = np.mean([play_one(*sides, ready, c, way, fates) for fates in accepted.tolist()])
+        played = scheduling._play(*sides, np.array(ready), np.array(c, dtype=float), way, accepted)
         assert played == pytest.approx(float(expected))

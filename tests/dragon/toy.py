@@ -16,12 +16,12 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from bench.reference import algorithm_1
 from dragon import aggregation, verification
 from dragon.aggregation import Side
 from dragon.protocol import Join, Limits, Role, SessionMessage, Work
 from dragon.sampling import Sampling
 from dragon.session import Session
-from dragon.verification import Drafted
 from dragon.wire import WireDistribution
 
 VOCABULARY = 24
@@ -77,19 +77,6 @@ class ToyDecoder:
         return [toy_side(self.role, tuple(self.fed[:end]), likeness) for end in ends]
 
 
-def joint_token(
-    device: Side, cloud: Side, sampling: Sampling, position: int, speculative: bool
-) -> int:
-    """The token both sides take, of `coupled` and its like or of Algorithm 1."""
-    if not speculative:
-        return aggregation.target(device, cloud, sampling, position)
-    own, other = (
-        Drafted(verification.draft(role, side, sampling, position), side)
-        for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
-    )
-    return verification.target(own, other, sampling, position)
-
-
 def reference(
     sampling: Sampling,
     limits: Limits,
@@ -105,7 +92,8 @@ def reference(
         device = toy_side(Role.DEVICE, tuple(text), likeness)
         if any(start <= position < end for start, end in intervals):
             cloud = toy_side(Role.CLOUD, tuple(text), likeness)
-            text.append(joint_token(device, cloud, sampling, position, speculative))
+            take = algorithm_1 if speculative else aggregation.target
+            text.append(take(device, cloud, sampling, position))
         elif speculative:
             text.append(verification.draft(Role.DEVICE, device, sampling, position))
         else:

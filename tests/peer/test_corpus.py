@@ -16,8 +16,9 @@ from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from dragon.tokenizer import Tokenizer
-from peer import corpus as module
-from peer.corpus import CHUNK_TOKENS, Corpus, build
+from peer import corpus_building as module
+from peer.corpus import Corpus, outdated
+from peer.corpus_building import CHUNK_TOKENS, build
 from tests.samples import embedder, prose
 
 PASSAGES = [
@@ -210,19 +211,19 @@ INTERRUPTED = """
 import signal, sys
 from pathlib import Path
 from dragon.tokenizer import Tokenizer
-from peer import corpus
+from peer import corpus_building as building
 from tests.samples import embedder
 
 # A background job of a shell without job control inherits that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-class Index(corpus.VectorIndex):
+class Index(building.VectorIndex):
     def add(self, ids, vectors):
         super().add(ids, vectors)
         print("added", flush=True)
 
-corpus.VectorIndex, corpus._BATCH = Index, 1
-corpus.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder(), Tokenizer.load("models/dragon-7m"))
+building.VectorIndex, building._BATCH = Index, 1
+building.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder(), Tokenizer.load("models/dragon-7m"))
 """
 
 
@@ -280,3 +281,24 @@ def test_the_demo_corpus_is_well_formed() -> None:
         records = list(read_records(file))
     assert len(records) >= 300
     assert len({record.id for record in records}) == len(records)
+
+
+def test_a_corpus_of_an_older_version_is_told(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    out = tmp_path / "corpus"
+    assert not outdated(out, "source")
+    build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
+    assert not outdated(out, "source")
+    meta = out / "meta.json"
+    meta.write_bytes(meta.read_bytes().replace(b'"version": 2', b'"version": 1'))
+    assert outdated(out, "source")
+    assert not outdated(out, "passages of mine.tsv")
+
+
+def test_a_code_finds_its_passage(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    source = tmp_path / "source"
+    numbers = (f"{n}\tPart {n}\tThe seal of this part is QX-{n}-B.\n" for n in range(7700, 7760))
+    source.write_text("".join(numbers))
+    build(source, tmp_path / "corpus", embedder(), tokenizer)
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert searched(corpus, "What takes the seal QX-7741-B?", 1)[0][0] == "7741"
+    corpus.close()

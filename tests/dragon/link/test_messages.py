@@ -33,6 +33,9 @@ from dragon.link.messages import (
     PublicDocument,
     Ready,
     ResyncAsked,
+    ScoreAsked,
+    ScoreTaken,
+    Scoring,
     check_hello,
     decode,
     encode,
@@ -48,19 +51,28 @@ likelihoods = st.floats(max_value=0.0, allow_infinity=False)
 numbers = st.integers(0, 1 << 31)
 
 documents = st.builds(PublicDocument, id=text, title=text, text=text, score=finite, weight=finite)
+asking: dict[str, st.SearchStrategy[Any]] = {
+    "generation": generation,
+    "conversation": token_lists,
+    "raw": st.booleans(),
+    "query": text,
+    "top_k": st.integers(0, 32),
+    "logit_bias": st.lists(
+        st.tuples(st.integers(0, (1 << 31) - 1), st.floats(-100.0, 100.0)), max_size=4
+    ).map(tuple),
+    "presence_penalty": st.floats(-2.0, 2.0),
+    "frequency_penalty": st.floats(-2.0, 2.0),
+}
 opens = st.builds(
     Open,
-    generation=generation,
-    conversation=token_lists,
-    raw=st.booleans(),
-    query=text,
+    **asking,
+    details=st.none() | st.integers(0, 20),
     mode=st.sampled_from(Mode),
     temperature=st.floats(0.0, 2.0),
     top_p=st.floats(0.0, 1.0, exclude_min=True),
     seed=st.integers(-(1 << 63), (1 << 64) - 1),
     stream=generation,
     max_tokens=st.integers(1, 1 << 16),
-    top_k=st.integers(0, 32),
     catch_up=st.booleans(),
     committed=token_lists,
     joint=st.booleans(),
@@ -90,6 +102,15 @@ controls: st.SearchStrategy[AnyControl] = st.one_of(
         base=st.integers(0, 1 << 16),
         tail=token_lists,
     ),
+    st.builds(
+        ScoreAsked,
+        **asking,
+        text=token_lists.filter(bool),
+        prompt=st.integers(0, 1 << 16),
+        max_tokens=st.integers(0, 1 << 16),
+    ),
+    st.builds(Scoring, generation=generation, documents=st.lists(documents, max_size=3).map(tuple)),
+    st.builds(ScoreTaken, generation=generation),
     st.builds(ResyncAsked, generation=generation, incarnation=incarnation),
     st.builds(
         CandidateSent,

@@ -1,7 +1,7 @@
-"""Document KV as binary frames, for the baselines that fetch it: a small head, then raw bytes.
+"""Bulk data as binary frames, a small head and then raw bytes: document KV, full distributions.
 
-The frames of a generation come in order and together are what `KV.pack` made of its documents, one
-after another. How much that is, the receiver knows from the documents themselves.
+The frames of a generation come in order and together are what their sender has made, one piece
+after another. How much that is, the receiver knows.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def encode(generation: int, data: bytes) -> Iterator[bytes]:
         yield head + data[start : start + MAX_PAYLOAD]
 
 
-def is_kv(frame: bytes) -> bool:
+def is_bulk(frame: bytes) -> bool:
     """Whether a binary frame is one of these."""
     return frame[:1] == bytes([KIND])
 
 
 def decode(frame: bytes) -> tuple[int, bytes]:
     """The generation and the bytes of a frame; raises `FrameError` for another one."""
-    if not is_kv(frame) or not 0 < len(frame) - _HEAD.size <= MAX_PAYLOAD:
-        raise FrameError(f"no frame of document KV: {len(frame)} bytes")
+    if not is_bulk(frame) or not 0 < len(frame) - _HEAD.size <= MAX_PAYLOAD:
+        raise FrameError(f"no frame of bulk data: {len(frame)} bytes")
     _, generation = _HEAD.unpack_from(frame)
     return generation, frame[_HEAD.size :]

@@ -1,0 +1,153 @@
+"""`/api/ledger`: what left the device, answer by answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from app import audit
+from app.state import State
+
+router = APIRouter(prefix="/api/ledger", tags=["ledger"])
+
+
+class Frame(BaseModel):
+    """A frame that was sent: when in Unix seconds, its kind, its size, its place in the chain.
+
+    `digest` is the SHA-256 of its bytes; `hash` covers this entry and `previous`.
+    """
+
+    seq: int
+    at: float
+    kind: str
+    bytes: int
+    digest: str
+    previous: str
+    hash: str
+
+
+class Total(BaseModel):
+    """Frames of a kind, and their bytes."""
+
+    frames: int = 0
+    bytes: int = 0
+
+
+class FiveGrams(BaseModel):
+    """Distinct runs of five tokens: in the documents an answer was written from, and of those how
+    many were in drafts that were sent, and in the part of the answer that the cloud knows."""
+
+    documents: int
+    drafts: int
+    answer: int
+
+
+class AnswerSummary(BaseModel):
+    """An answer; private ones have no frames."""
+
+    answer: str
+    started_at: float
+    private: bool
+    frames: int
+    bytes: int
+
+
+class AnswerList(BaseModel):
+    """Answers, newest first."""
+
+    object: Literal["list"] = "list"
+    data: list[AnswerSummary]
+
+
+class AnswerLedger(BaseModel):
+    """All that left the device for an answer; `fivegrams` is null until it is over."""
+
+    answer: str
+    started_at: float
+    private: bool
+    frames: list[Frame]
+    bytes: int
+    kinds: dict[str, Total]
+    fivegrams: FiveGrams | None
+
+
+@router.get("")
+async def list_answers(
+    state: State,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: str | None = None,
+) -> AnswerList:
+    """The answers written here, newest first, from the one behind `before` on."""
+    await state.ledger.written()
+    found = await audit.answers(state.ledger.sessions, limit, before)
+    return AnswerList(
+        data=[
+            AnswerSummary(
+                answer=each.answer.id,
+                started_at=each.answer.started_at,
+                private=each.answer.private,
+                frames=each.frames,
+                bytes=each.bytes,
+            )
+            for each in found
+        ]
+    )
+
+
+@router.get("/export", response_class=StreamingResponse)
+async def export(state: State) -> StreamingResponse:
+    """The whole chain, a line of JSON an entry, from the first on."""
+    await state.ledger.written()
+    return StreamingResponse(
+        _lines(audit.chain(state.ledger.sessions)),
+        media_type="application/x-ndjson",
+        headers={"Content-Disposition": 'attachment; filename="dragon-ledger.jsonl"'},
+    )
+
+
+async def _lines(chain: AsyncIterator[audit.Link]) -> AsyncIterator[bytes]:
+    async for link in chain:
+        yield orjson.dumps({"answer": link.entry.answer, **_frame(link).model_dump()}) + b"\n"
+
+
+@router.get("/{answer}")
+async def get_answer(answer: str, state: State) -> AnswerLedger:
+    """Every frame that left the device for an answer."""
+    await state.ledger.written()
+    row, links = await audit.answer(state.ledger.sessions, answer)
+    kinds: defaultdict[str, Total] = defaultdict(Total)
+    for link in links:
+        kinds[link.entry.kind].frames += 1
+        kinds[link.entry.kind].bytes += link.entry.bytes
+    return AnswerLedger(
+        answer=row.id,
+        started_at=row.started_at,
+        private=row.private,
+        frames=[_frame(link) for link in links],
+        bytes=sum(link.entry.bytes for link in links),
+        kinds=kinds,
+        fivegrams=(
+            None
+            if row.documents is None
+            else FiveGrams(documents=row.documents, drafts=row.drafts or 0, answer=row.answer or 0)
+        ),
+    )
+
+
+def _frame(link: audit.Link) -> Frame:
+    entry = link.entry
+    return Frame(
+        seq=link.seq,
+        at=entry.at,
+        kind=entry.kind,
+        bytes=entry.bytes,
+        digest=entry.digest,
+        previous=link.previous,
+        hash=link.hash,
+    )

@@ -1,0 +1,188 @@
+"""The ledger: every frame of every answer that left the device, in a chain of hashes.
+
+An entry holds a frame's kind, size and SHA-256, never its content, so that nothing of a deleted
+document stays behind here. Its hash covers the entry and the hash before it: an entry that is
+changed, dropped or put in later breaks the chain, which `verify` finds. Each answer begins with an
+entry `begin` and ends with an entry `end`, whose digests cover what `LedgerAnswer` says of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+
+import orjson
+from sqlalchemy import insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.models import LedgerAnswer, LedgerEntry
+from app.quoting import Outbound, Quoted
+from dragon.details import DetailMessage
+from dragon.link import codec, detail_frames, messages
+from dragon.protocol import Draft, Target
+
+log = logging.getLogger(__name__)
+
+GENESIS = "0" * 64
+BEGIN, END = "begin", "end"
+_WRITE_S = 0.25
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A link of the chain, before it has a place in it; `at` in Unix seconds, `digest` hex."""
+
+    answer: str
+    at: float
+    kind: str
+    bytes: int
+    digest: str
+
+    def hash(self, seq: int, previous: str) -> str:
+        """The hash of this entry at its place, hex."""
+        return digest_of([seq, previous, *asdict(self).values()])
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of a value's JSON, hex."""
+    return hashlib.sha256(orjson.dumps(value)).hexdigest()
+
+
+class Ledger:
+    """Takes frames as the link queues them and writes them down shortly after.
+
+    A frame counts as sent once it is queued: if the connection breaks before it is written, the
+    ledger says too much rather than too little.
+    """
+
+    def __init__(self, sessions: async_sessionmaker[AsyncSession], vocab_size: int) -> None:
+        self.sessions = sessions
+        self._vocab_size = vocab_size
+        self._accounts: dict[int, Account] = {}
+        self._pending: list[tuple[Entry, dict[str, object]]] = []
+        self._changed = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._seq, self._hash = 0, GENESIS
+
+    # What an answer and the link tell it.
+
+    def begin(self, answer: str, *, private: bool) -> Account:
+        """An answer begins; a private one sends nothing."""
+        row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
+        self._append(answer, BEGIN, 0, digest_of(row), row)
+        return Account(self, answer)
+
+    def sent(self, frame: str | bytes) -> None:
+        """The link sends a frame; those of no answer (greetings, pings) are not recorded."""
+        message: Draft | Target | DetailMessage | messages.AnyControl
+        generation: int | None
+        if isinstance(frame, bytes) and detail_frames.is_detail(frame):
+            generation, message = detail_frames.decode(frame, self._vocab_size)
+            kind, data = type(message).__name__.lower(), frame
+        elif isinstance(frame, bytes):
+            generation, message = codec.decode(frame, self._vocab_size)
+            kind, data = type(message).__name__.lower(), frame
+        else:
+            control = messages.decode(frame)
+            kind, data = control.kind, frame.encode()
+            generation, message = getattr(control, "generation", None), control
+        if generation is None or (account := self._accounts.get(generation)) is None:
+            return
+        account.outbound.note(message)
+        self._append(account.answer, kind, len(data), hashlib.sha256(data).hexdigest())
+        if kind == "close":
+            del self._accounts[generation]
+
+    def assign(self, generation: int, account: Account) -> None:
+        """Frames of this generation of the link are the answer's from now on."""
+        self._accounts[generation] = account
+
+    def end(self, answer: str, quoted: Quoted) -> None:
+        """An answer is over, and so much of one's documents left with it."""
+        row = asdict(quoted)
+        self._append(answer, END, 0, digest_of(row), row)
+
+    # Writing.
+
+    async def start(self) -> None:
+        """Find the end of the chain."""
+        newest = select(LedgerEntry).order_by(LedgerEntry.seq.desc()).limit(1)
+        async with self.sessions() as session:
+            if (last := await session.scalar(newest)) is not None:
+                self._seq, self._hash = last.seq, last.hash
+        self._task = asyncio.create_task(self._run(), name="ledger")
+
+    async def close(self) -> None:
+        """Write what is left."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        await self.written()
+
+    async def written(self) -> None:
+        """Return once everything taken so far is on disk."""
+        async with self._writing:
+            taken = len(self._pending)
+            if not taken:
+                return
+            seq, previous = self._seq, self._hash
+            async with self.sessions.begin() as session:
+                entries = []
+                for entry, row in self._pending[:taken]:
+                    seq += 1
+                    previous = entry.hash(seq, previous)
+                    entries.append({"seq": seq, "hash": previous, **asdict(entry)})
+                    if entry.kind == BEGIN:
+                        await session.execute(insert(LedgerAnswer).values(row))
+                    elif entry.kind == END:
+                        of_answer = LedgerAnswer.id == entry.answer
+                        await session.execute(update(LedgerAnswer).where(of_answer).values(row))
+                await session.execute(insert(LedgerEntry), entries)
+            self._seq, self._hash = seq, previous
+            del self._pending[:taken]
+
+    def _append(
+        self, answer: str, kind: str, size: int, digest: str, row: dict[str, object] | None = None
+    ) -> None:
+        self._pending.append((Entry(answer, time.time(), kind, size, digest), row or {}))
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_WRITE_S)  # many frames, one transaction
+            self._changed.clear()
+            try:
+                await self.written()
+            except Exception:
+                log.exception("the ledger could not be written; it is tried again")
+                self._changed.set()
+
+
+@dataclass
+class Account:
+    """One answer's part of the ledger while it is being written."""
+
+    ledger: Ledger
+    answer: str
+    outbound: Outbound = field(default_factory=Outbound)
+    _over: bool = False
+
+    def assign(self, generation: int) -> None:
+        """Frames of this generation of the link are this answer's from now on."""
+        self.ledger.assign(generation, self)
+
+    def end(self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int) -> None:
+        """The answer is over; again is harmless.
+
+        `documents` are the tokens of those of one's own that it was written from. The cloud took
+        part in the first `joint` of the `committed` tokens.
+        """
+        if not self._over:
+            self._over = True
+            self.ledger.end(self.answer, self.outbound.quoted(documents, committed, joint))

@@ -1,0 +1,197 @@
+"""Scoring given tokens: a prompt, or an answer that was written whole.
+
+With the peer it is the full mixture that scores, all of the text or none of it: where the peer is
+lost meanwhile, the device's own distributions stand for every position, so that the scores of one
+text can be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.choices import Choice
+from app.details import TokenTexts, cut_off, described
+from app.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
+from app.link import Link
+from app.partner import public_source
+from app.plan import Plan, Retrieved, answer_scoring, prompt_scoring
+from dragon import scoring
+from dragon.decoder import Decoder, Row
+from dragon.engine import Engine
+from dragon.errors import FrameError, LinkError
+from dragon.link import messages
+from dragon.scoring import CloudScore, Scored
+from dragon.tokenizer import Tokenizer
+from dragon.weighting import Rescoring
+
+log = logging.getLogger(__name__)
+
+# The peer may have to wait for slots, but not for ever.
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """The tokens of a text in their order, and the documents of the cloud, if it took part."""
+
+    tokens: Sequence[Scored]
+    sources: Sequence[Source]
+
+
+@dataclass
+class Scorer:
+    """Scores texts with the device's engine and, if there is a link, with the peer.
+
+    `top` of the likeliest tokens come along. `opened` takes the generation number that a text gets
+    on the link.
+    """
+
+    engine: Engine
+    tokenizer: Tokenizer
+    link: Link | None
+    top: int
+    opened: Callable[[int], None]
+
+    async def prompt(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
+    ) -> tuple[SourcesFound, PromptDetailed]:
+        """Score the prompt, but for its first token, which nothing stands before."""
+        own, vain = retrieved.weighted(), retrieved.nothing_relevant
+        texts = TokenTexts(self.tokenizer)
+        first, *rest = [texts.next(token) for token in request.conversation]
+        if not rest:
+            return SourcesFound(tuple(own), vain), PromptDetailed((first,))
+        scored = await self.score(prompt_scoring(request, plan), retrieved.rows, None)
+        sources = (*own, *scored.sources)
+        details = [
+            described(detail, token, len(own), len(sources))
+            for detail, token in zip(rest, scored.tokens, strict=True)
+        ]
+        return SourcesFound(sources, vain), PromptDetailed((first, *details))
+
+    async def answer(
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: Choice
+    ) -> Detailed:
+        """Score an answer that was written whole: its tokens were drawn from one side alone."""
+        tokens = tuple(written.tokens)
+        asked = answer_scoring(request, plan, tokens)
+        scored = await self.score(asked, retrieved.rows, retrieved.rescoring)
+        texts = TokenTexts(self.tokenizer)
+        own, every = len(retrieved.sources), len(retrieved.sources) + len(scored.sources)
+        found = [
+            described(texts.next(token), each, own, every)
+            for token, each in zip(tokens, scored.tokens, strict=True)
+        ]
+        if written.end.reason == "stop" and tokens[-1] not in self.tokenizer.end_ids:
+            cut = [cut_off(detail, len(written.text)) for detail in found]
+            found = [detail for detail in cut if detail is not None]
+        return Detailed(tuple(found))
+
+    async def score(
+        self, asked: messages.ScoreAsked, rows: Sequence[Row], rescoring: Rescoring | None
+    ) -> ScoredText:
+        """Score `asked.text`; raises `DragonError` when the model fails."""
+        peer = None
+        if self.link is not None and self.link.connected:
+            peer = _PeerScores(self.link, asked, self.engine.model.vocab_size, self.opened)
+        decoder = self.engine.open(
+            rows, asked.conversation, rescoring, asked.adjustment, detailed=True
+        )
+        try:
+            decoder.require(len(asked.text))
+            await asyncio.wrap_future(decoder.prefilled)
+            return await self._score(asked.text, decoder, peer)
+        finally:
+            self.engine.close(decoder)
+            if peer is not None:
+                peer.close()
+
+    async def _score(
+        self, text: Sequence[int], decoder: Decoder, peer: _PeerScores | None
+    ) -> ScoredText:
+        own: list[Scored] = []
+        joint: list[Scored] = []
+        size = scoring.forward_size(self.engine.model, len(decoder.bases))
+        for work in scoring.works(text, size):
+            for side in await asyncio.wrap_future(scoring.run(self.engine, decoder, work)):
+                token = text[len(own)]
+                own.append(await asyncio.to_thread(scoring.scored_alone, side, token, self.top))
+                if peer is None:
+                    continue
+                try:
+                    async with asyncio.timeout(_TIMEOUT_S):
+                        cloud = await peer.next()
+                except (LinkError, TimeoutError) as error:
+                    log.warning("a text is scored without the cloud: %s", error or "no answer")
+                    peer = None
+                else:
+                    joint.append(
+                        await asyncio.to_thread(scoring.scored, side, cloud, token, self.top)
+                    )
+        return ScoredText(own, []) if peer is None else ScoredText(joint, peer.sources)
+
+
+class _PeerScores:
+    """The peer's distributions of one text, as the link sees them."""
+
+    def __init__(
+        self,
+        link: Link,
+        asked: messages.ScoreAsked,
+        vocab_size: int,
+        opened: Callable[[int], None],
+    ) -> None:
+        self._link = link
+        self._vocab_size = vocab_size
+        self._top_k = asked.top_k
+        self._left = len(asked.text)
+        self._rows: int | None = None
+        self._data = bytearray()
+        self._scores: asyncio.Queue[CloudScore | LinkError] = asyncio.Queue()
+        self.sources: Sequence[Source] = []
+        self._number = link.open_fetch(self)
+        opened(self._number)
+        link.send(messages.encode(asked.model_copy(update={"generation": self._number})))
+
+    async def next(self) -> CloudScore:
+        """The next position's; raises `LinkError` when none is to come."""
+        score = await self._scores.get()
+        if isinstance(score, LinkError):
+            raise score
+        self._link.send(messages.encode(messages.ScoreTaken(generation=self._number)))
+        return score
+
+    def close(self) -> None:
+        """No more is wanted."""
+        self._link.close(self._number, "scored")
+
+    # By the link.
+
+    def peer_sent_documents(self, sent: messages.Fetched | messages.Scoring) -> None:
+        """What the peer conditions on; its distributions follow."""
+        if self._rows is not None or not isinstance(sent, messages.Scoring):
+            raise FrameError("no documents were to come here")
+        if len(sent.documents) > self._top_k:
+            raise FrameError("more documents came than were asked for")
+        self._rows = max(1, len(sent.documents))
+        self.sources = [public_source(document) for document in sent.documents]
+
+    def peer_sent_bulk(self, data: bytes) -> None:
+        """More of its distributions."""
+        if self._rows is None:
+            raise FrameError("distributions came before the documents they are of")
+        self._data += data
+        size = CloudScore.size(self._rows, self._vocab_size)
+        while len(self._data) >= size:
+            if not self._left or self._scores.qsize() >= scoring.CREDIT:
+                raise FrameError("more distributions came than were asked for")
+            self._left -= 1
+            self._scores.put_nowait(CloudScore.unpack(bytes(self._data[:size]), self._rows))
+            del self._data[:size]
+
+    def peer_failed(self, message: str) -> None:
+        """Nothing more comes."""
+        self._scores.put_nowait(LinkError(message))

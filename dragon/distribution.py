@@ -1,0 +1,34 @@
+"""A side's distribution as the model gave it: for what is told of tokens, not to choose them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+# Nats that stand for log 0, which JSON cannot carry.
+LOWEST = -1e4
+
+
+@dataclass(frozen=True, eq=False)
+class FullDistribution:
+    """Log-probabilities before the cut, at temperature 1, float32: of rows [rows, V], mixed [V].
+
+    `log_weights` float32 [rows] are the logarithms of the rows' shares in the mixture.
+    """
+
+    rows: torch.Tensor
+    log_weights: torch.Tensor
+    mixed: torch.Tensor
+
+    @classmethod
+    def of(cls, logits: torch.Tensor, weights: torch.Tensor) -> FullDistribution:
+        """Of logits float32 [rows, V] and the weights of rows float64 [rows], which sum to 1."""
+        rows = torch.log_softmax(logits, -1).clamp(min=LOWEST)
+        log_weights = weights.log().clamp(min=LOWEST).to(rows.dtype)
+        return cls(rows, log_weights, torch.logsumexp(rows + log_weights[:, None], 0))
+
+    def shares(self, token: int) -> list[float]:
+        """P(d | token) = softmax(R)_d p(token | d) / p^s(token): which row said it."""
+        shares: list[float] = torch.softmax(self.rows[:, token] + self.log_weights, 0).tolist()
+        return shares

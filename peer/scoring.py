@@ -1,0 +1,55 @@
+"""The cloud's part in scoring given tokens: its full distributions, as fast as they are taken."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dragon import scoring
+from dragon.link import bulk_frames, messages
+from dragon.scoring import CREDIT, CloudScore
+from peer.task import CloudTask
+
+if TYPE_CHECKING:
+    from peer.link import Connection, LinkServer
+
+
+class CloudScoring(CloudTask):
+    """Scores one text."""
+
+    def __init__(
+        self, server: LinkServer, connection: Connection, asked: messages.ScoreAsked
+    ) -> None:
+        super().__init__(server, connection, asked.generation)
+        self._asked = asked
+        self._adjustment = asked.adjustment
+        self._credit = asyncio.Semaphore(CREDIT)
+
+    def taken(self) -> None:
+        """The device has room for one more distribution."""
+        self._credit.release()
+
+    async def _run(self) -> None:
+        asked, engine = self._asked, self._server.engine
+        found = await self._server.retriever.find(asked, asked.prompt, asked.max_tokens)
+        decoder = engine.open(
+            found.rows, asked.conversation, found.rescoring, self._adjustment, detailed=True
+        )
+        try:
+            decoder.require(len(asked.text))
+            await asyncio.wrap_future(decoder.prefilled)
+            documents = found.documents(decoder.weights.tolist())
+            self._send(
+                messages.encode(messages.Scoring(generation=self._number, documents=documents))
+            )
+            text = iter(asked.text)
+            size = scoring.forward_size(engine.model, len(found.rows))
+            for work in scoring.works(asked.text, size):
+                for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
+                    await self._credit.acquire()
+                    for frame in bulk_frames.encode(
+                        self._number, CloudScore.of(side, next(text)).pack()
+                    ):
+                        self._send(frame)
+        finally:
+            engine.close(decoder)

@@ -1,0 +1,168 @@
+"""What is told of an answer's tokens: in order, each once, whatever the cloud does."""
+
+from __future__ import annotations
+
+import torch
+
+from app.details import AnswerDetails
+from app.events import Detailed, TokenDetail
+from dragon import details
+from dragon.aggregation import Side
+from dragon.details import Question, Settled, Values, cloud_detail
+from dragon.distribution import FullDistribution
+from dragon.tokenizer import Tokenizer
+from dragon.wire import cut
+from peer.details import CloudDetails
+
+TOP = 3
+
+
+def side(tokenizer: Tokenizer, seed: int) -> Side:
+    logits = torch.randn(2, tokenizer.vocab_size, generator=torch.Generator().manual_seed(seed))
+    full = FullDistribution.of(logits * 4, torch.tensor([0.75, 0.25], dtype=torch.float64))
+    return Side(cut(full.mixed.exp()).wire, 0, full)
+
+
+class Table:
+    """An answer's details on the device, and what the cloud would say to them."""
+
+    def __init__(self, tokenizer: Tokenizer, text: str, joint: set[int] | None = None) -> None:
+        self.tokens = tokenizer.encode(text)
+        every = range(len(self.tokens))
+        joint = set(every) if joint is None else joint
+        device = [side(tokenizer, 2 * t) for t in every]
+        cloud = [side(tokenizer, 2 * t + 1) for t in every]
+        self.own = [
+            Settled(t, self.tokens[t], 100 + t, device[t], cloud[t] if t in joint else None)
+            for t in every
+        ]
+        theirs = [Settled(t, self.tokens[t], 100 + t, cloud[t], device[t]) for t in every]
+        self.peer = CloudDetails(TOP)
+        self.said = list(self.peer.of(theirs))
+        self.asked: list[Question] = []
+        self.told: list[TokenDetail] = []
+        self.details = AnswerDetails(TOP, tokenizer, ask=self.asked.append, tell=self.tell)
+        self.details.own_sources, self.details.sources = 2, 4
+
+    def tell(self, event: Detailed) -> None:
+        assert event.details
+        self.told += event.details
+
+    def hear(self, position: int) -> None:
+        """The cloud tells of a token, and answers at once what is asked then."""
+        self.details.hear(self.said[position])
+        while self.asked:
+            self.details.hear(self.peer.answer(self.asked.pop()))
+
+    @property
+    def positions(self) -> list[int]:
+        return [detail.position for detail in self.told]
+
+
+def test_tokens_are_told_in_order_once_the_cloud_has_spoken(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key is under the mat.")
+    table.details.take(table.own, 25)
+    assert table.told == []
+    assert not table.details.complete
+    for position in range(len(table.own)):
+        table.hear(position)
+        table.hear(position)  # once more, as after a resync
+        assert table.positions == list(range(position + 1))
+    assert table.details.complete
+    assert "".join(detail.text for detail in table.told) == "The key is under the mat."
+    for detail in table.told:
+        assert "The key is under the mat."[detail.start : detail.end] == detail.text
+        assert detail.cloud is not None
+        assert 0.0 < detail.cloud < 1.0
+        assert abs(sum(detail.documents) - 1.0) < 1e-5
+        assert abs(sum(detail.documents[2:]) - detail.cloud) < 1e-5
+        assert len(detail.top) == TOP
+
+
+def test_a_token_the_cloud_has_passed_over_is_told_without_it(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key is under the mat.")
+    table.details.take(table.own, 25)
+    table.hear(2)
+    assert table.positions == [0, 1, 2]
+    assert [detail.cloud == 0.0 for detail in table.told] == [True, True, False]
+    assert [detail.tv is None for detail in table.told] == [True, True, False]
+    assert [len(detail.documents) for detail in table.told] == [4, 4, 4]
+
+
+def test_what_was_written_alone_waits_for_nobody(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key is under the mat.", joint={0, 1})
+    table.details.take(table.own, 25)
+    table.hear(1)
+    assert table.details.complete
+    full = table.own[4].own.full
+    assert full is not None
+    expected = details.alone(full, table.own[4].token, TOP)
+    found = table.told[4]
+    assert (found.logprob, found.top, found.cloud) == (expected.logprob, expected.top, 0.0)
+
+
+def test_a_lost_cloud_leaves_the_device_to_tell(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key is under the mat.")
+    table.details.take(table.own[:4], 16)
+    table.hear(0)
+    table.details.lose()
+    assert table.positions == [0, 1, 2, 3]
+    table.details.hear(table.said[2])  # too late
+    assert table.positions == [0, 1, 2, 3]
+    assert table.told[0].tv is not None
+
+
+def test_frames_of_another_text_are_not_taken(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key")
+    table.details.take(table.own, 7)
+    other = Settled(0, 5, 9, table.own[0].own, table.own[0].remote)
+    table.details.hear(cloud_detail(other, TOP))
+    table.details.hear(Values(0, 100, (-1.0,)))  # nothing was asked
+    assert table.told == []
+
+
+def test_a_cloud_that_does_not_know_any_more(tokenizer: Tokenizer) -> None:
+    flat = FullDistribution.of(torch.zeros(1, tokenizer.vocab_size), torch.ones(1).double())
+    same = Side(cut(flat.mixed.exp()).wire, 0, flat)
+    own = Settled(0, 5, 1, same, same)
+    table = Table(tokenizer, "x")
+    table.details.take([own], 1)
+    table.details.hear(cloud_detail(own, TOP))
+    assert table.asked
+    table.details.hear(Values(0, 1, ()))
+    assert table.told[0].cloud == 0.0
+
+
+def test_text_that_a_stop_string_may_cut_is_held_back(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key is under the mat.", joint=set())
+    table.details.take(table.own, 9)  # "The key i", the rest may begin a stop string
+    assert "".join(detail.text for detail in table.told) == "The key"
+    table.details.end(9, stopped=True)
+    assert table.details.complete
+    assert table.told[-1].text == " is"
+    assert (table.told[-1].start, table.told[-1].end) == (7, 9)
+
+
+def test_the_token_that_ends_the_answer_has_no_room_in_it(tokenizer: Tokenizer) -> None:
+    end = min(tokenizer.end_ids)
+    table = Table(tokenizer, "The key", joint=set())
+    last = Settled(len(table.own), end, 7, table.own[0].own, None)
+    table.details.take([*table.own, last], 7)
+    table.details.end(7, stopped=False)
+    assert table.told[-1].token == end
+    assert (table.told[-1].start, table.told[-1].end) == (7, 7)
+    assert table.told[-1].text != ""
+
+
+def test_a_character_of_several_tokens_is_where_it_is_complete(tokenizer: Tokenizer) -> None:
+    text = "a\U0001f511b"
+    table = Table(tokenizer, text, joint=set())
+    assert len(table.tokens) > 3
+    table.details.take(table.own, len(text))
+    table.details.end(len(text), stopped=False)
+    spans = [(detail.start, detail.end) for detail in table.told]
+    assert spans[0] == (0, 1)
+    assert spans[-1] == (2, 3)
+    assert set(spans[1:-2]) == {(1, 1)}
+    assert spans[-2] == (1, 2)
+    assert b"".join(tokenizer.piece(detail.token) for detail in table.told).decode() == text

@@ -1,0 +1,107 @@
+"""The chain of the ledger: any later change to it is found, and it goes on after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from app import audit
+from app.database import connect, database_url, migrate, session_maker
+from app.ledger import Ledger
+from app.quoting import Outbound, Quoted
+from dragon.aggregation import Side
+from dragon.link import messages
+from dragon.protocol import Draft
+from dragon.wire import WireDistribution
+
+DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
+
+
+@asynccontextmanager
+async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
+    url = database_url(data_dir)
+    await asyncio.to_thread(migrate, url)
+    database = connect(url)
+    ledger = Ledger(session_maker(database), 100)
+    await ledger.start()
+    yield ledger
+    await ledger.close()
+    await database.dispose()
+
+
+def write(ledger: Ledger, answer: str, generation: int) -> None:
+    account = ledger.begin(answer, private=False)
+    account.assign(generation)
+    for number in range(3):
+        join = messages.Joined(generation=generation, incarnation=number, base=0, tail=(1, 2))
+        ledger.sent(messages.encode(join))
+    ledger.sent(messages.encode(messages.Ping(number=1)))
+    ledger.sent(messages.encode(messages.Close(generation=generation, reason="finished")))
+    account.end([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
+    account.end([DOCUMENT], (), 0)
+
+
+async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
+    heads = []
+    for number in (1, 2):
+        async with opened(tmp_path) as ledger:
+            write(ledger, f"answer-{number}", number)
+            await ledger.written()
+            found = await audit.verify(ledger.sessions)
+            assert (found.answers, found.entries) == (number, 6 * number)
+            heads.append(found.head)
+    assert heads[0] != heads[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE ledger_entries SET bytes = bytes + 1 WHERE seq = 3",
+        "UPDATE ledger_entries SET kind = 'open' WHERE seq = 3",
+        "UPDATE ledger_entries SET at = at + 1 WHERE seq = 3",
+        "UPDATE ledger_entries SET digest = hash WHERE seq = 3",
+        "UPDATE ledger_entries SET answer = 'answer-2' WHERE seq = 3",
+        "DELETE FROM ledger_entries WHERE seq = 3",
+        "DELETE FROM ledger_entries WHERE seq = 1",
+        "DELETE FROM ledger_entries WHERE answer = 'answer-2'",
+        "DELETE FROM ledger_entries WHERE seq = 12",
+        "UPDATE ledger_answers SET private = 1 WHERE id = 'answer-1'",
+        "UPDATE ledger_answers SET drafts = 9 WHERE id = 'answer-1'",
+        "DELETE FROM ledger_answers WHERE id = 'answer-1'",
+    ],
+)
+async def test_a_change_is_found(tmp_path: Path, change: str) -> None:
+    async with opened(tmp_path) as ledger:
+        write(ledger, "answer-1", 1)
+        write(ledger, "answer-2", 2)
+        await ledger.written()
+        await audit.verify(ledger.sessions)
+        async with ledger.sessions.begin() as session:
+            await session.execute(text(change))
+        with pytest.raises(audit.LedgerDamagedError):
+            await audit.verify(ledger.sessions)
+
+
+def draft(position: int, token: int, epoch: int = 0) -> Draft:
+    side = Side(WireDistribution.of([token], [1 << 16]), 0)
+    return Draft(0, epoch, position, 0, 0, token, 0, side)
+
+
+def test_rejected_drafts_quote_too() -> None:
+    outbound = Outbound()
+    for position, token in enumerate((1, 2, 3, 4, 5)):
+        outbound.note(draft(position, token))
+    # The draft at position 2 was rejected for 9, and the next one goes on behind that.
+    outbound.note(draft(3, 4, epoch=1))
+    assert outbound.quoted([DOCUMENT], (1, 2, 9, 4, 5, 6), 6) == Quoted(3, 1, 0)
+
+
+def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
+    outbound = Outbound()
+    outbound.note(draft(4, 5))
+    assert outbound.quoted([DOCUMENT], (1, 2, 3, 4, 8), 5) == Quoted(3, 1, 0)

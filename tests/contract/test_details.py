@@ -1,0 +1,272 @@
+"""Log-probabilities and provenance of real answers, against whole forwards of every row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from app.settings import EMBEDDED_MODEL
+from bench import reference
+from bench.link import Network
+from bench.reference import Passage
+from bench.services import wait_joint
+from dragon.aggregation import ETA_ONE, device_weight
+from dragon.decoder import Row
+from dragon.model import LanguageModel
+from dragon.retrieval.rows import document_rows
+from dragon.sampling import Mode, Sampling
+from dragon.tokenizer import Message, Tokenizer
+from dragon.weighting import Weights
+from tests.contract.asking import questions
+from tests.contract.conftest import Pair
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+BOTH = "What is the capital of Kenya, and what is my gym locker's code?"
+TOKENS = 10
+SEED = 11
+TOP = 20
+# A forward of another shape.
+CLOSE = 2e-4
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Distributions by whole forwards, of rows as they are, without a cache."""
+
+    model: LanguageModel
+    own: Sequence[Row]
+    public: Sequence[Row]
+
+    def side(self, rows: Sequence[Row], text: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weighted probabilities of the rows, float64 [rows, V], and their sum [V]."""
+        weights = Weights.of([row.relevance for row in rows]).rows
+        (slot,) = self.model.cache.acquire(1) or []
+        logits = [
+            self.model.forward([slot], [0], torch.tensor([[*row.tokens, *text]]), 1)[0, -1]
+            for row in rows
+        ]
+        self.model.cache.release([slot])
+        parts = weights[:, None] * torch.softmax(torch.stack(logits).double(), -1)
+        return parts, parts.sum(0)
+
+    def parts(self, text: Sequence[int], *, joint: bool) -> torch.Tensor:
+        """The share of every row of both sides in the mixture, float64 [rows of both, V]."""
+        own, _ = self.side(self.own, text)
+        if not joint:
+            return own
+        public, _ = self.side(self.public, text)
+        log_h = [
+            Weights.of([row.relevance for row in rows]).log_h for rows in (self.own, self.public)
+        ]
+        eta = device_weight(*log_h) / ETA_ONE
+        return torch.cat([eta * own, (1 - eta) * public])
+
+
+def slow_of(
+    model: LanguageModel, tokenizer: Tokenizer, sources: Sequence[dict[str, Any]], *, raw: bool
+) -> Slow:
+    """The rows behind a response's sources."""
+    rows = []
+    for side in ("private", "public"):
+        found = [Passage(s["text"], s["score"]) for s in sources if s["side"] == side]
+        rows.append(document_rows(tokenizer, found, model.context, raw=raw)[0])
+    return Slow(model, *rows)
+
+
+def post(pair: Pair, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    reply = httpx.post(pair.device.url + path, headers=pair.device.headers, json=body, timeout=300)
+    assert reply.status_code == 200, reply.text
+    assert "Infinity" not in reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def ask(pair: Pair, question: str, mode: Mode, temperature: float, **more: Any) -> dict[str, Any]:
+    own = {"aggregation": mode, **more.pop("dragon", {})}
+    body = {
+        "model": "dragon-7m",
+        "messages": [{"role": "user", "content": question}],
+        "temperature": temperature,
+        "seed": SEED,
+        "max_tokens": TOKENS,
+        "dragon": own,
+    }
+    return post(pair, "/v1/chat/completions", body | more)
+
+
+def check_documents(
+    found: dict[str, Any], slow: Slow, shares: torch.Tensor, sources: Sequence[dict[str, Any]]
+) -> None:
+    """`shares` of the rows in one token; a side without a document has a row that is left out."""
+    of_rows = (shares / shares.sum()).tolist()
+    expected = []
+    for side, rows in (
+        ("private", of_rows[: len(slow.own)]),
+        ("public", of_rows[len(slow.own) :]),
+    ):
+        expected += rows[: sum(source["side"] == side for source in sources)]
+    expected += [0.0] * (len(sources) - len(expected))
+    assert found["documents"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "temperature", "rtt_ms"),
+    [
+        (Mode.COUPLED, 1.0, 0),
+        (Mode.COUPLED, 0.0, 100),
+        (Mode.TOKENWISE, 1.0, 0),
+        (Mode.EXCHANGE, 1.0, 0),
+        (Mode.SPECULATIVE, 1.0, 50),
+        (Mode.LOCAL, 1.0, 0),
+    ],
+)
+def test_every_token_of_an_answer(
+    exact: Pair,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    mode: Mode,
+    temperature: float,
+    rtt_ms: int,
+) -> None:
+    exact.network.network = Network(rtt_ms / 1000)
+    wait_joint(exact.device)
+    for question in (questions()[0].text, BOTH):
+        plain = ask(exact, question, mode, temperature)
+        told = ask(
+            exact, question, mode, temperature,
+            logprobs=True, top_logprobs=TOP, dragon={"provenance": True},
+        )  # fmt: skip
+        choice, own = told["choices"][0], told["dragon"]["choices"][0]
+        text = choice["message"]["content"]
+        assert text == plain["choices"][0]["message"]["content"], "details change the text"
+        assert "logprobs" in choice
+        assert plain["choices"][0]["logprobs"] is None
+
+        sources = own["sources"]
+        slow = slow_of(model, tokenizer, sources, raw=False)
+        conversation = tokenizer.conversation([Message("user", question)])
+        passages = [
+            [Passage(s["text"], s["score"]) for s in sources if s["side"] == side]
+            for side in ("private", "public")
+        ]
+        written = reference.write(
+            model, tokenizer, question, *passages,
+            Sampling(temperature, seed=SEED), TOKENS, mode,
+        )  # fmt: skip
+        content, provenance = choice["logprobs"]["content"], own["provenance"]
+        spoken = [token for token in written if token not in tokenizer.end_ids]
+        assert len(provenance) == told["usage"]["completion_tokens"] == len(written)
+        assert len(content) == len(spoken)
+        joint = mode is not Mode.LOCAL
+        for position, token in enumerate(written):
+            shares = slow.parts([*conversation, *written[:position]], joint=joint)
+            mixed = shares.sum(0).log()
+            origin = provenance[position]
+            assert origin["position"] == position
+            assert text[origin["start"] : origin["end"]] in (origin["text"], "")
+            cloud = float(shares[len(slow.own) :, token].sum() / shares[:, token].sum())
+            assert origin["cloud"] == pytest.approx(cloud, abs=1e-4)
+            check_documents(origin, slow, shares[:, token], sources)
+            assert (origin["tv"] is not None) is joint
+            if position >= len(spoken):
+                continue
+            entry = content[position]
+            assert bytes(entry["bytes"]) == tokenizer.piece(token)
+            assert entry["logprob"] == pytest.approx(float(mixed[token]), abs=CLOSE)
+            top = entry["top_logprobs"]
+            best = torch.topk(mixed, TOP).values.tolist()
+            assert [t["logprob"] for t in top] == pytest.approx(best, abs=CLOSE)
+        assert "".join(bytes(e["bytes"]).decode() for e in content) == text
+
+
+def test_details_end_where_a_stop_string_cuts(exact: Pair) -> None:
+    exact.network.network = Network(0.1)
+    wait_joint(exact.device)
+    question = questions()[1].text
+    whole = ask(exact, question, Mode.COUPLED, 0.0)["choices"][0]["message"]["content"]
+    stop = whole[7:9]
+    cut = whole[: whole.index(stop)]
+    told = ask(
+        exact, question, Mode.COUPLED, 0.0, stop=stop, logprobs=True, dragon={"provenance": True}
+    )
+    choice = told["choices"][0]
+    assert choice["message"]["content"] == cut
+    provenance = told["dragon"]["choices"][0]["provenance"]
+    assert provenance[-1]["end"] == len(cut)
+    assert len(choice["logprobs"]["content"]) == len(provenance)
+
+
+@pytest.mark.parametrize("sent", [3_000, 6_000])
+def test_a_cloud_lost_in_mid_answer_has_no_share_from_there(exact: Pair, sent: int) -> None:
+    exact.network.network = Network(0.05)
+    wait_joint(exact.device)
+    exact.network.limit(sent)
+    body = {"logprobs": True, "top_logprobs": 5, "max_tokens": 24, "dragon": {"provenance": True}}
+    question = questions()[0].text
+    told = ask(exact, question, Mode.COUPLED, 1.0, **body)
+    own = told["dragon"]["choices"][0]
+    assert len(own["provenance"]) == told["usage"]["completion_tokens"]
+    jointly = {t for start, end in own["participation"] for t in range(start, end)}
+    for origin in own["provenance"]:
+        if origin["position"] not in jointly or origin["tv"] is None:
+            assert origin["cloud"] == 0.0
+            assert origin["tv"] is None
+    for entry in told["choices"][0]["logprobs"]["content"]:
+        assert math.isfinite(entry["logprob"])
+    wait_joint(exact.device)
+
+
+def test_a_stream_tells_of_each_token_after_its_text(exact: Pair) -> None:
+    exact.network.network = Network()
+    wait_joint(exact.device)
+    body = {"logprobs": True, "top_logprobs": 2, "dragon": {"provenance": True}}
+    question = questions()[1].text
+    whole = ask(exact, question, Mode.COUPLED, 1.0, **body)
+    request = {
+        "model": "dragon-7m",
+        "messages": [{"role": "user", "content": question}],
+        "temperature": 1.0,
+        "seed": SEED,
+        "max_tokens": TOKENS,
+        "stream": True,
+    } | body
+    reply = httpx.post(
+        f"{exact.device.url}/v1/chat/completions",
+        headers=exact.device.headers,
+        json=request,
+        timeout=300,
+    )
+    lines = [line[6:] for line in reply.text.splitlines() if line.startswith("data: {")]
+    chunks = [httpx.Response(200, text=line).json() for line in lines]
+    text, content, provenance = "", [], []
+    for chunk in chunks:
+        choice = chunk["choices"][0]
+        text += choice["delta"].get("content") or ""
+        content += (choice["logprobs"] or {"content": []})["content"]
+        if "provenance" in chunk.get("dragon", {}):
+            piece = chunk["dragon"]["provenance"]
+            assert piece["index"] == 0
+            assert all(token["end"] <= len(text) for token in piece["tokens"])
+            provenance += piece["tokens"]
+    assert text == whole["choices"][0]["message"]["content"]
+    assert content == whole["choices"][0]["logprobs"]["content"]
+    assert provenance == whole["dragon"]["choices"][0]["provenance"]

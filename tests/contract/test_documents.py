@@ -1,0 +1,110 @@
+"""Documents in answers: limited, cited, replaced, deleted and restored, through a real device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bench import services
+from bench.services import KEY, ROOT, Service, Setup
+from tests.app.stores import traces
+from tests.contract.asking import Ask, upload
+
+pytestmark = pytest.mark.services
+
+SAFE = "Holiday flat in Ravello.\nThe key safe code is 7731-M and it hangs left of the door.\n"
+LODGE = "Lodge in Kvamskogen.\nThe key safe code is 9046-T and it hangs behind the woodpile.\n"
+QUESTION = "What is the code of the key safe?"
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A device without a peer."""
+    setup = Setup(tmp_path_factory.mktemp("documents"), {"DRAGON_EXACT": "true"})
+    with services.device(setup, services.free_port()) as running:
+        yield running
+
+
+@pytest.fixture
+def data(device: Service) -> Path:
+    return device.log.parent / "device"
+
+
+def ask(device: Service, question: str = QUESTION, **dragon: Any) -> tuple[str, dict[str, Any]]:
+    """An answer's text, and what the response says of it."""
+    body = Ask(question, "local", temperature=0.0).body()
+    body["dragon"] |= dragon
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        reply = client.post("/v1/chat/completions", json=body)
+    if reply.status_code != 200:
+        return "", reply.json()["error"]
+    return reply.json()["choices"][0]["message"]["content"], reply.json()["dragon"]["choices"][0]
+
+
+def test_documents_are_cited_limited_and_gone_when_deleted(device: Service, data: Path) -> None:
+    one, other = upload(device, "ravello.txt", SAFE), upload(device, "lodge.txt", LODGE)
+    text, own = ask(device, documents=[one], top_k=1)
+    assert "7731-M" in text
+    (source,) = own["sources"]
+    assert (source["id"], source["side"], own["nothing_relevant"]) == (one, "private", False)
+    assert SAFE[source["start"] : source["end"]] == source["text"]
+    assert "9046-T" in ask(device, documents=[other], top_k=1)[0]
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        assert client.delete(f"/v1/files/{one}").status_code == 200
+        found = client.post("/v1/search", json={"query": "7731-M Ravello", "top_k": 9}).json()
+        client.post("/v1/files", files={"file": ("a.txt", b"Some text.")}, data={"collection": "b"})
+    assert {hit["document"] for hit in found["data"]} == {other}
+    text, own = ask(device)
+    assert "7731" not in text
+    assert {source["id"] for source in own["sources"]} == {other}
+    # Its id, too, is known to nothing any more.
+    needles = (b"7731", b"Ravello", b"ravello", one.encode())
+    assert traces(data, *needles) == []
+    assert ask(device, documents=[one])[1]["param"] == "documents"
+    assert ask(device, collections=["b"])[1]["sources"] == []
+
+
+def test_nothing_relevant_is_said(device: Service) -> None:
+    upload(device, "lodge.txt", LODGE)
+    _, own = ask(device, "Who won the football match in Lima?")
+    assert (own["sources"], own["nothing_relevant"]) == ([], True)
+    assert ask(device, QUESTION)[1]["nothing_relevant"] is False
+    assert ask(device, QUESTION, top_k=0)[1]["nothing_relevant"] is False
+
+
+def dragon(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DRAGON_DATA_DIR": str(data), "DRAGON_API_KEY": KEY}
+    command = [sys.executable, "-m", "cli", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_backup_made_while_serving_answers_the_same(
+    device: Service, data: Path, tmp_path: Path
+) -> None:
+    upload(device, "lodge.txt", LODGE)
+    before = ask(device)
+    archive = tmp_path / "backup.zip"
+    made = dragon(data, "backup", str(archive))
+    assert (made.returncode, "documents in" in made.stdout) == (0, True), made.stderr
+    refused = dragon(data, "restore", str(archive))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("dragon: ")
+    assert "--replace" in refused.stderr
+    in_use = dragon(data, "restore", "--replace", str(archive))
+    assert "Stop it first" in in_use.stderr
+    setup = Setup(tmp_path / "again", {"DRAGON_EXACT": "true"})
+    restored = dragon(setup.data / "device", "restore", str(archive))
+    assert restored.returncode == 0, restored.stderr
+    with services.device(setup, services.free_port()) as other:
+        text, own = ask(other)
+    assert text == before[0]
+    assert own["sources"] == before[1]["sources"]

@@ -1,0 +1,192 @@
+"""The ledger against the wire: every frame of an answer is in it, and nothing else leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.settings import EMBEDDED_MODEL
+from bench import services
+from bench.services import ROOT, Service, Setup
+from dragon.link import codec, detail_frames, messages
+from dragon.protocol import Draft
+from dragon.tokenizer import Tokenizer
+from tests.contract.asking import Ask, upload
+from tests.contract.wiretap import Tap, wiretap
+
+pytestmark = pytest.mark.services
+
+NOTE = "The key safe code is 7731-M and it hangs left of the door of the holiday flat."
+QUESTION = "What is the code of the key safe?"
+
+
+@dataclass(frozen=True)
+class Tapped:
+    device: Service
+    tap: Tap
+    data: Path
+
+    def get(self, path: str) -> Any:
+        return httpx.get(
+            f"{self.device.url}{path}", headers=self.device.headers, timeout=60
+        ).raise_for_status()
+
+    def ask(self, ask: Ask, **more: Any) -> tuple[dict[str, Any], list[str | bytes]]:
+        """The response, and what left the device from the question to the ledger's last word."""
+        before = len(self.tap.sent)
+        reply = httpx.post(
+            f"{self.device.url}/v1/chat/completions",
+            headers=self.device.headers,
+            json=ask.body(**more),
+            timeout=120,
+        ).raise_for_status()
+        # A later answer's frames come behind all of this one's.
+        mark = len(self.tap.sent)
+        while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
+            self.get("/health")
+        return reply.json(), self.tap.sent[before:]
+
+
+@pytest.fixture(scope="module")
+def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
+    setup = Setup(tmp_path_factory.mktemp("ledger"))
+    with (
+        services.peer(setup, corpus) as peer,
+        wiretap(peer.port) as tap,
+        services.device(setup, tap.port) as device,
+    ):
+        upload(device, "flat.txt", NOTE)
+        services.wait_joint(device)
+        yield Tapped(device, tap, setup.data)
+
+
+def kind_of(frame: str | bytes) -> str:
+    if isinstance(frame, str):
+        return messages.decode(frame).kind
+    if detail_frames.is_detail(frame):
+        return type(detail_frames.decode(frame, 1 << 20)[1]).__name__.lower()
+    return type(codec.decode(frame, 1 << 20)[1]).__name__.lower()
+
+
+def of_answers(frames: Sequence[str | bytes]) -> list[str | bytes]:
+    return [frame for frame in frames if kind_of(frame) not in ("ping", "pong")]
+
+
+def size(frame: str | bytes) -> int:
+    return len(frame if isinstance(frame, bytes) else frame.encode())
+
+
+def digest(frame: str | bytes) -> str:
+    return hashlib.sha256(frame if isinstance(frame, bytes) else frame.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("mode", "more"),
+    [
+        ("coupled", {}),
+        ("coupled", {"logprobs": True, "top_logprobs": 5}),
+        ("tokenwise", {}),
+        ("speculative", {}),
+        ("sequencewise", {}),
+        ("context_text", {}),
+    ],
+)
+def test_the_ledger_has_every_frame_that_left(
+    tapped: Tapped, mode: str, more: dict[str, Any]
+) -> None:
+    reply, sent = tapped.ask(Ask(QUESTION, mode, temperature=0.0), **more)
+    ledger = tapped.get(f"/api/ledger/{reply['dragon']['choices'][0]['ledger']}").json()
+    wire = of_answers(sent)
+    assert wire
+    assert [(f["kind"], f["bytes"], f["digest"]) for f in ledger["frames"]] == [
+        (kind_of(frame), size(frame), digest(frame)) for frame in wire
+    ]
+    assert ledger["bytes"] == sum(map(size, wire))
+    assert sum(kind["frames"] for kind in ledger["kinds"].values()) == len(wire)
+    assert ledger["private"] is False
+
+
+def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None:
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    reply, sent = tapped.ask(Ask(QUESTION, temperature=0.0))
+    (choice,) = reply["dragon"]["choices"]
+    text = reply["choices"][0]["message"]["content"]
+    answer = tokenizer.encode(text)
+    assert len(answer) + 1 == reply["usage"]["completion_tokens"]  # and the end token
+
+    def grams(tokens: Sequence[int]) -> set[tuple[int, ...]]:
+        return {tuple(tokens[i : i + 5]) for i in range(len(tokens) - 4)}
+
+    own = [s["text"] for s in choice["sources"] if s["side"] == "private"]
+    assert own
+    wanted = set().union(*(grams(tokenizer.encode(text)) for text in own))
+    # What somebody pieces together who knows the answer: of each draft, the committed text its
+    # sender names, and the newest drafts behind that.
+    drafts = [codec.decode(frame, 1 << 20)[1] for frame in sent if isinstance(frame, bytes)]
+    newest: dict[int, int] = {}
+    seen: set[tuple[int, ...]] = set()
+    for draft in drafts:
+        assert isinstance(draft, Draft)
+        newest[draft.position] = draft.token
+        behind = [newest[p] for p in range(draft.committed, draft.position + 1)]
+        seen.add(tuple((answer[: draft.committed] + behind)[-5:]))
+    ledger = tapped.get(f"/api/ledger/{choice['ledger']}").json()
+    assert ledger["fivegrams"] == {
+        "documents": len(wanted),
+        "drafts": len(wanted & seen),
+        "answer": len(wanted & grams(answer)),
+    }
+    assert ledger["fivegrams"]["answer"] > 0
+
+
+def test_a_private_answer_sends_nothing(tapped: Tapped) -> None:
+    reply, sent = tapped.ask(Ask(QUESTION, private=True, temperature=0.0))
+    assert "7731-M" in reply["choices"][0]["message"]["content"]
+    assert {kind_of(frame) for frame in sent} == {"ping"}
+    assert all(set(json.loads(frame)) == {"kind", "number"} for frame in sent)
+    ledger = tapped.get(f"/api/ledger/{reply['dragon']['choices'][0]['ledger']}").json()
+    assert ledger["private"] is True
+    assert ledger["frames"] == []
+    assert ledger["fivegrams"]["documents"] > 0
+    assert ledger["fivegrams"]["drafts"] == ledger["fivegrams"]["answer"] == 0
+
+
+def test_lists_and_export_agree_and_the_chain_holds(tapped: Tapped) -> None:
+    ids = [
+        tapped.ask(Ask(QUESTION, seed=seed, tokens=4))[0]["dragon"]["choices"][0]["ledger"]
+        for seed in (1, 2)
+    ]
+    listed = tapped.get("/api/ledger?limit=2").json()["data"]
+    assert [each["answer"] for each in listed] == ids[::-1]
+    older = tapped.get(f"/api/ledger?before={ids[1]}&limit=1").json()["data"]
+    assert [each["answer"] for each in older] == ids[:1]
+    lines = [json.loads(line) for line in tapped.get("/api/ledger/export").text.splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert all(a["hash"] == b["previous"] for a, b in itertools.pairwise(lines))
+    frames = [line for line in lines if line["answer"] == ids[0] and line["bytes"]]
+    assert len(frames) == listed[1]["frames"]
+    assert sum(frame["bytes"] for frame in frames) == listed[1]["bytes"]
+    verified = subprocess.run(
+        [sys.executable, "-m", "cli", "ledger", "verify"],
+        env={"PATH": "", "DRAGON_DATA_DIR": str(tapped.data / "device")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert lines[-1]["hash"] in verified.stdout
+
+
+def test_an_unknown_answer_is_not_found(tapped: Tapped) -> None:
+    reply = httpx.get(f"{tapped.device.url}/api/ledger/answer-0", headers=tapped.device.headers)
+    assert reply.status_code == 404

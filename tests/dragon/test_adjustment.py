@@ -1,0 +1,99 @@
+"""Logit bias and penalties: as OpenAI defines them, of the text so far, drafts included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragon import aggregation
+from dragon.adjustment import Adjustment
+from dragon.aggregation import Side
+from dragon.decoder import Decoder, Row, step
+from dragon.errors import InvalidRequestError
+from dragon.model import LanguageModel
+from dragon.protocol import Work
+from dragon.sampling import MAX_BIASED, Sampling
+from dragon.wire import cut
+from tests import tiny
+
+ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
+CONVERSATION = [20, 21]
+SAMPLING = Sampling(
+    logit_bias=((30, 2.5), (31, -100.0), (40, 5.0)), presence_penalty=0.5, frequency_penalty=1.5
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    path: Path = tiny.save(tmp_path_factory.mktemp("qwen2"))
+    return LanguageModel.load(path, tiny.VOCABULARY)
+
+
+def slowly(model: LanguageModel, sampling: Sampling, text: list[int]) -> Side:
+    """The side after `text`: whole forwards, no cache, and the formula token by token."""
+    (slot,) = model.cache.acquire(1) or []
+    mixed = torch.zeros(tiny.VOCABULARY)
+    weights = torch.softmax(torch.tensor([row.relevance for row in ROWS]), 0)
+    for row, weight in zip(ROWS, weights, strict=True):
+        tokens = torch.tensor([[*row.tokens, *CONVERSATION, *text]])
+        logits = model.forward([slot], [0], tokens, 1)[0, -1].clone()
+        for token, bias in sampling.logit_bias:
+            logits[token] += bias
+        for token, count in Counter(text).items():
+            logits[token] -= sampling.presence_penalty + sampling.frequency_penalty * count
+        mixed += weight * torch.softmax(logits, -1)
+    model.cache.release([slot])
+    return Side(cut(mixed).wire, 0)
+
+
+def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) -> None:
+    decoder = Decoder(model, ROWS, CONVERSATION, adjustment=Adjustment(SAMPLING))
+    assert decoder.acquire()
+    decoder.prefill()
+    text: list[int] = []
+    works = [
+        Work(0, (), 1, 0),
+        Work(0, (40,), 1, 0),
+        Work(1, (40, 41, 40), 3, 0),  # drafts of the other side in one forward
+        Work(2, (42,), 1, 0),  # the last of them were rejected
+        Work(0, (50, 50, 51), 4, 0),
+    ]
+    for work in works:
+        text[work.keep :] = work.tokens
+        ((*sides,),) = step(model, [decoder], [work])
+        assert len(sides) == work.outputs
+        for back, side in enumerate(reversed(sides)):
+            expected = slowly(model, SAMPLING, text[: len(text) - back])
+            assert aggregation.total_variation(side, expected) < 1e-3
+            assert 31 not in side.wire.ids
+    decoder.release()
+
+
+def test_a_request_without_any_changes_nothing() -> None:
+    assert Adjustment.asked(Sampling()) is None
+    for sampling in (
+        Sampling(logit_bias=((1, 1.0),)),
+        Sampling(presence_penalty=0.1),
+        Sampling(frequency_penalty=-0.1),
+    ):
+        assert Adjustment.asked(sampling) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"presence_penalty": 2.5}, "presence_penalty"),
+        ({"frequency_penalty": float("nan")}, "frequency_penalty"),
+        ({"logit_bias": ((1, 101.0),)}, "logit_bias"),
+        ({"logit_bias": ((1, float("nan")),)}, "logit_bias"),
+        ({"logit_bias": ((1, 1.0), (1, 2.0))}, "logit_bias"),
+        ({"logit_bias": tuple((t, 1.0) for t in range(MAX_BIASED + 1))}, "logit_bias"),
+    ],
+)
+def test_bad_values_are_refused(change: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        Sampling(**change)  # type: ignore[arg-type]
+    assert caught.value.param == param
