@@ -21,7 +21,7 @@ KINDS = frozenset(
 WORDLESS = (
     "What is the code?", "How much was it?", "Who was that again?", "What was the name?",
     "Which number is it?", "Where was it?", "What do I need?", "What did it cost?", "When is it?",
-    "Which one was it?", "What is it called?", "Whom should I ask?", "How many?", "What is written?",
+    "Which one was it?", "What is it called?", "Whom should I ask?", "How many?",
 )  # fmt: skip
 """Questions that share no word with their sentence, which is quoted all the same."""
 
