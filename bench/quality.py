@@ -28,7 +28,7 @@ import httpx
 import numpy as np
 import torch
 
-from bench import distributions, perplexity, report, squad, two_sided, wire, workload
+from bench import distributions, perplexity, report, services, squad, two_sided, wire, workload
 from bench.alone import Alone
 from bench.rare_strings import rare_strings
 from bench.reference import Passage
@@ -76,10 +76,12 @@ def noise(count: int, seed: int = 0) -> list[str]:
     return made
 
 
-def two_sided_measures(options: argparse.Namespace, setup: Setup) -> Iterator[Measure]:
+def two_sided_measures(
+    options: argparse.Namespace, setup: Setup, corpus: Path
+) -> Iterator[Measure]:
     """Shares of right answers with and without the side that knows."""
     asked = two_sided.spread(two_sided.read(two_sided.QUESTIONS), options.questions)
-    with two_sided.running(setup, two_sided.notes_of(asked)) as client:
+    with two_sided.running(setup, corpus, two_sided.notes_of(asked)) as client:
         found = two_sided.measure(client, asked)
     goals = {"private": ">= 0.9", "public": ">= 0.9", "both": ">= 0.3", "accept_heavier": ">= 0.9",
              "public_without_peer": "<= 0.15", "closed_book": "<= 0.15"}  # fmt: skip
@@ -179,8 +181,10 @@ def run(options: argparse.Namespace) -> list[Measure]:
     half = squad.open_half(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
     env = {"DRAGON_MODEL": str(options.model)}
     with tempfile.TemporaryDirectory() as folder:
-        measures = list(two_sided_measures(options, Setup(Path(folder) / "questions", env)))
-        with two_sided.running(Setup(Path(folder) / "squad", env), half.paragraphs) as client:
+        corpus = services.demo_corpus(Path(folder))
+        setups = [Setup(Path(folder) / name, env) for name in ("questions", "squad")]
+        measures = list(two_sided_measures(options, setups[0], corpus))
+        with two_sided.running(setups[1], corpus, half.paragraphs) as client:
             measures += squad_measures(client, half)
             measures.append(loop_measure(client, options, alone))
     return [*measures, *alone_measures(options, alone), *distribution_measures(options)]

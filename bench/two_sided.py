@@ -134,9 +134,8 @@ def _accepted(choice: Any) -> float | None:
 
 
 @contextmanager
-def running(setup: Setup, notes: Sequence[str]) -> Iterator[httpx.Client]:
-    """Both services with the demo corpus and these notes, and a client of the device."""
-    corpus = services.demo_corpus(setup.data)
+def running(setup: Setup, corpus: Path, notes: Sequence[str]) -> Iterator[httpx.Client]:
+    """Both services with a corpus and these notes, and a client of the device."""
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as device:
         upload(device, notes)
         services.wait_joint(device)
@@ -199,7 +198,9 @@ def main() -> None:
     env = {"DRAGON_MODEL": options.model} if options.model else {}
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(Setup(Path(folder), env), notes_of(questions)) as client,
+        running(
+            Setup(Path(folder), env), services.demo_corpus(Path(folder)), notes_of(questions)
+        ) as client,
     ):
         result = measure(client, questions)
     report.section("two_sided", [result])

@@ -18,6 +18,13 @@ KINDS = frozenset(
 )
 """The kinds of examples that a stage mixes; each is a method of `ExampleSource`."""
 
+WORDLESS = (
+    "What is the code?", "How much was it?", "Who was that again?", "What was the name?",
+    "Which number is it?", "Where was it?", "What do I need?", "What did it cost?", "When is it?",
+    "Which one was it?", "What is it called?", "Whom should I ask?", "How many?",
+)  # fmt: skip
+"""Questions that share no word with their sentence, which is quoted all the same."""
+
 PASSAGES = (0, 0, 1, 2, 3)
 """How many passages stand before running text."""
 
@@ -171,7 +178,8 @@ class ExampleSource:
             text, telling = repeating(self.prose.paragraph(rng).split(), rng)
         else:
             text, telling = scrambled(self.prose.vocabulary, rng)
-        return _quoting(text, [rng.choice(SALAD_QUESTIONS).format(rng.choice(telling))])
+        asked = rng.choice(SALAD_QUESTIONS).format(rng.choice(telling))
+        return _quoting(text, [asked if rng.random() < 0.7 else rng.choice(WORDLESS)])
 
     def elsewhere(self, rng: random.Random) -> Example:
         """A sentence of a document, and a question that another one of it answers.
@@ -193,7 +201,7 @@ class ExampleSource:
         """A document that has nothing to do with what is asked for."""
         text = self.prose.passage(rng, rng.choice((120, 240, 320)))
         branches = [turn(instruction(self.prose, rng), DECLINE)]
-        if rng.random() < 0.5:
+        if rng.random() < 0.2:
             doc = self.facts.document(rng)
             asked = self.facts.question(doc, rng.choice(doc.facts), rng)
             if asked and not _shares_words(asked, text):

@@ -121,14 +121,3 @@ def test_a_model_of_any_architecture_is_measured(
     assert (values["perplexity: none"] or 0) > tiny.VOCABULARY / 4
     assert all(m.value is None or math.isfinite(m.value) for m in found)
     assert 0 <= (values["TV(full, wire): prompts"] or 0) <= 1
-
-
-@pytest.mark.services
-def test_a_model_given_by_path_goes_through_both_services(data: Path, tmp_path: Path) -> None:
-    model = tiny.save(tmp_path, "opt")
-    found = quality.run(quality.parser().parse_args(options(data, model)))
-    values = {measure.measure: measure.value for measure in found}
-    assert values["two-sided: private"] == 0
-    assert values["SQuAD end to end: answered"] == 0
-    assert values["two-sided: accept heavier"] is not None
-    assert {measure.of for measure in found if measure.measure == "replies that loop"} == {3}
