@@ -46,7 +46,11 @@ class Writing:
         self._state = MessageState.WRITING
         self._text = answer.text
         self._begun = len(answer.text)
-        self._record: dict[str, Any] = {"seams": answer.record.get("seams", [])}
+        # An answer that is gone on with has an entry in the ledger for each time.
+        self._record: dict[str, Any] = {
+            "seams": answer.record.get("seams", []),
+            "ledgers": [*answer.record.get("ledgers", [])],
+        }
         self._tokens: list[Any] = list(answer.tokens)
         self._markdown = MarkdownStream()
         self._blocks = 0
@@ -101,6 +105,7 @@ class Writing:
             await asyncio.sleep(0)
             request, left_out = await prepare()
             self._written = Choice(0, request)
+            self._record["ledgers"].append(request.id)
             self._record["asked"] = {
                 "mode": request.mode,
                 "temperature": request.sampling.temperature,
@@ -171,6 +176,7 @@ class Writing:
     def _end(self, frame: Frame, state: MessageState) -> None:
         """The last frame, which is told after the last blocks."""
         self._render(self._markdown.finish())
+        frame["ledgers"] = self._record["ledgers"]
         kind = {name: value for name, value in frame.items() if name not in ("type", "id")}
         self._record |= kind if frame["type"] == "error" else {"done": kind}
         self._last, self._state = frame, state

@@ -90,6 +90,7 @@ export class AnswerView {
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
       if (frame.type === "done") this.message.done = frame;
+      this.message.ledgers = frame.ledgers;
       this.message.state = frame.type === "error" ? "error" : frame.finish_reason === "cancelled" ? "stopped" : "done";
       this.message.error = frame.error;
       this.message.asked = frame.dragon?.asked ?? this.message.asked;

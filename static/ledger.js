@@ -14,7 +14,8 @@ const KINDS = {
   join: "words that the cloud had missed",
   resync: "asking to agree on the text again",
   close: "the end of the answer",
-  score: "how likely a whole answer is",
+  candidate: "a whole answer, and how likely it is",
+  question: "which words it wants the probabilities of",
   fetch: "asking for public documents",
 };
 
@@ -25,28 +26,46 @@ export async function showLedger(message) {
     panel.replaceChildren(el("p", { class: "empty" }, message ? "The answer is being written." : "Ask something: here is what left this device for the answer."));
     return;
   }
-  const key = message.done?.ledger;
-  if (message.private) {
-    panel.replaceChildren(said("Nothing left this device.", "The question was private: the cloud took no part in the answer."));
-    return;
-  }
-  if (!key) {
-    panel.replaceChildren(said("Not noted.", "There is no entry for this answer in the ledger of this device."));
-    return;
-  }
   try {
-    const entry = await getLedger(key);
-    panel.replaceChildren(...described(entry));
+    const entries = await Promise.all((message.ledgers ?? []).map(entryOf));
+    panel.replaceChildren(...described(together(entries.filter((entry) => entry !== null))));
   } catch (error) {
-    const missing = error instanceof ApiError && error.status === 404;
-    panel.replaceChildren(said("Not noted.", missing ? "There is no entry for this answer in the ledger of this device." : messageOf(error)));
+    panel.replaceChildren(said("Not known.", messageOf(error)));
   }
+}
+
+/** The ledger's entry, or null for an answer that was refused before it began. @param {string} key */
+async function entryOf(key) {
+  try {
+    return await getLedger(key);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** An answer that was gone on with has an entry for each time. @param {any[]} entries */
+function together(entries) {
+  /** @type {Record<string, {frames: number, bytes: number}>} */
+  const kinds = {};
+  const fivegrams = { documents: 0, drafts: 0, answer: 0 };
+  for (const entry of entries) {
+    for (const [kind, { frames, bytes }] of Object.entries(entry.kinds)) {
+      const sum = (kinds[kind] ??= { frames: 0, bytes: 0 });
+      sum.frames += frames;
+      sum.bytes += bytes;
+    }
+    for (const name of /** @type {const} */ (["documents", "drafts", "answer"])) {
+      fivegrams[name] += entry.fivegrams?.[name] ?? 0;
+    }
+  }
+  return { frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
 }
 
 /** @param {any} entry */
 function described(entry) {
   if (!entry.frames.length) return [said("Nothing left this device.", "The cloud took no part in the answer.")];
-  const { documents, drafts, answer } = entry.fivegrams ?? { documents: 0, drafts: 0, answer: 0 };
+  const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
     el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS[/** @type {keyof typeof KINDS} */ (kind)] ?? "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
   );

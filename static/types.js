@@ -41,7 +41,6 @@
  * @property {"stop" | "length" | "cancelled"} finish_reason
  * @property {{prompt_tokens: number, completion_tokens: number}} usage
  * @property {Record<string, any>} dragon Measurements; empty of an answer that was stopped.
- * @property {string | null} [ledger] The answer's id in the ledger of what left this device.
  *
  * @typedef {object} Message
  * @property {string} id
@@ -56,6 +55,7 @@
  * @property {{left_out: number, mode: string, temperature: number, seed: number, documents: string[] | null}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
+ * @property {string[]} [ledgers] The answer's ids in the ledger of what left this device.
  *
  * @typedef {object} Conversation
  * @property {string} id
