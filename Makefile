@@ -4,13 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFORMANCE := .venv-conformance
 
-.PHONY: run test conformance lint fmt bench screenshots
+.PHONY: run test test-services test-rest conformance lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
 
+# Two halves at once: each leaves a core idle for much of its time.
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-services test-rest
+
+test-services: $(VENV)/test.stamp
+	$(BIN)/pytest tests/browser
+	$(BIN)/pytest tests/contract
+
+test-rest: $(VENV)/test.stamp
+	$(BIN)/pytest --ignore=tests/browser --ignore=tests/contract
 
 # Other people's clients and harnesses, their current versions, against a running device and peer.
 conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp

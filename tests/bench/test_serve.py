@@ -17,6 +17,7 @@ from bench.serve import FixedSearcher, never_end, started
 from bench.services import EMBEDDED_MODEL, Floor, Setup
 from dragon.errors import PreemptedError
 from dragon.model import LanguageModel
+from dragon.retrieval.relevance import relevance
 from dragon.tokenizer import Tokenizer
 
 
@@ -77,7 +78,7 @@ def test_end_tokens_get_no_probability(model: LanguageModel) -> None:
 async def test_documents_are_those_of_the_query() -> None:
     searcher = FixedSearcher({"q": [Passage("one", 0.75), Passage("two", 0.5)]})
     (hit,) = await searcher.search("q", 1)
-    assert (hit.text, hit.score, hit.relevance) == ("one", 0.75, 20.0)
+    assert (hit.text, hit.score, hit.relevance) == ("one", 0.75, relevance(0.75))
     with pytest.raises(KeyError):
         await searcher.search("another", 1)
 

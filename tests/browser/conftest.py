@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from app.auth import Authenticator
 from app.conversations import ConversationStore
@@ -34,6 +34,8 @@ from tests.samples import embedder
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
+# A machine may be busy: what is waited for decides, not how long it takes.
+expect.set_options(timeout=60_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,7 +75,8 @@ def test_shading_follows_the_markdown(page: Page, scripted: Scripted) -> None:
     answer.get_by_test_id("provenance").click()
     expect(answer.get_by_test_id("cloud-share")).to_have_text("75 % from the cloud")
     shaded = page.evaluate(_SHADED)
-    texts = answer.locator("h1, p, li, td, th, code").all_inner_texts()
+    text = answer.get_by_test_id("answer-text")
+    texts = text.locator("h1, p, li, td, th, code").all_inner_texts()
     assert set(shaded["cloud-3"]) == {word for text in texts for word in text.split()}
 
 
