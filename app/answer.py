@@ -278,7 +278,7 @@ class Answer:
             self._partner.leave(reason)
         joint = max((end for _, end in self._session.intervals()), default=0)
         private = (source.text for source in self._sources if source.side == "private")
-        self._account.end(map(self._tokenizer.encode, private), self._session.committed, joint)
+        self._account.wrote(map(self._tokenizer.encode, private), self._session.committed, joint)
 
     def _statistics(self) -> dict[str, float]:
         stats = self._record.statistics(self._session, self._pace, linked=self._partner is not None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger import BEGIN, END, GENESIS, Entry, digest_of
@@ -96,14 +96,8 @@ async def chain(sessions: Sessions) -> AsyncIterator[Link]:
     """Every entry, from the first on."""
     seq, previous = -1, GENESIS
     while True:
-        statement = (
-            select(LedgerEntry)
-            .where(LedgerEntry.seq > seq)
-            .order_by(LedgerEntry.seq)
-            .limit(_READ_BATCH)
-        )
         async with sessions() as session:
-            batch = (await session.scalars(statement)).all()
+            batch = await _batch(session, seq)
         if not batch:
             return
         for each in batch:
@@ -111,33 +105,52 @@ async def chain(sessions: Sessions) -> AsyncIterator[Link]:
             seq, previous = each.seq, each.hash
 
 
+async def _batch(session: AsyncSession, behind: int) -> Sequence[LedgerEntry]:
+    statement = (
+        select(LedgerEntry)
+        .where(LedgerEntry.seq > behind)
+        .order_by(LedgerEntry.seq)
+        .limit(_READ_BATCH)
+    )
+    return (await session.scalars(statement)).all()
+
+
 async def verify(sessions: Sessions) -> Verified:
     """Check every entry, and every answer's row. Raises `LedgerDamagedError` at the first fault."""
     async with sessions() as session:
+        # One snapshot: answers may be written meanwhile.
+        await session.execute(text("BEGIN"))
         rows = {row.id: row for row in await session.scalars(select(LedgerAnswer))}
-    begun: set[str] = set()
-    ended: set[str] = set()
-    head, count = GENESIS, 0
-    async for link in chain(sessions):
-        count += 1
-        if link.seq != count:
-            raise LedgerDamagedError(f"Entry {count} is missing.")
-        if link.entry.hash(link.seq, head) != link.hash:
-            raise LedgerDamagedError(f"Entry {count} was changed, or one before it was removed.")
-        head = link.hash
-        row = rows.get(link.entry.answer)
-        if row is None:
-            raise LedgerDamagedError(f"Answer {link.entry.answer} is missing (entry {count}).")
-        if link.entry.kind in (BEGIN, END):
-            (begun if link.entry.kind == BEGIN else ended).add(row.id)
-            said = _begin(row) if link.entry.kind == BEGIN else _end(row)
-            if digest_of(said) != link.entry.digest:
-                raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
+        begun: set[str] = set()
+        ended: set[str] = set()
+        head, count = GENESIS, 0
+        while batch := await _batch(session, count):
+            for each in batch:
+                count += 1
+                _check(each, count, head, rows)
+                head = each.hash
+                if each.kind in (BEGIN, END):
+                    (begun if each.kind == BEGIN else ended).add(each.answer)
     if surplus := rows.keys() - begun:
         raise LedgerDamagedError(f"The first entry of answer {min(surplus)} is missing.")
     if surplus := {row.id for row in rows.values() if row.documents is not None} - ended:
         raise LedgerDamagedError(f"The last entry of answer {min(surplus)} is missing.")
     return Verified(len(rows), count, head)
+
+
+def _check(found: LedgerEntry, seq: int, head: str, rows: Mapping[str, LedgerAnswer]) -> None:
+    """Raises `LedgerDamagedError` unless an entry follows `head` and agrees with its answer."""
+    entry = _link(found, head).entry
+    if found.seq != seq:
+        raise LedgerDamagedError(f"Entry {seq} is missing.")
+    if entry.hash(seq, head) != found.hash:
+        raise LedgerDamagedError(f"Entry {seq} was changed, or one before it was removed.")
+    if (row := rows.get(entry.answer)) is None:
+        raise LedgerDamagedError(f"Answer {entry.answer} is missing (entry {seq}).")
+    if entry.kind in (BEGIN, END):
+        said = _begin(row) if entry.kind == BEGIN else _end(row)
+        if digest_of(said) != entry.digest:
+            raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
 
 
 def _begin(row: LedgerAnswer) -> dict[str, object]:

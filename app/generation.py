@@ -93,7 +93,7 @@ class GenerationService:
                 async for event in events:
                     yield event
         finally:
-            account.end((), (), 0)  # unless an answer has
+            account.end()
 
     async def _write(
         self, request: GenerationRequest, account: Account

@@ -13,7 +13,6 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 import orjson
@@ -57,7 +56,8 @@ class Ledger:
     """Takes frames as the link queues them and writes them down shortly after.
 
     A frame counts as sent once it is queued: if the connection breaks before it is written, the
-    ledger says too much rather than too little.
+    ledger says too much rather than too little. A device that is killed loses the entries of its
+    last quarter of a second.
     """
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession], vocab_size: int) -> None:
@@ -67,6 +67,8 @@ class Ledger:
         self._pending: list[tuple[Entry, dict[str, object]]] = []
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._writes: set[asyncio.Future[None]] = set()
+        self._closing = False
         self._seq, self._hash = 0, GENESIS
 
     # What an answer and the link tell it.
@@ -95,17 +97,18 @@ class Ledger:
             return
         account.outbound.note(message)
         self._append(account.answer, kind, len(data), hashlib.sha256(data).hexdigest())
-        if kind == "close":
-            del self._accounts[generation]
 
     def assign(self, generation: int, account: Account) -> None:
         """Frames of this generation of the link are the answer's from now on."""
         self._accounts[generation] = account
 
-    def end(self, answer: str, quoted: Quoted) -> None:
+    def end(self, account: Account, quoted: Quoted) -> None:
         """An answer is over, and so much of one's documents left with it."""
         row = asdict(quoted)
-        self._append(answer, END, 0, digest_of(row), row)
+        self._append(account.answer, END, 0, digest_of(row), row)
+        # Not every generation ends with a close: a link may break.
+        for generation in account.generations:
+            self._accounts.pop(generation, None)
 
     # Writing.
 
@@ -119,13 +122,19 @@ class Ledger:
 
     async def close(self) -> None:
         """Write what is left."""
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-        await self.written()
+        self._closing = True
+        self._changed.set()
+        await self._task
 
     async def written(self) -> None:
         """Return once everything taken so far is on disk."""
+        # Whoever waits may go away; half a transaction must not stay behind.
+        write = asyncio.ensure_future(self._write())
+        self._writes.add(write)
+        write.add_done_callback(self._writes.discard)
+        await asyncio.shield(write)
+
+    async def _write(self) -> None:
         async with self._writing:
             taken = len(self._pending)
             if not taken:
@@ -162,6 +171,8 @@ class Ledger:
             except Exception:
                 log.exception("the ledger could not be written; it is tried again")
                 self._changed.set()
+            if self._closing:
+                return
 
 
 @dataclass
@@ -171,18 +182,23 @@ class Account:
     ledger: Ledger
     answer: str
     outbound: Outbound = field(default_factory=Outbound)
-    _over: bool = False
+    generations: list[int] = field(default_factory=list)
+    _text: tuple[list[Sequence[int]], Sequence[int], int] = ([], (), 0)
 
     def assign(self, generation: int) -> None:
         """Frames of this generation of the link are this answer's from now on."""
+        self.generations.append(generation)
         self.ledger.assign(generation, self)
 
-    def end(self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int) -> None:
-        """The answer is over; again is harmless.
+    def wrote(
+        self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int
+    ) -> None:
+        """What was written, and the tokens of one's own documents that it was written from.
 
-        `documents` are the tokens of those of one's own that it was written from. The cloud took
-        part in the first `joint` of the `committed` tokens.
+        The cloud took part in the first `joint` of the `committed` tokens.
         """
-        if not self._over:
-            self._over = True
-            self.ledger.end(self.answer, self.outbound.quoted(documents, committed, joint))
+        self._text = list(documents), tuple(committed), joint
+
+    def end(self) -> None:
+        """The answer is over, and nothing more is sent for it."""
+        self.ledger.end(self, self.outbound.quoted(*self._text))

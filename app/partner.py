@@ -66,8 +66,8 @@ class Partner:
         link.attached.add(self)
 
     def ask(self) -> None:
-        """Open the answer on the peer, where the text is by now."""
-        if not self._link.connected:
+        """Open the answer on the peer, where the text is by now, unless it is open there."""
+        if self._generation is not None or not self._link.connected:
             return
         committed = tuple(self._session.committed)
         self._base = len(committed)

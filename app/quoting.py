@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dragon.details import DetailMessage
-from dragon.link.messages import AnyControl, CandidateSent, Joined, Open
+from dragon.link.messages import AnyControl, CandidateSent, Joined, Open, ScoreAsked
 from dragon.protocol import Draft, Target
 
 N = 5
@@ -30,7 +30,10 @@ class Quoted:
 
 @dataclass
 class Outbound:
-    """What an answer's outbound messages say, in the order they were sent."""
+    """What an answer's outbound messages say, in the order they were sent.
+
+    The conversation that it goes on from is not looked at.
+    """
 
     _drafts: list[tuple[tuple[int, int], int, int]] = field(default_factory=list)
     _candidates: list[Sequence[int]] = field(default_factory=list)
@@ -44,6 +47,8 @@ class Outbound:
                 self._drafts.append((chain, message.position, message.token))
             case CandidateSent():
                 self._candidates.append(message.tokens)
+            case ScoreAsked():
+                self._candidates.append(message.text)
             case Open():
                 self._told = max(self._told, len(message.committed))
             case Joined():

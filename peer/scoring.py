@@ -6,12 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dragon import scoring
+from dragon.errors import DragonError
 from dragon.link import bulk_frames, messages
 from dragon.scoring import CREDIT, CloudScore
 from peer.task import CloudTask
 
 if TYPE_CHECKING:
     from peer.link import Connection, LinkServer
+
+
+_PATIENCE_S = 60.0
 
 
 class CloudScoring(CloudTask):
@@ -28,6 +32,14 @@ class CloudScoring(CloudTask):
     def taken(self) -> None:
         """The device has room for one more distribution."""
         self._credit.release()
+
+    async def _wait_for_room(self) -> None:
+        """Slots are not held for a device that takes nothing."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._credit.acquire()
+        except TimeoutError:
+            raise DragonError("the device takes no more scores") from None
 
     async def _run(self) -> None:
         asked, engine = self._asked, self._server.engine
@@ -46,7 +58,7 @@ class CloudScoring(CloudTask):
             size = scoring.forward_size(engine.model, len(found.rows))
             for work in scoring.works(asked.text, size):
                 for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
-                    await self._credit.acquire()
+                    await self._wait_for_room()
                     for frame in bulk_frames.encode(
                         self._number, CloudScore.of(side, next(text)).pack()
                     ):

@@ -79,4 +79,6 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
             return task.result()
         finally:
+            # The frames can be closed only once nobody reads them.
             task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

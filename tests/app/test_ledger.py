@@ -42,8 +42,8 @@ def write(ledger: Ledger, answer: str, generation: int) -> None:
         ledger.sent(messages.encode(join))
     ledger.sent(messages.encode(messages.Ping(number=1)))
     ledger.sent(messages.encode(messages.Close(generation=generation, reason="finished")))
-    account.end([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
-    account.end([DOCUMENT], (), 0)
+    account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
+    account.end()
 
 
 async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -56,6 +56,27 @@ async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
             assert (found.answers, found.entries) == (number, 6 * number)
             heads.append(found.head)
     assert heads[0] != heads[1]
+
+
+async def test_it_is_verified_while_answers_are_written(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        for number in range(20):
+            write(ledger, f"answer-{number}", number)
+            _, found = await asyncio.gather(ledger.written(), audit.verify(ledger.sessions))
+            assert found.entries in (6 * number, 6 * (number + 1))
+
+
+async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        for number in range(20):
+            write(ledger, f"answer-{number}", number)
+            waiting = asyncio.create_task(ledger.written())
+            for _ in range(number):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        await ledger.written()
+        assert (await audit.verify(ledger.sessions)).entries == 120
 
 
 @pytest.mark.parametrize(
