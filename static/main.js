@@ -204,4 +204,5 @@ socket.connect();
 loadStatus();
 documents.load();
 list.load();
+chat.shade(settings.values.shading);
 openConversation(location.hash.slice(1) || null);
