@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from app.api.asking import Params, branch_request
 from app.database import database_url, migrate
+from app.events import GenerationRequest
 from app.models import MessageState
 from app.state import AppState
 from tests.app.conftest import KEY, wait_until
@@ -280,3 +283,31 @@ async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path)
     await state.conversations.start()
     after = await state.conversations.message(answer.id)
     assert (after.state, after.text) == (MessageState.STOPPED, "Under the")
+
+
+async def test_a_stop_while_the_end_is_stored_changes_nothing(
+    state: AppState, generation: FakeGeneration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(database_url(tmp_path))
+    store, save, saving = state.conversations, state.conversations.save, asyncio.Event()
+    _, _, answer = await store.ask(None, None, "Where?", private=False)
+    path = await store.path(answer.id)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        return await branch_request(state, path, "", Params())
+
+    async def slow(*values: Any) -> None:
+        saving.set()
+        await asyncio.sleep(0.05)
+        await save(*values)
+
+    monkeypatch.setattr(store, "save", slow)
+    async with asyncio.timeout(10):
+        writing = state.writings.start(answer, prepare, generation.generate)
+        await saving.wait()
+        writing.stop()
+        await state.writings.close()
+        frames = [frame async for frame in writing.follow()]
+    assert frames[-1]["finish_reason"] == "stop"
+    after = await store.message(answer.id)
+    assert (after.state, after.text) == (MessageState.DONE, generation.script)
