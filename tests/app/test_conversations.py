@@ -18,6 +18,7 @@ from app.database import database_url, migrate
 from app.events import GenerationRequest
 from app.models import MessageState
 from app.state import AppState
+from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
 from tests.app.stores import traces
 from tests.fakes import FakeGeneration
@@ -274,6 +275,23 @@ def test_a_long_conversation_leaves_its_beginning_out(
 def test_bad_frames(page: Page, frame: dict[str, Any], param: str | None) -> None:
     page.send(frame.pop("type"), **frame)
     assert page.until("error")[-1]["error"]["param"] == param
+
+
+def test_an_answer_that_cannot_begin_is_not_left_as_being_written(
+    page: Page, state: AppState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(_identity: str) -> None:
+        raise OverloadedError("busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state.conversations, "path", busy)
+        page.send("say", text="Where?")
+        page.until("error")
+    (listed,) = page.get()["data"]
+    answer = page.get(listed["id"])["messages"][1]
+    assert answer["state"] == MessageState.STOPPED
+    page.send("continue", message=answer["id"])
+    assert page.until("done", "error")[-1]["type"] == "done"
 
 
 async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path) -> None:
