@@ -74,8 +74,8 @@ class Writing:
         return self._task
 
     def stop(self) -> None:
-        """What is written stands; again is harmless."""
-        if self._task is not None and not self._task.cancelling():
+        """What is written stands; again, or once the end is known and is stored, is harmless."""
+        if self._task is not None and self._last is None and not self._task.cancelling():
             self._task.cancel()
 
     async def follow(self) -> AsyncGenerator[Frame, None]:
@@ -125,19 +125,21 @@ class Writing:
                 log.exception("an answer failed")
             self._end({"type": "error", "id": self.id, **found.body()}, MessageState.ERROR)
         finally:
-            # Not cancelled: a transaction that is torn off in the middle keeps the database locked.
             over.set()
-            await asyncio.gather(saver, return_exceptions=True)
-            # Whoever hears of the end finds the whole answer stored.
             try:
+                # Not cancelled: a transaction torn off in the middle keeps the database locked.
+                await asyncio.gather(saver, return_exceptions=True)
+                # Whoever hears of the end finds the whole answer stored.
                 await self._save()
             except Exception:
                 log.exception("an answer was not stored")
                 self._last = {"type": "error", "id": self.id, **INTERNAL.body()}
-            if self._last is not None:
-                self._tell(self._last)
-            self._over = True
-            self._note()
+            finally:
+                # Even if this task itself is cancelled: else who reads would wait for ever.
+                if self._last is not None:
+                    self._tell(self._last)
+                self._over = True
+                self._note()
 
     def _take(self, event: Event, ledger: str) -> None:
         match event:

@@ -24,7 +24,7 @@ from app.api.conversations import summary, view
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
 from app.events import GenerationRequest, PeerStatus
-from app.models import Conversation, Message
+from app.models import Conversation, Message, MessageState
 from app.prompts import chat_prompt
 from app.schemas import ChatMessage, Str, as_messages
 from app.state import AppState, State
@@ -178,27 +178,32 @@ class _Page:
     async def _write(self, frame: Say | Again | Continue) -> None:
         if self._state.writings.count >= _MAX_WRITINGS:
             raise OverloadedError(f"At most {_MAX_WRITINGS} answers are written at once.")
-        store, params = self._state.conversations, frame.params
-        begun = ""
+        store, private = self._state.conversations, frame.params.private
         if isinstance(frame, Say):
-            conversation, question, answer = await store.ask(
-                frame.conversation, frame.parent, frame.text, private=params.private
+            _, _, answer = await store.ask(
+                frame.conversation, frame.parent, frame.text, private=private
             )
         elif isinstance(frame, Again):
-            conversation, question, answer = await store.answer_again(
-                frame.message, private=params.private
-            )
+            _, _, answer = await store.answer_again(frame.message, private=private)
         else:
-            answer = await store.reopen(frame.message, private=params.private)
-            conversation = await store.get(answer.conversation_id)
-            question = await store.message(answer.parent_id or "")
-            begun = answer.text
-        await self._send(_began(frame.id, conversation, question, answer))
-        params = params.model_copy(update={"private": answer.private})
+            answer = await store.reopen(frame.message, private=private)
+        try:
+            await self._begin(frame, answer)
+        except BaseException:
+            # Nobody writes it: left as being written, it could not be gone on with.
+            await store.save(answer.id, MessageState.STOPPED, answer.text, answer.record)
+            raise
+
+    async def _begin(self, frame: Say | Again | Continue, answer: Message) -> None:
+        """Write an answer that is stored, or go on after the text that it has."""
+        store = self._state.conversations
+        conversation = await store.get(answer.conversation_id)
         path = await store.path(answer.id)
+        await self._send(_began(frame.id, conversation, path[-2], answer))
+        params = frame.params.model_copy(update={"private": answer.private})
 
         async def prepare() -> tuple[GenerationRequest, int]:
-            return await branch_request(self._state, path, begun, params)
+            return await branch_request(self._state, path, answer.text, params)
 
         self._read(self._state.writings.start(answer, prepare, self._state.generate))
 

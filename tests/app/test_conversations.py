@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +13,12 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from app.api.asking import Params, branch_request
 from app.database import database_url, migrate
+from app.events import GenerationRequest
 from app.models import MessageState
 from app.state import AppState
+from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
 from tests.app.stores import traces
 from tests.fakes import FakeGeneration
@@ -273,6 +277,23 @@ def test_bad_frames(page: Page, frame: dict[str, Any], param: str | None) -> Non
     assert page.until("error")[-1]["error"]["param"] == param
 
 
+def test_an_answer_that_cannot_begin_is_not_left_as_being_written(
+    page: Page, state: AppState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(_identity: str) -> None:
+        raise OverloadedError("busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state.conversations, "path", busy)
+        page.send("say", text="Where?")
+        page.until("error")
+    (listed,) = page.get()["data"]
+    answer = page.get(listed["id"])["messages"][1]
+    assert answer["state"] == MessageState.STOPPED
+    page.send("continue", message=answer["id"])
+    assert page.until("done", "error")[-1]["type"] == "done"
+
+
 async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path) -> None:
     migrate(database_url(tmp_path))
     _, _, answer = await state.conversations.ask(None, None, "Where?", private=False)
@@ -280,3 +301,31 @@ async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path)
     await state.conversations.start()
     after = await state.conversations.message(answer.id)
     assert (after.state, after.text) == (MessageState.STOPPED, "Under the")
+
+
+async def test_a_stop_while_the_end_is_stored_changes_nothing(
+    state: AppState, generation: FakeGeneration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(database_url(tmp_path))
+    store, save, saving = state.conversations, state.conversations.save, asyncio.Event()
+    _, _, answer = await store.ask(None, None, "Where?", private=False)
+    path = await store.path(answer.id)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        return await branch_request(state, path, "", Params())
+
+    async def slow(*values: Any) -> None:
+        saving.set()
+        await asyncio.sleep(0.05)
+        await save(*values)
+
+    monkeypatch.setattr(store, "save", slow)
+    async with asyncio.timeout(10):
+        writing = state.writings.start(answer, prepare, generation.generate)
+        await saving.wait()
+        writing.stop()
+        await state.writings.close()
+        frames = [frame async for frame in writing.follow()]
+    assert frames[-1]["finish_reason"] == "stop"
+    after = await store.message(answer.id)
+    assert (after.state, after.text) == (MessageState.DONE, generation.script)
