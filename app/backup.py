@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
@@ -182,12 +182,13 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
         raise BackupError(f"There is no file {archive}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError):
         raise damaged from None
+    except RuntimeError:  # an entry is encrypted, or compressed in a way that is unknown
+        raise damaged from None
 
 
 def _is_ours(name: str) -> bool:
-    path = PurePosixPath(name)
-    inside = path.parts[0] in _FOLDERS and not {"..", "/"} & set(path.parts)
-    return name == DATABASE or inside
+    folder, _, rest = name.partition("/")
+    return name == DATABASE or (folder in _FOLDERS and ".." not in rest.split("/"))
 
 
 def _unpack(file: zipfile.ZipFile, contents: Contents, directory: Path) -> None:

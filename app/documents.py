@@ -30,6 +30,7 @@ MAX_WINDOW = 100_000
 """Characters of a document's text that are given at once."""
 
 CANCELLED = "It was cancelled. Retry it, or delete it."
+UNREAD = "The file is not read yet. Try again once it is."
 
 _ADDED: ColumnElement[int] = literal_column("documents.rowid")  # tells files of one second apart
 
@@ -97,6 +98,8 @@ class DocumentStore:
         for path in self._files.iterdir():
             if path.name not in known:
                 shutil.rmtree(path)
+        for path in self._files.glob("*/*.partial"):
+            path.unlink()
 
     def receive(self) -> Incoming:
         """A file to write an upload into: `async with store.receive() as incoming`."""
@@ -217,13 +220,17 @@ class DocumentStore:
     async def text(self, document_id: str) -> tuple[Document, str]:
         """A document and its parsed text, pages being parted by form feeds. Raises NotFoundError.
 
-        Raises DocumentError if it cannot be parsed.
+        Raises DocumentError if it is not read yet, or could not be.
         """
         document = await self.get(document_id)
         path = self._files / document_id / "text"
-        if not path.exists():
-            original = await self.content(document_id)
-            await parse(original, document.filename, path)
+        if not document.kind or not path.exists():
+            if document.status != Status.PROCESSED:  # to parse it is for ingestion alone
+                why = document.status_details if document.status == Status.ERROR else None
+                raise DocumentError(why or UNREAD)
+            original = await self.content(document_id)  # its text was lost
+            async with self._ingestion._parsing:  # each parser takes memory: no more at once
+                await parse(original, document.filename, path)
         return document, (await asyncio.to_thread(path.read_bytes)).decode()
 
     async def watch(self, document_id: str) -> AsyncIterator[Progress]:

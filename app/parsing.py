@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import signal
 import sys
 from enum import StrEnum
@@ -70,7 +71,8 @@ async def parse(
     file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then
     does not exist. The process has an empty environment: no key reaches a parser.
     """
-    partial = out.with_name(out.name + ".partial")
+    # Its own, for the same file may be parsed twice at once.
+    partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(_WORKER), str(path), name, str(partial)),
         *(str(seconds), str(memory_bytes)),

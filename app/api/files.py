@@ -223,7 +223,8 @@ async def file_text(
     start = min(start, len(text))
     last = min(start + MAX_WINDOW, len(text))
     end = last if end is None else max(start, min(end, last))
-    page = text.count(PAGE_BREAK, 0, start) + 1 if Kind(document.kind).paged else None
+    paged = document.kind != "" and Kind(document.kind).paged
+    page = text.count(PAGE_BREAK, 0, start) + 1 if paged else None
     return TextWindow(
         id=file_id, text=text[start:end], start=start, end=end, length=len(text), page=page
     )

@@ -89,6 +89,7 @@ async def test_damaged_archives_are_refused_and_leave_nothing(
     lacking = {name: data for name, data in entries.items() if name != text}
     renamed = {**lacking, "../x": NOTE}
     outside = {**renamed, "backup.json": listing.replace(text.encode(), b"../x")}
+    nameless = {**lacking, "": NOTE, "backup.json": listing.replace(text.encode(), b"")}
     newer = {**entries, "backup.json": listing.replace(b'"version": 1', b'"version": 9')}
     cases = [
         (b"", "damaged"),
@@ -99,6 +100,9 @@ async def test_damaged_archives_are_refused_and_leave_nothing(
         (packed(tmp_path, lacking), "damaged"),
         (packed(tmp_path, renamed), "damaged"),
         (packed(tmp_path, outside), "damaged"),
+        (packed(tmp_path, nameless), "damaged"),
+        (last_entry(whole, 8, 1), "damaged"),  # encrypted
+        (last_entry(whole, 10, 99), "damaged"),  # of an unknown compression
         (packed(tmp_path, newer), "another version"),
         (packed(tmp_path, {"word.xml": b"<a/>"}), "damaged"),
     ]
@@ -115,8 +119,15 @@ def packed(directory: Path, entries: dict[str, bytes]) -> bytes:
     path = directory / "made.zip"
     with zipfile.ZipFile(path, "w") as file:
         for name, data in entries.items():
-            file.writestr(name, data)
+            file.writestr(zipfile.ZipInfo(name), data)
     return path.read_bytes()
+
+
+def last_entry(content: bytes, offset: int, value: int) -> bytes:
+    """An archive with another byte in what its directory says of the last entry."""
+    changed = bytearray(content)
+    changed[content.rindex(b"PK\x01\x02") + offset] = value
+    return bytes(changed)
 
 
 async def test_a_database_of_a_newer_version_is_refused(

@@ -183,6 +183,20 @@ async def test_bytes_that_were_lost_can_be_uploaded_again(
     assert (await store.text(document.id))[1] == NOTE.decode()
 
 
+async def test_a_text_is_not_parsed_beside_its_ingestion(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    document = await store.add("key.txt", NOTE)
+    with pytest.raises(DocumentError, match="not read yet"):
+        await store.text(document.id)
+    assert (await finished(store, document))[-1].status == Status.PROCESSED
+    text = tmp_path / "files" / document.id / "text"
+    text.unlink()  # lost: now it is parsed by each who asks
+    answers = await asyncio.gather(*(store.text(document.id) for _ in range(4)))
+    assert {answer for _, answer in answers} == {NOTE.decode()}
+    assert {path.name for path in text.parent.iterdir()} == {"original", "text"}
+
+
 async def test_search_leaves_out_what_is_not_relevant(store: DocumentStore) -> None:
     await ingest(store, "key.txt", NOTE)
     assert await store.search("Who won the football match in Lima?", 4) == []

@@ -195,6 +195,16 @@ def test_files_that_cannot_be_read_say_why(
     assert events(client, created["id"])[-1]["message"] == last["message"]
 
 
+def test_there_is_no_text_before_a_file_is_read(client: httpx.Client, tmp_path: Path) -> None:
+    path = f"/files/{upload(client, 'key.txt', NOTE).json()['id']}"
+    assert "not read yet" in error(client.get(f"{path}/text"), 400)["message"]
+    assert client.post(f"{path}/cancel").json()["status"] == "error"
+    assert "cancelled" in error(client.get(f"{path}/text"), 400)["message"]
+    # Cancelled between its text and its row.
+    (tmp_path / path[1:] / "text").write_bytes(NOTE)
+    assert "cancelled" in error(client.get(f"{path}/text"), 400)["message"]
+
+
 def test_an_empty_file_is_refused(client: httpx.Client, tmp_path: Path) -> None:
     problem = error(upload(client, "empty.txt", b""), 400)
     assert (problem["param"], problem["code"]) == ("file", "invalid_document")
