@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sqlalchemy import delete, select
+from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app import database
 from app.document_index import DocumentIndex
-from app.models import Chunk, Document
+from app.models import Chunk, Document, Message
 
 
 class Forgetful(Protocol):
@@ -43,6 +43,7 @@ class Erasure:
             of_document = Chunk.document_id == document
             chunks[document] = list(await session.scalars(select(Chunk.id).where(of_document)))
             await session.execute(delete(Document).where(Document.id == document))
+            await _blank_passages(session, document)
         return chunks
 
     async def rest(self, chunks: dict[str, list[int]]) -> None:
@@ -54,3 +55,21 @@ class Erasure:
                 await asyncio.to_thread(shutil.rmtree, directory)
         if chunks:
             await database.forget_deleted(self.sessions)
+
+
+async def _blank_passages(session: AsyncSession, document: str) -> None:
+    """Take a document's passages out of the stored answers, whose own text stays.
+
+    After the first write of a transaction: an answer saved in between would be overwritten.
+    """
+    named = type_coerce(Message.record, String).contains(document, autoescape=True)
+    for identity, record in await session.execute(select(Message.id, Message.record).where(named)):
+        sources = [
+            source | {"text": "", "deleted": True}
+            if (source["side"], source["id"]) == ("private", document)
+            else source
+            for source in record.get("sources", [])
+        ]
+        if sources:
+            values = {"record": record | {"sources": sources}}
+            await session.execute(update(Message).where(Message.id == identity).values(values))

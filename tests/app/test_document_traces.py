@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from app import database
+from app.conversations import ConversationStore
 from app.documents import DocumentStore
-from app.models import Status
+from app.models import MessageState, Status
 from app.progress import Stage
 from dragon.errors import NotFoundError
 from dragon.retrieval.embedder import Embedder
@@ -54,6 +56,26 @@ async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) ->
     assert {hit.document for hit in await store.search("opal", 5, relevant=False)} == {kept.id}
     with pytest.raises(NotFoundError):
         await store.get(document.id)
+
+
+async def test_deletion_takes_its_passages_out_of_stored_answers(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    secret = "The walnut drawer holds Aunt Philomena's opal. " * 200
+    document = await ingest(store, "gems.txt", secret.encode())
+    engine = database.connect(database.database_url(tmp_path))
+    conversations = ConversationStore(database.session_maker(engine))
+    _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
+    passage = {"side": "private", "id": document.id, "title": "gems.txt", "text": secret}
+    other = {"side": "private", "id": "file-2", "title": "router.txt", "text": OTHER.decode()}
+    record = {"sources": [passage, other], "nothing_relevant": False}
+    await conversations.save(answer.id, MessageState.DONE, "In a drawer.", record, [])
+    await store.delete(document.id)
+    after = await conversations.message(answer.id)
+    await engine.dispose()
+    blank = passage | {"text": "", "deleted": True}
+    assert (after.text, after.record) == ("In a drawer.", record | {"sources": [blank, other]})
+    assert traces(tmp_path, b"walnut", b"Philomena") == []
 
 
 async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_path: Path) -> None:
