@@ -1,4 +1,8 @@
-"""Chromium, both real services started once, and a device that writes what a test gives it."""
+"""Chromium, both real services started once, and a device that writes what a test gives it.
+
+All of it ends with this package: Playwright keeps an event loop running, which the tests of other
+packages could not start theirs beside.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The embedded model, slowed down a little so that there is time to press stop."""
     setup = Setup(tmp_path_factory.mktemp("page"), {}, Floor(5), Floor(5))
@@ -76,7 +80,7 @@ class Pair:
         return services.peer(self.setup, self.corpus, self.peer.port)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def endless_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A model that never ends an answer by itself."""
     folder = tmp_path_factory.mktemp("endless")
@@ -95,7 +99,7 @@ class Scripted:
     generation: FakeGeneration
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
     folder = tmp_path_factory.mktemp("scripted")
     settings = Settings(_env_file=None, data_dir=folder, api_key=KEY)
@@ -128,7 +132,7 @@ def scripted(scripted_device: Scripted) -> Iterator[Scripted]:
     generation.script, generation.delay, generation.fail_after = usual, 0.0, None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(
