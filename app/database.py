@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ _PRAGMAS = (
     "secure_delete = ON",  # what is deleted is overwritten with zeros
     "busy_timeout = 10000",
 )
+# SQLite itself waits for readers, but not for another checkpoint.
+_ATTEMPTS = 3
+_WAIT_SECONDS = 0.2
 
 
 def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
@@ -73,9 +77,14 @@ async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
     """
     async with sessions.begin() as session:
         await session.execute(text("INSERT INTO chunks_fts(chunks_fts) VALUES ('optimize')"))
-    async with sessions() as session:
-        connection = await session.connection()
-        result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        busy = result.one()[0]
-    if busy:
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(_WAIT_SECONDS)  # writers, too, get their turn
+        async with sessions() as session:
+            connection = await session.connection()
+            result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy = result.one()[0]
+        if not busy:
+            break
+    else:
         logger.warning("the write-ahead log is in use; it is emptied at the next deletion or start")

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy import ColumnElement, Select, column, select, table, text
+from sqlalchemy import ColumnElement, Row, Select, column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.ingestion import _to_the_end
 from app.models import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import embedded_text
@@ -99,18 +100,8 @@ class Finder:
         relevant: bool = True,
     ) -> list[DocumentHit]:
         """`search` for a question whose embedding [dim] is known."""
-        async with self.sessions() as session:
-            allowed = await _chunks_within(session, scope) if scope.limited else None
-            wanted = max(_CANDIDATES, 4 * k)
-            near = [key for key, _ in self.vectors.search(vector, wanted, allowed)]
-            worded = await _worded(session, query, wanted, scope)
-            candidates = fused(near, worded)[:wanted]
-            processed = (
-                select(Chunk, Document.filename)
-                .join(Document, Document.id == Chunk.document_id)
-                .where(Chunk.id.in_(candidates), Document.status == Status.PROCESSED)
-            )
-            rows = (await session.execute(processed)).all()
+        # Cancelled within, the connection would keep its snapshot, and with it what is deleted.
+        rows = await _to_the_end(self._candidates(query, vector, max(_CANDIDATES, 4 * k), scope))
         vectors = self.vectors.vectors([chunk.id for chunk, _ in rows])
         hits = [
             _hit(chunk, filename, query, vector, vectors[chunk.id])
@@ -120,6 +111,22 @@ class Finder:
         newest_first = sorted(hits, key=lambda hit: -hit.id)
         best_first = sorted(distinct(newest_first), key=lambda hit: (-hit.score, hit.id))
         return [hit for hit in best_first if not relevant or hit.score >= MINIMUM_SCORE][:k]
+
+    async def _candidates(
+        self, query: str, vector: Vectors, wanted: int, scope: Scope
+    ) -> Sequence[Row[Chunk, str]]:
+        """Chunks of processed documents that may fit, and their files' names."""
+        async with self.sessions() as session:
+            allowed = await _chunks_within(session, scope) if scope.limited else None
+            near = [key for key, _ in self.vectors.search(vector, wanted, allowed)]
+            worded = await _worded(session, query, wanted, scope)
+            candidates = fused(near, worded)[:wanted]
+            processed = (
+                select(Chunk, Document.filename)
+                .join(Document, Document.id == Chunk.document_id)
+                .where(Chunk.id.in_(candidates), Document.status == Status.PROCESSED)
+            )
+            return (await session.execute(processed)).all()
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int]:

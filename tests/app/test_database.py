@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -12,6 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
+from app import database
 from app.database import (
     connect,
     database_url,
@@ -126,4 +128,23 @@ async def test_deleted_text_is_in_no_file(tmp_path: Path) -> None:
     assert traces(), "the log still has it: else this test shows nothing"
     await forget_deleted(sessions)
     assert traces() == []
+    await engine.dispose()
+
+
+async def test_the_log_is_emptied_once_its_reader_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
+    url = database_url(tmp_path)
+    migrate(url)
+    engine = connect(url)
+    sessions = session_maker(engine)
+    async with sessions.begin() as session:
+        session.add(document())
+    reader = sqlite3.connect(tmp_path / "dragon.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM documents").fetchall()
+    asyncio.get_running_loop().call_later(0.1, reader.close)
+    await forget_deleted(sessions)
+    assert (tmp_path / "dragon.db-wal").stat().st_size == 0
     await engine.dispose()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from app.documents import DocumentStore
@@ -106,3 +111,17 @@ async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: Docu
     await store.retry(cancelled.id)
     await finished(store, cancelled)
     assert [document.id for document in await store.list()] == [cancelled.id]
+
+
+async def test_a_cancelled_search_keeps_no_snapshot(store: DocumentStore, tmp_path: Path) -> None:
+    await ingest(store, "stones.txt", prose(100).encode())
+    with closing(sqlite3.connect(tmp_path / "dragon.db", timeout=0)) as connection:
+        for step in range(60):
+            search = asyncio.create_task(store.search("the stone keeper on day 3", 5))
+            await asyncio.sleep(step * 0.0005)
+            search.cancel()
+            await asyncio.wait([search])
+            with connection:
+                connection.execute("UPDATE documents SET bytes = bytes + 1")
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            assert not busy, step
