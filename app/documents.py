@@ -229,7 +229,7 @@ class DocumentStore:
                 why = document.status_details if document.status == Status.ERROR else None
                 raise DocumentError(why or UNREAD)
             original = await self.content(document_id)  # its text was lost
-            async with self._ingestion._parsing:  # each parser takes memory: no more at once
+            async with self._ingestion.parsing:  # each parser takes memory: no more at once
                 await parse(original, document.filename, path)
         return document, (await asyncio.to_thread(path.read_bytes)).decode()
 

@@ -111,7 +111,7 @@ class Ingestion:
     async def _run(self, document: Document, channel: Channel) -> None:
         try:
             if document.status != Status.PROCESSED:
-                async with self._parsing:
+                async with self.parsing:
                     kind, text = await self._parse(document, channel)
                 async with self._turn:
                     await self._chunk_and_index(document, kind, text, channel)

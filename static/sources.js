@@ -75,6 +75,6 @@ async function surround(passage, source) {
       characters.slice(to).join("").trimEnd() + more(around.end < around.length),
     );
   } catch {
-    // The document is gone: the passage itself is kept with the answer.
+    // The document is gone, and its passages with it.
   }
 }
