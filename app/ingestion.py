@@ -73,7 +73,7 @@ class Ingestion:
     kv: Keeper
     erasure: Erasure
     chore: Chore
-    _parsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PARSERS))
+    parsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PARSERS))
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
