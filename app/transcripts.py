@@ -26,19 +26,21 @@ def as_json(conversation: Conversation, messages: Sequence[Message]) -> dict[str
         "created_at": conversation.created_at,
         "updated_at": conversation.updated_at,
         "leaf": conversation.leaf,
-        "messages": [
-            {
-                "id": message.id,
-                "parent": message.parent_id,
-                "role": message.role,
-                "text": message.text,
-                "private": message.private,
-                "state": message.state,
-                "created_at": message.created_at,
-                **message.record,
-            }
-            for message in messages
-        ],
+        "messages": [message_as_json(message) for message in messages],
+    }
+
+
+def message_as_json(message: Message) -> dict[str, Any]:
+    """A message with its sources and how it came about."""
+    return {
+        "id": message.id,
+        "parent": message.parent_id,
+        "role": message.role,
+        "text": message.text,
+        "private": message.private,
+        "state": message.state,
+        "created_at": message.created_at,
+        **message.record,
     }
 
 

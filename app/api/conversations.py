@@ -112,14 +112,4 @@ def view(message: Message) -> dict[str, Any]:
     if message.role == "assistant" and message.state != MessageState.WRITING:
         seams = [(offset, joint) for offset, joint, _ in message.record.get("seams", [])]
         blocks = [asdict(block) for block in render(message.text, seams)]
-    return {
-        "id": message.id,
-        "parent": message.parent_id,
-        "role": message.role,
-        "text": message.text,
-        "private": message.private,
-        "state": message.state,
-        "created_at": message.created_at,
-        "blocks": blocks,
-        **message.record,
-    }
+    return {**transcripts.message_as_json(message), "blocks": blocks}
