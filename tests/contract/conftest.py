@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.link import Network, Relay, relay
 from bench.services import Service, Setup
+from dragon.model import LanguageModel
+from dragon.tokenizer import Tokenizer
 from tests.contract.asking import questions, upload
 
 
@@ -51,3 +55,17 @@ def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 def usual(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Services as people run them."""
     yield from pair(Setup(tmp_path_factory.mktemp("usual")), corpus)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
+    """The services' model in this process, with as many threads as they have."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    torch.set_num_threads(threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import httpx
 import pytest
 import torch
 
-from app.settings import EMBEDDED_MODEL
 from bench import reference
 from bench.link import Network
 from bench.reference import Passage
@@ -33,19 +32,6 @@ SEED = 11
 TOP = 20
 # A forward of another shape.
 CLOSE = 2e-4
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
-    torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,19 +19,6 @@ from tests.contract.test_details import BOTH, CLOSE, post, slow_of
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 TOP = 5
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
-
-
-@pytest.fixture(scope="module")
-def model(tokenizer: Tokenizer) -> Iterator[LanguageModel]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
-    torch.set_num_threads(threads)
 
 
 def score(pair: Pair, prompt: Any, mode: str, **more: Any) -> dict[str, Any]:
