@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.state import Generation
+from app.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.tokenizer import Message, Tokenizer
+from dragon.tokenizer import Message
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,6 @@ async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Pr
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
     return Prompt(_fitting(tokens, generation, "prompt"), query)
-
-
-def known(ids: Sequence[int], tokenizer: Tokenizer, param: str) -> list[int]:
-    """The ids; raises `InvalidRequestError` when one is not in the vocabulary."""
-    if ids and max(ids) >= tokenizer.vocab_size:
-        raise InvalidRequestError(
-            f"{param}: {max(ids)} is not a token; the vocabulary has {tokenizer.vocab_size}",
-            param=param,
-        )
-    return list(ids)
 
 
 def _fitting(tokens: Sequence[int], generation: Generation, param: str) -> tuple[int, ...]:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Protocol, cast
+from typing import Annotated, Protocol, cast
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
 from app.conversations import ConversationStore
+from app.documents import DocumentStore
+from app.embeddings import EmbeddingService
 from app.events import Event, GenerationRequest, PeerStatus
 from app.ledger import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
 from app.writing import Writings
 from dragon.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from app.documents import DocumentStore
-    from app.embeddings import EmbeddingService
 
 
 class Generation(Protocol):

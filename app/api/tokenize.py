@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from app.api.models import UnknownModelError
 from app.openapi import failures
-from app.prompts import known
 from app.schemas import DetokenizeBody, TokenizeBody, as_messages
 from app.state import AppState, State
+from app.token_ids import known
 from dragon.errors import InvalidRequestError
 from dragon.tokenizer import Tokenizer
 
