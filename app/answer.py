@@ -75,7 +75,7 @@ class Answer:
             self._session,
             engine,
             self._pace,
-            post=self._post,
+            post=self._loop.call_soon_threadsafe,
             send=self._send,
             committed=self._commit,
             failed=self._events.put_nowait,
@@ -161,9 +161,6 @@ class Answer:
         return event
 
     # Inside.
-
-    def _post(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(call)
 
     def _send(self, message: SessionMessage) -> None:
         if self._partner is not None and (size := self._partner.send(message)):

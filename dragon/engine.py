@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from dragon.adjustment import Adjustment
@@ -29,6 +30,7 @@ from dragon.weighting import Rescoring
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Post = Callable[[Callable[[], None]], object]
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for generations to share its forward.
 _PATIENCE = 0.25
@@ -53,15 +55,31 @@ class Decoded:
 Outcome = Decoded | DragonError
 
 
+def _directly(call: Callable[[], None]) -> None:
+    call()
+
+
 @dataclass(eq=False)
 class Step:
-    """A decode step under way. Setting `stale` abandons it between two layers."""
+    """A decode step under way. Setting `stale` abandons it between two layers.
+
+    `post` brings `done` to where its owner wants it called: on the engine's thread if it just calls.
+    """
 
     decoder: Decoder
     work: Work
     done: Callable[[Outcome], None]
+    post: Post
     stale: bool = False
     queued: float = field(default_factory=time.perf_counter)
+
+
+def _finish(finished: list[tuple[Step, Outcome]]) -> None:
+    for request, outcome in finished:
+        try:
+            request.done(outcome)
+        except Exception:  # one answer's, which must not keep the others from theirs
+            log.exception("an answer failed on its step")
 
 
 @dataclass
@@ -96,6 +114,7 @@ class Engine:
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
+        self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
         self._writing: set[Decoder] = set()
         self._patience = 0.0
         self._rested = 0.0  # when the next chore may run beside answers
@@ -147,12 +166,20 @@ class Engine:
             self._changed.notify()
         return decoder
 
-    def run(self, decoder: Decoder, work: Work, done: Callable[[Outcome], None]) -> Step:
+    def run(
+        self,
+        decoder: Decoder,
+        work: Work,
+        done: Callable[[Outcome], None],
+        post: Post = _directly,
+    ) -> Step:
         """Queue a step of a prefilled decoder, one at a time each."""
-        request = Step(decoder, work, done)
+        request = Step(decoder, work, done, post)
         with self._changed:
             self._inbox.steps.append(request)
-            self._changed.notify()
+            self._awaited.discard(decoder)
+            if not self._awaited:
+                self._changed.notify()
         return request
 
     def close(self, decoder: Decoder) -> None:
@@ -231,12 +258,14 @@ class Engine:
         """
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
+        self._awaited = self._answered - {step.decoder for step in inbox.steps}
         while inbox.steps and not (inbox.openings or inbox.errands or inbox.stopping):
-            missing = self._answered - self._closing - {step.decoder for step in inbox.steps}
+            self._awaited -= self._closing
             left = deadline - time.perf_counter()
-            if not missing or left <= 0:
-                return
+            if not self._awaited or left <= 0:
+                break
             self._changed.wait(left)
+        self._awaited = set()
 
     def _blocked(self) -> bool:
         """Whether all there is to do is openings that wait for slots."""
@@ -286,9 +315,13 @@ class Engine:
         except Exception as error:
             log.exception("a decode step failed")
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
+        # All that goes to one place at once: to wake an event loop takes longer than what it does.
+        together: dict[Post, list[tuple[Step, Outcome]]] = {}
         for request, outcome in zip(group, outcomes, strict=True):
             if request.decoder not in self._closing:
-                request.done(outcome)
+                together.setdefault(request.post, []).append((request, outcome))
+        for post, finished in together.items():
+            post(partial(_finish, finished))
 
     def _prefill_one(self) -> None:
         with self._changed:
