@@ -63,7 +63,8 @@ def _directly(call: Callable[[], None]) -> None:
 class Step:
     """A decode step under way. Setting `stale` abandons it between two layers.
 
-    `post` brings `done` to where its owner wants it called: on the engine's thread if it just calls.
+    `post` takes a call of `done` to where its owner wants it; on the engine's thread if it just
+    calls.
     """
 
     decoder: Decoder
