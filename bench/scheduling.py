@@ -147,6 +147,16 @@ def run(options: argparse.Namespace) -> list[Row]:
     return rows + over_grid(options.grid)
 
 
+def table(rows: Sequence[Row]) -> list[Row]:
+    """The seconds and ratios of `replay`, a column an extra latency."""
+    lines: dict[str, Row] = {}
+    for row in rows:
+        line = lines.setdefault(row["schedule"], {"schedule": row["schedule"]})
+        shown = f"{row['seconds_per_100_tokens']:.2f} ({row['ratio_to_better_static']:.3f})"
+        line[f"{row['extra_ms']:g} ms"] = shown
+    return list(lines.values())
+
+
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Seconds for 100 tokens against extra latency, a line a schedule, as SVG."""
     from matplotlib.figure import Figure
@@ -168,6 +178,8 @@ def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.replace("/", ",").split(",")]
 
 
+_REPLAY_NOTES = """Seconds for 100 tokens by extra latency, and their ratio to those of the better
+static side."""
 _NOTES = """Ratios of a schedule's time to that of the better static side; with the worst where it
 is: decode delays, round trip and acceptances, of device and cloud. The pipeline of 15
 tokens at 500 ms extra latency, 250/25 ms decode:
@@ -188,11 +200,13 @@ def main() -> None:
     parser.add_argument("--grid", choices=list(_SHARES), default="small")
     options = parser.parse_args()
     rows = run(options)
-    for row in rows:
-        print(row)
-    plot([row for row in rows if "extra_ms" in row], report.figure("scheduling"))
-    report.section("scheduling", [row for row in rows if "extra_ms" in row])
+    replayed = [row for row in rows if "extra_ms" in row]
     cells = [row for row in rows if "extra_ms" not in row]
+    plot(replayed, report.figure("scheduling"))
+    lines = table(replayed)
+    for row in (*lines, *cells):
+        print(row)
+    report.section("scheduling", lines, notes=_REPLAY_NOTES)
     report.section("scheduling", cells, title="scheduling over a grid", notes=_NOTES)
     print(json.dumps({"rows": rows}))
 

@@ -120,8 +120,8 @@ def _zeros(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     """Zeros, since a masked NaN would still be a NaN; on a CPU, untouched pages cost no memory."""
     if like.device.type != "cpu":
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
-    # `torch.zeros` writes every page; `numpy.zeros` asks for huge ones, and to clear those a slot is
-    # in takes longer, when it is first used, than a prefill.
+    # `torch.zeros` writes every page; `numpy.zeros` asks for huge ones, and to clear those when a
+    # slot is first used takes longer than a prefill.
     pages = mmap.mmap(-1, math.prod(shape) * like.element_size())
     return torch.frombuffer(pages, dtype=like.dtype).view(shape)
 
