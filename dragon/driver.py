@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from dragon.decoder import Decoder
 from dragon.details import Settled
-from dragon.engine import Decoded, Engine, Outcome, Post, Step
+from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.pacing import Pace
 from dragon.protocol import SessionMessage
+from dragon.requests import Decoded, Outcome, Post, Step
 from dragon.session import Session
 
 log = logging.getLogger(__name__)

@@ -14,89 +14,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from dragon.adjustment import Adjustment
-from dragon.aggregation import Side
 from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.requests import Decoded, Inbox, Outcome, Post, Step, deliver, directly
 from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Post = Callable[[Callable[[], None]], object]
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for generations to share its forward.
 _PATIENCE = 0.25
 # While an answer is being written, this many times what a chore took goes by before the next one:
 # it delays fewer than one token in twenty.
 _CHORE_REST = 40
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """What came of a step: a distribution an output, or None when it was abandoned.
-
-    `microseconds` is what the step took its generation, waiting for others included;
-    `log_likelihood` is the decoder's, of the text scored so far.
-    """
-
-    sides: list[Side] | None
-    microseconds: int
-    log_likelihood: float = 0.0
-
-
-Outcome = Decoded | DragonError
-
-
-def _directly(call: Callable[[], None]) -> None:
-    call()
-
-
-@dataclass(eq=False)
-class Step:
-    """A decode step under way. Setting `stale` abandons it between two layers.
-
-    `post` takes a call of `done` to where its owner wants it; on the engine's thread if it just
-    calls.
-    """
-
-    decoder: Decoder
-    work: Work
-    done: Callable[[Outcome], None]
-    post: Post
-    stale: bool = False
-    queued: float = field(default_factory=time.perf_counter)
-
-
-def _finish(finished: list[tuple[Step, Outcome]]) -> None:
-    for request, outcome in finished:
-        try:
-            request.done(outcome)
-        except Exception:  # one answer's, which must not keep the others from theirs
-            log.exception("an answer failed on its step")
-
-
-@dataclass
-class _Inbox:
-    """What other threads have asked for; guarded by the engine's lock."""
-
-    steps: list[Step] = field(default_factory=list)
-    openings: deque[Decoder] = field(default_factory=deque)
-    errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
-    chores: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
-    closed: list[Decoder] = field(default_factory=list)
-    stopping: bool = False
-
-    def idle(self) -> bool:
-        """Whether there is nothing to look at but chores."""
-        return not (self.steps or self.openings or self.errands or self.closed or self.stopping)
 
 
 class Engine:
@@ -111,7 +48,7 @@ class Engine:
         self.model = model
         self.store = store
         self._batching = batching
-        self._inbox = _Inbox()
+        self._inbox = Inbox()
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
@@ -172,7 +109,7 @@ class Engine:
         decoder: Decoder,
         work: Work,
         done: Callable[[Outcome], None],
-        post: Post = _directly,
+        post: Post = directly,
     ) -> Step:
         """Queue a step of a prefilled decoder, one at a time each."""
         request = Step(decoder, work, done, post)
@@ -316,13 +253,8 @@ class Engine:
         except Exception as error:
             log.exception("a decode step failed")
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
-        # All that goes to one place at once: to wake an event loop takes longer than what it does.
-        together: dict[Post, list[tuple[Step, Outcome]]] = {}
-        for request, outcome in zip(group, outcomes, strict=True):
-            if request.decoder not in self._closing:
-                together.setdefault(request.post, []).append((request, outcome))
-        for post, finished in together.items():
-            post(partial(_finish, finished))
+        wanted = zip(group, outcomes, strict=True)
+        deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
     def _prefill_one(self) -> None:
         with self._changed:
