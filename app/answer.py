@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
@@ -75,7 +74,7 @@ class Answer:
             self._session,
             engine,
             self._pace,
-            post=self._post,
+            post=self._loop.call_soon_threadsafe,
             send=self._send,
             committed=self._commit,
             failed=self._events.put_nowait,
@@ -161,9 +160,6 @@ class Answer:
         return event
 
     # Inside.
-
-    def _post(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(call)
 
     def _send(self, message: SessionMessage) -> None:
         if self._partner is not None and (size := self._partner.send(message)):

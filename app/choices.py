@@ -111,6 +111,11 @@ async def merged(
 
     The first error ends all of them and is raised; closing the generator cancels all of them.
     """
+    if len(requests) == 1:
+        async with aclosing(generate(requests[0])) as events:
+            async for event in events:
+                yield 0, event
+        return
     queue: asyncio.Queue[tuple[int, Event] | Exception | None] = asyncio.Queue(_QUEUED_EVENTS)
     places = asyncio.Semaphore(_SIDE_BY_SIDE)
 

@@ -11,6 +11,12 @@ the others. Everything is teacher-forced on full distributions, never on what th
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
 - `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
 
+The embedded model quotes documents and is hardly a language model. To be made one takes half an
+hour of two cores; its figures get a section of their own:
+
+    python -m training.language --wikitext PATH --out lm
+    python -m bench.perplexity --wikitext PATH --model lm
+
 `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
 is better than `none`. Standard errors are of the jackknife over windows.
 """
@@ -189,16 +195,18 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-_NOTES = """`gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL of the best centralised system);
-none where no centralised system beats no retrieval."""
+_NOTES = """`documents` are those of each side. `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - PPL
+of the best centralised system); none where no centralised system beats no retrieval."""
 
 
 def main() -> None:
     """Measure, write the results, and print one JSON object last."""
-    rows = run(parser().parse_args())
-    plot(rows, report.figure("perplexity"))
+    options = parser().parse_args()
+    title = f"perplexity-{Path(options.model).name}"
+    rows = run(options)
+    plot(rows, report.figure(title))
     columns = ["system", "documents", "perplexity", "stderr", "tokens", "gain", "gain_stderr"]
-    report.section("perplexity", rows, columns=columns, notes=_NOTES)
+    report.section("perplexity", rows, title=title, columns=columns, notes=_NOTES)
     for row in rows:
         shown = {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}
         print("  ".join(f"{key} {value}" for key, value in shown.items()))

@@ -23,9 +23,10 @@ from bench import report
 from bench.floors import slow_down
 from bench.services import EMBEDDED_MODEL
 from dragon.decoder import Decoder, Row
-from dragon.engine import Engine, Outcome
+from dragon.engine import Engine
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.requests import Outcome
 from dragon.tokenizer import Tokenizer
 
 _DOCUMENT_TOKENS = 64

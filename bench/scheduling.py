@@ -13,14 +13,15 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from bench import report, simulation
+from bench import report, simulation, timeline
 from bench.acceptances import Acceptances, record
-from bench.simulation import Accepted, Run, SpanKind, World
-from dragon.protocol import Role
+from bench.simulation import Accepted, World
 from dragon.scheduling import Schedule
 
 Row = dict[str, Any]
@@ -32,6 +33,7 @@ BASE_RTT_S = 0.002
 JITTER = 0.2
 EXTRA_MS = (0, 100, 200, 300, 400, 500)
 _STATIC = (Schedule.DEVICE, Schedule.CLOUD)
+_ESTIMATING = (Schedule.GREEDY, Schedule.PAPER)
 
 _DELAYS_MS = ((50, 50), (100, 30), (30, 100), (130, 20), (250, 25))
 _RTTS_MS = (0, 50, 100, 200, 300, 400, 500)
@@ -75,32 +77,53 @@ def _mean(world: World, sequences: Sequence[Accepted], schedule: Schedule) -> fl
     return 100 * sum(run.seconds for run in runs) / sum(map(len, sequences))
 
 
-def over_grid(size: str) -> list[Row]:
-    """The scheduling ones against the better static side, over acceptances, delays, round trips."""
-    ratios: dict[Schedule, list[tuple[float, Row]]] = {Schedule.GREEDY: [], Schedule.PAPER: []}
-    shares = _SHARES[size]
-    for cell, (delays, rtt, device, cloud) in enumerate(
-        itertools.product(_DELAYS_MS, _RTTS_MS, shares, shares)
-    ):
-        chance = random.Random(cell)
+@dataclass(frozen=True)
+class Cell:
+    """A place in the grid: decode delays and round trip, ms, acceptances, what is drawn from them.
+
+    Delays and acceptances are of device and cloud.
+    """
+
+    decode_ms: tuple[int, int]
+    rtt_ms: int
+    accept: tuple[float, float]
+    sequences: int
+    seed: int
+
+    def ratios(self) -> dict[Schedule, float]:
+        """The time of each schedule that estimates to that of the better static side."""
+        chance = random.Random(self.seed)
+        device, cloud = self.accept
         drawn = [
             [(chance.random() < device, chance.random() < cloud) for _ in range(_GRID_TOKENS)]
-            for _ in range(_GRID_SEQUENCES[size])
+            for _ in range(self.sequences)
         ]
-        world = World(delays[0] / 1000, delays[1] / 1000, rtt / 1000)
+        world = World(self.decode_ms[0] / 1e3, self.decode_ms[1] / 1e3, self.rtt_ms / 1e3)
         better = min(_mean(world, drawn, schedule) for schedule in _STATIC)
-        where = {"decode_ms": delays, "rtt_ms": rtt, "accept": (device, cloud)}
-        for schedule, found in ratios.items():
-            found.append((_mean(world, drawn, schedule) / better, where))
+        return {schedule: _mean(world, drawn, schedule) / better for schedule in _ESTIMATING}
+
+
+def over_grid(size: str) -> list[Row]:
+    """The scheduling ones against the better static side, over acceptances, delays, round trips."""
+    shares = _SHARES[size]
+    places = itertools.product(_DELAYS_MS, _RTTS_MS, itertools.product(shares, shares))
+    cells = [Cell(*place, _GRID_SEQUENCES[size], seed) for seed, place in enumerate(places)]
+    # Cells of the same times together: a process finds plays it has made before.
+    with ProcessPoolExecutor() as pool:
+        found = list(pool.map(Cell.ratios, cells, chunksize=len(shares) ** 2))
     rows = []
-    for schedule, found in ratios.items():
-        worst, where = max(found, key=lambda one: one[0])
+    for schedule in _ESTIMATING:
+        ratios = [one[schedule] for one in found]
+        worst = cells[ratios.index(max(ratios))]
         rows.append(
             {
-                "schedule": f"{schedule} over {len(found)} cells",
-                "mean_ratio": round(mean(ratio for ratio, _ in found), 4),
-                "worst_ratio": round(worst, 4),
-                "worst_at": where,
+                "schedule": f"{schedule} over {len(cells)} cells",
+                "sequences": worst.sequences,
+                "mean_ratio": round(mean(ratios), 4),
+                "worst_ratio": round(max(ratios), 4),
+                "decode_ms": "{}/{}".format(*worst.decode_ms),
+                "rtt_ms": worst.rtt_ms,
+                "accept": "{}/{}".format(*worst.accept),
             }
         )
     return rows
@@ -117,11 +140,21 @@ def run(options: argparse.Namespace) -> list[Row]:
     delays = (options.decode_ms[0] / 1000, options.decode_ms[1] / 1000)
     rows = replay(acceptances, options.extra_ms, delays)
     world = World(*delays, BASE_RTT_S + 0.5, jitter=JITTER)
-    draw_pipeline(
+    timeline.draw(
         simulation.speculative(world, acceptances.speculative[0][:15], Schedule.GREEDY),
         report.figure("pipeline"),
     )
     return rows + over_grid(options.grid)
+
+
+def table(rows: Sequence[Row]) -> list[Row]:
+    """The seconds and ratios of `replay`, a column an extra latency."""
+    lines: dict[str, Row] = {}
+    for row in rows:
+        line = lines.setdefault(row["schedule"], {"schedule": row["schedule"]})
+        shown = f"{row['seconds_per_100_tokens']:.2f} ({row['ratio_to_better_static']:.3f})"
+        line[f"{row['extra_ms']:g} ms"] = shown
+    return list(lines.values())
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
@@ -141,62 +174,14 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-_COLOURS = {
-    SpanKind.DECODE: "tab:blue",
-    SpanKind.WASTED: "lightgrey",
-    SpanKind.DRAFT: "tab:orange",
-    SpanKind.TARGET: "tab:green",
-}
-
-
-def draw_pipeline(run: Run, path: Path) -> None:
-    """Both sides' decoding, drafts and targets on their way, commits and rejections, as SVG."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    figure = Figure(figsize=(12, 4), layout="constrained")
-    axes = figure.subplots()
-    lanes = [
-        (role, kinds)
-        for role in (Role.CLOUD, Role.DEVICE)
-        for kinds in ((SpanKind.DECODE, SpanKind.WASTED), (SpanKind.DRAFT,), (SpanKind.TARGET,))
-    ]
-    for lane, (role, kinds) in enumerate(lanes):
-        for span in run.spans:
-            if span.side is role and span.kind in kinds and span.start < run.seconds:
-                width, colour = span.end - span.start, _COLOURS[span.kind]
-                axes.barh(lane, width, left=span.start, height=0.7, color=colour, edgecolor="white")
-                if span.kind is SpanKind.DECODE and width > run.seconds / 80:
-                    middle = span.start + width / 2
-                    axes.text(middle, lane, str(span.position), ha="center", va="center", size=6)
-    for one in run.aggregations:
-        axes.axvline(one.time, color="black", linewidth=0.6, linestyle=":")
-        for role, accepted in zip((Role.DEVICE, Role.CLOUD), one.accepted, strict=True):
-            mark = "o" if accepted else "x"
-            lane = lanes.index((role, (SpanKind.DECODE, SpanKind.WASTED)))
-            colour = "tab:green" if accepted else "tab:red"
-            axes.plot(one.time, lane - 0.45, mark, color=colour, markersize=4)
-        where = -1.0 if one.side is Role.CLOUD else len(lanes) - 0.0
-        axes.plot(one.time, where, "v" if where > 0 else "^", color="black", markersize=4)
-    names = [f"{role} {'decodes' if len(kinds) > 1 else kinds[0] + 's'}" for role, kinds in lanes]
-    axes.set_yticks(range(len(lanes)), names)
-    axes.set_xlim(0, run.seconds)
-    axes.invert_yaxis()
-    axes.set_xlabel("seconds; dotted: aggregations, at the edge of the side that made them")
-    axes.legend(
-        handles=[Patch(color=colour, label=str(kind)) for kind, colour in _COLOURS.items()],
-        ncols=len(_COLOURS),
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-    )
-    figure.savefig(path, metadata={"Date": None})
-
-
 def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.replace("/", ",").split(",")]
 
 
-_NOTES = """Ratios of a schedule's time to that of the better static side. The pipeline of 15
+_REPLAY_NOTES = """Seconds for 100 tokens by extra latency, and their ratio to those of the better
+static side."""
+_NOTES = """Ratios of a schedule's time to that of the better static side; with the worst where it
+is: decode delays, round trip and acceptances, of device and cloud. The pipeline of 15
 tokens at 500 ms extra latency, 250/25 ms decode:
 
 ![pipeline](figures/pipeline.svg)"""
@@ -215,11 +200,13 @@ def main() -> None:
     parser.add_argument("--grid", choices=list(_SHARES), default="small")
     options = parser.parse_args()
     rows = run(options)
-    for row in rows:
-        print(row)
-    plot([row for row in rows if "extra_ms" in row], report.figure("scheduling"))
-    report.section("scheduling", [row for row in rows if "extra_ms" in row])
+    replayed = [row for row in rows if "extra_ms" in row]
     cells = [row for row in rows if "extra_ms" not in row]
+    plot(replayed, report.figure("scheduling"))
+    lines = table(replayed)
+    for row in (*lines, *cells):
+        print(row)
+    report.section("scheduling", lines, notes=_REPLAY_NOTES)
     report.section("scheduling", cells, title="scheduling over a grid", notes=_NOTES)
     print(json.dumps({"rows": rows}))
 

@@ -12,9 +12,9 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
+from bench.timeline import Aggregation, Run, Span, SpanKind
 from dragon.pacing import draft_window
 from dragon.protocol import Role
 from dragon.scheduling import Aggregated, Conditions, Schedule, Scheduler
@@ -47,43 +47,6 @@ class World:
     def rtt(self, now: float) -> float:
         """The round trip at a time."""
         return self.rtt_s * (1.0 + self.jitter * math.sin(now / _JITTER_S))
-
-
-class SpanKind(StrEnum):
-    """What a stretch of time was spent on."""
-
-    DECODE = "decode"
-    WASTED = "wasted"
-    DRAFT = "draft"
-    TARGET = "target"
-
-
-class Span(NamedTuple):
-    """`side` decoded for, or sent something about, `position`."""
-
-    kind: SpanKind
-    side: Role
-    position: int
-    start: float
-    end: float
-
-
-class Aggregation(NamedTuple):
-    """A token aggregated by `side`."""
-
-    side: Role
-    position: int
-    time: float
-    accepted: tuple[bool, bool]
-
-
-@dataclass
-class Run:
-    """A simulated answer: when the device had all of it, and what happened."""
-
-    seconds: float = 0.0
-    spans: list[Span] = field(default_factory=list)
-    aggregations: list[Aggregation] = field(default_factory=list)
 
 
 def local(world: World, tokens: int) -> float:
@@ -172,21 +135,21 @@ class _Simulation:
                 side.aggregates = role is scheduler.first
 
     def run(self) -> Run:
-        device = self._sides[0]
+        device, cloud = self._sides
         for side in self._sides:
             self._begin(side)
         while device.committed < len(self._accepted):
             # What arrives is taken in before what is decoded at the same time.
-            mail = min(self._sides, key=_arrival)
-            decoding = min(self._sides, key=_decoded)
-            if _arrival(mail) <= _decoded(decoding):
-                self._now, message = mail.inbox.popleft()
-                self._receive(mail, message)
-                side = mail
+            arrivals = _arrival(device), _arrival(cloud)
+            decoded = _decoded(device), _decoded(cloud)
+            if min(arrivals) <= min(decoded):
+                side = device if arrivals[0] <= arrivals[1] else cloud
+                self._now, message = side.inbox.popleft()
+                self._receive(side, message)
             else:
-                self._now = _decoded(decoding)
-                self._complete(decoding)
-                side = decoding
+                side = device if decoded[0] <= decoded[1] else cloud
+                self._now = min(decoded)
+                self._complete(side)
             self._preempt(side)
             self._begin(side)
         self._run.seconds = self._now

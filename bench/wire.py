@@ -32,7 +32,7 @@ from dragon.wire import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
 
 VOCABULARIES = (8192, 50_272, 151_936)
 # The first is the paper's mass.
-CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, NUCLEUS_CAP, 2048))]
+CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
 _NOTES = f"""`bytes` are those of a whole frame, {codec.DRAFT_HEAD_BYTES} bytes of head included;
 `bytes_60` is the largest frame of those whose nucleus holds at most 60 tokens. None such can take

@@ -18,6 +18,8 @@ ETA_MIN = ETA_ONE // 50
 LOG_H_STEPS = 1024
 LOG_H_LIMIT = 64 * LOG_H_STEPS
 _TOP_P_STEPS = 1 << 16
+# Scores this close are too close for rounded logarithms, which err by some 1e-14.
+_DOUBT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,16 @@ def mixture(device: Side, cloud: Side) -> tuple[Ids, Ids]:
 
 def _aligned(device: Side, cloud: Side) -> tuple[Ids, Ids, Ids]:
     """The ids [n] of either side, rising, and each side's weights [n] of them, 0 where absent."""
-    ids = np.union1d(device.wire.ids, cloud.wire.ids)
+    both = np.concatenate([device.wire.ids, cloud.wire.ids])
+    order = np.argsort(both, kind="stable")  # merges two sorted runs
+    both = both[order]
+    new = np.concatenate([[True], both[1:] != both[:-1]])
+    places = np.empty_like(order)
+    places[order] = np.cumsum(new) - 1
+    ids = both[new]
     own, other = np.zeros((2, len(ids)), dtype=np.int64)
-    own[np.searchsorted(ids, device.wire.ids)] = device.wire.weights
-    other[np.searchsorted(ids, cloud.wire.ids)] = cloud.wire.weights
+    own[places[: len(device.wire.ids)]] = device.wire.weights
+    other[places[len(device.wire.ids) :]] = cloud.wire.weights
     return ids, own, other
 
 
@@ -88,11 +96,32 @@ def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int 
     different lanes is independent.
     """
     ids, weights = nucleus(ids, weights, sampling.top_p)
+    return _likeliest(ids, weights[None], sampling, position, lane)[0]
+
+
+def _likeliest(
+    ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0
+) -> list[int]:
+    """`choose` for each row of weights [k, n] >= 0, over all ids [n].
+
+    The platform's logarithms, fast and right to the last places, say which tokens can be meant.
+    Only where these are several do ours, of the same bits everywhere, have to decide.
+    """
     if sampling.temperature == 0.0:
-        return int(ids[np.argmax(weights)])
-    gumbel = noise.gumbel(sampling.seed, stream(sampling, lane), position, ids)
-    scores = noise.log(weights.astype(np.float64)) + sampling.temperature * gumbel
-    return int(ids[np.argmax(scores)])
+        return [int(token) for token in ids[np.argmax(weights, axis=1)]]
+    u = noise.uniform(sampling.seed, stream(sampling, lane), position, ids)
+    with np.errstate(divide="ignore"):
+        rough = np.log(weights) - sampling.temperature * np.log(-np.log(u))
+    close = rough >= rough.max(axis=1, keepdims=True) - _DOUBT
+    chosen = []
+    for row, mask in zip(weights, close, strict=True):
+        places = np.flatnonzero(mask)
+        if len(places) > 1:
+            gumbel = -noise.log(-noise.log(u[places]))
+            scores = noise.log(row[places].astype(np.float64)) + sampling.temperature * gumbel
+            places = places[[np.argmax(scores)]]
+        chosen.append(int(ids[places[0]]))
+    return chosen
 
 
 def stream(sampling: Sampling, lane: int) -> int:
@@ -130,14 +159,12 @@ def judge(device: Side, cloud: Side, sampling: Sampling, position: int) -> Judge
 
     They share the ids, and thus the noise, which is what costs.
     """
-    if sampling.temperature == 0.0 or sampling.top_p < 1.0:
-        token = target(device, cloud, sampling, position)
-        kept = [draft(side, sampling, position) == token for side in (device, cloud)]
-        return Judgement(token, (kept[0], kept[1]), total_variation(device, cloud))
     ids, own, other = _aligned(device, cloud)
-    weights = np.stack([_mixed(device, cloud, own, other), own, other])
-    gumbel = noise.gumbel(sampling.seed, stream(sampling, 0), position, ids)
-    scores = noise.log(np.maximum(weights, 1).astype(np.float64)) + sampling.temperature * gumbel
-    best = np.argmax(np.where(weights > 0, scores, -np.inf), axis=1).tolist()
+    mixed = _mixed(device, cloud, own, other)
+    if sampling.top_p < 1.0:
+        rows = [(ids[row > 0], row[row > 0]) for row in (mixed, own, other)]
+        tokens = [choose(*row, sampling, position) for row in rows]
+    else:
+        tokens = _likeliest(ids, np.stack([mixed, own, other]), sampling, position)
     tv = 0.5 * float(np.abs(own / device.wire.total - other / cloud.wire.total).sum())
-    return Judgement(int(ids[best[0]]), (best[1] == best[0], best[2] == best[0]), tv)
+    return Judgement(tokens[0], (tokens[1] == tokens[0], tokens[2] == tokens[0]), tv)

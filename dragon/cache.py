@@ -8,10 +8,10 @@ positions is masked, and overwritten when the row comes there again.
 from __future__ import annotations
 
 import math
+import mmap
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
@@ -120,9 +120,10 @@ def _zeros(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     """Zeros, since a masked NaN would still be a NaN; on a CPU, untouched pages cost no memory."""
     if like.device.type != "cpu":
         return torch.zeros(shape, dtype=like.dtype, device=like.device)
-    # `torch.zeros` writes every page, `numpy.zeros` leaves that to the first use.
-    pages = np.zeros(math.prod(shape) * like.element_size(), dtype=np.uint8)
-    return torch.from_numpy(pages).view(like.dtype).view(shape)
+    # `torch.zeros` writes every page; `numpy.zeros` asks for huge ones, and to clear those when a
+    # slot is first used takes longer than a prefill.
+    pages = mmap.mmap(-1, math.prod(shape) * like.element_size())
+    return torch.frombuffer(pages, dtype=like.dtype).view(shape)
 
 
 class SlotCache(Cache):  # type: ignore[misc]

@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from dragon.decoder import Decoder
 from dragon.details import Settled
-from dragon.engine import Decoded, Engine, Outcome, Step
+from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.pacing import Pace
 from dragon.protocol import SessionMessage
+from dragon.requests import Decoded, Outcome, Post, Step
 from dragon.session import Session
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Driver:
         engine: Engine,
         pace: Pace,
         *,
-        post: Callable[[Callable[[], None]], None],
+        post: Post,
         send: Callable[[SessionMessage], None],
         committed: Callable[[list[int], list[Settled]], None],
         failed: Callable[[DragonError], None],
@@ -76,14 +77,11 @@ class Driver:
             return
         self.session.window = self._pace.window(self._engine.sharing)
         if (work := self.session.next_work()) is not None:
-            self._step = self._engine.run(self._decoder, work, self._deliver)
+            self._step = self._engine.run(self._decoder, work, self._done, self._post)
 
     def close(self) -> None:
         """Nothing more comes out; the step under way is abandoned. The decoder is the owner's."""
         self._closed = True
-
-    def _deliver(self, outcome: Outcome) -> None:
-        self._post(lambda: self._done(outcome))
 
     def _done(self, outcome: Outcome) -> None:
         step, self._step = self._step, None

@@ -14,16 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dragon.adjustment import Adjustment
-from dragon.aggregation import Side
 from dragon.decoder import Decoder, Row, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.requests import Decoded, Inbox, Outcome, Post, Step, deliver, directly
 from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
@@ -35,49 +34,6 @@ _PATIENCE = 0.25
 # While an answer is being written, this many times what a chore took goes by before the next one:
 # it delays fewer than one token in twenty.
 _CHORE_REST = 40
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """What came of a step: a distribution an output, or None when it was abandoned.
-
-    `microseconds` is what the step took its generation, waiting for others included;
-    `log_likelihood` is the decoder's, of the text scored so far.
-    """
-
-    sides: list[Side] | None
-    microseconds: int
-    log_likelihood: float = 0.0
-
-
-Outcome = Decoded | DragonError
-
-
-@dataclass(eq=False)
-class Step:
-    """A decode step under way. Setting `stale` abandons it between two layers."""
-
-    decoder: Decoder
-    work: Work
-    done: Callable[[Outcome], None]
-    stale: bool = False
-    queued: float = field(default_factory=time.perf_counter)
-
-
-@dataclass
-class _Inbox:
-    """What other threads have asked for; guarded by the engine's lock."""
-
-    steps: list[Step] = field(default_factory=list)
-    openings: deque[Decoder] = field(default_factory=deque)
-    errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
-    chores: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
-    closed: list[Decoder] = field(default_factory=list)
-    stopping: bool = False
-
-    def idle(self) -> bool:
-        """Whether there is nothing to look at but chores."""
-        return not (self.steps or self.openings or self.errands or self.closed or self.stopping)
 
 
 class Engine:
@@ -92,10 +48,11 @@ class Engine:
         self.model = model
         self.store = store
         self._batching = batching
-        self._inbox = _Inbox()
+        self._inbox = Inbox()
         self._changed = threading.Condition()
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
+        self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
         self._writing: set[Decoder] = set()
         self._patience = 0.0
         self._rested = 0.0  # when the next chore may run beside answers
@@ -147,12 +104,20 @@ class Engine:
             self._changed.notify()
         return decoder
 
-    def run(self, decoder: Decoder, work: Work, done: Callable[[Outcome], None]) -> Step:
+    def run(
+        self,
+        decoder: Decoder,
+        work: Work,
+        done: Callable[[Outcome], None],
+        post: Post = directly,
+    ) -> Step:
         """Queue a step of a prefilled decoder, one at a time each."""
-        request = Step(decoder, work, done)
+        request = Step(decoder, work, done, post)
         with self._changed:
             self._inbox.steps.append(request)
-            self._changed.notify()
+            self._awaited.discard(decoder)
+            if not self._awaited:
+                self._changed.notify()
         return request
 
     def close(self, decoder: Decoder) -> None:
@@ -231,12 +196,14 @@ class Engine:
         """
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
+        self._awaited = self._answered - {step.decoder for step in inbox.steps}
         while inbox.steps and not (inbox.openings or inbox.errands or inbox.stopping):
-            missing = self._answered - self._closing - {step.decoder for step in inbox.steps}
+            self._awaited -= self._closing
             left = deadline - time.perf_counter()
-            if not missing or left <= 0:
-                return
+            if not self._awaited or left <= 0:
+                break
             self._changed.wait(left)
+        self._awaited = set()
 
     def _blocked(self) -> bool:
         """Whether all there is to do is openings that wait for slots."""
@@ -286,9 +253,8 @@ class Engine:
         except Exception as error:
             log.exception("a decode step failed")
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
-        for request, outcome in zip(group, outcomes, strict=True):
-            if request.decoder not in self._closing:
-                request.done(outcome)
+        wanted = zip(group, outcomes, strict=True)
+        deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
     def _prefill_one(self) -> None:
         with self._changed:

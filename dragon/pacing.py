@@ -121,8 +121,9 @@ class LinkMeter:
                 self.bandwidth.add(behind / extra)
 
     def wants_ping(self, size: int) -> bool:
-        """Whether a frame of so many bytes is worth a ping behind it."""
-        return size >= _BURST_BYTES
+        """Whether a frame of so many bytes is worth a ping behind it; one such at a time."""
+        underway = any(behind for _, behind in self._sent.values())
+        return size >= _BURST_BYTES and not underway
 
     def oldest(self, now: float) -> float:
         """When the oldest ping without a pong was sent; `now` when there is none."""

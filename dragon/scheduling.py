@@ -30,9 +30,12 @@ BoolArray = NDArray[np.bool_]
 # Tokens played forward, and how often, by `GREEDY`: more of either changes no figure.
 _DEPTH = 8
 _PLAYS = 32
-# Steps in which conditions are told apart, so that plays are found again in the cache.
+# Steps in which conditions are told apart, so that plays are found again in the cache: of the
+# slower decode, and of the acceptances.
 _TIME_STEPS = 20
 _ACCEPT_STEPS = 20
+# In steps of time; what is less may be rounding, and handing over for nothing is not free.
+_LEAST_GAIN = 1
 # Drafts a queue is told to hold at most: by then that side does not hold the other up.
 _QUEUE_CAP = 8
 
@@ -137,10 +140,10 @@ class Scheduler:
         if self._schedule in (Schedule.DEVICE, Schedule.CLOUD) or conditions is None:
             return aggregator
         if self._schedule is Schedule.GREEDY and last is not None:
-            gain = _gain(aggregator, conditions, last)
+            switch = _gain(aggregator, conditions, last) > _LEAST_GAIN
         else:
-            gain = delta_z(aggregator, conditions)
-        return _other(aggregator) if gain > 0 else aggregator
+            switch = delta_z(aggregator, conditions) > 0
+        return _other(aggregator) if switch else aggregator
 
 
 def _other(role: Role) -> Role:
@@ -155,7 +158,7 @@ def _seen_from(aggregator: Role, c: Conditions) -> tuple[float, float, float, fl
 
 
 def _gain(aggregator: Role, c: Conditions, last: Aggregated) -> float:
-    """What switching saves within `_DEPTH` tokens, in units of the slower decode."""
+    """What switching saves within `_DEPTH` tokens, in steps of time."""
     local, remote, accept_local, accept_remote = _seen_from(aggregator, c)
     unit = max(local, remote)
     if unit <= 0:

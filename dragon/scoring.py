@@ -18,10 +18,11 @@ from dragon.aggregation import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 from dragon.decoder import Decoder
 from dragon.details import Estimated, alone, likeliest
 from dragon.distribution import LOWEST, FullDistribution
-from dragon.engine import Decoded, Engine, Outcome
+from dragon.engine import Engine
 from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.requests import Decoded, Outcome
 
 # Of one forward: other answers wait for it, and its distributions take memory.
 MAX_TOKENS = 128

@@ -17,7 +17,8 @@ from dragon.noise import Ids
 
 SCALE = 1 << 16
 NUCLEUS_MASS = 0.98
-NUCLEUS_CAP = 512
+NUCLEUS_CAP = 4096
+_FEW = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +70,20 @@ def cut(probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = N
 
     Weights are the renormalised probabilities in steps of 1/65536, at least one each.
     """
-    top, index = torch.topk(probabilities, min(cap, probabilities.numel()))
-    values = top.to(torch.float64).numpy()
-    ids = index.numpy()
-    reached = np.cumsum(values) >= mass
-    size = int(np.argmax(reached)) + 1 if reached[-1] else int(np.count_nonzero(values))
-    values, ids = values[:size], ids[:size]
+    whole = probabilities.numpy()
+    for most in (min(_FEW, cap), cap):  # to find many takes long, and few are mostly enough
+        top = torch.topk(probabilities, min(most, len(whole))).values.numpy()
+        reached = np.cumsum(top, dtype=np.float64) >= mass
+        if reached[-1]:
+            break
+    size = int(np.argmax(reached)) + 1 if reached[-1] else int(np.count_nonzero(top))
+    least = top[size - 1]
+    ids = np.flatnonzero(whole >= least)
+    if len(ids) > size:  # of those that are equally likely the lowest
+        ids = np.sort(ids[np.argsort(-whole[ids], kind="stable")[:size]])
+    values = whole[ids].astype(np.float64)
     kept = float(values.sum())
     weights = np.maximum(np.rint(values / kept * SCALE).astype(np.int64), 1)
-    order = np.argsort(ids)
-    wire = WireDistribution(ids[order], weights[order], int(weights.sum()))
+    wire = WireDistribution(ids, weights, int(weights.sum()))
     tv = 0.5 * (float(np.abs(values - weights / wire.total).sum()) + max(0.0, 1.0 - kept))
     return Cut(wire, kept, tv)

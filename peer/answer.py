@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dragon.decoder import Decoder
@@ -43,12 +42,11 @@ class CloudAnswer:
             joint=opening.joint,
             committed=opening.committed,
         )
-        self._loop = asyncio.get_running_loop()
         self._driver = Driver(
             self._session,
             server.engine,
             connection.pace,
-            post=self._post,
+            post=asyncio.get_running_loop().call_soon_threadsafe,
             send=self._send,
             committed=self._committed,
             failed=self._fail,
@@ -105,9 +103,6 @@ class CloudAnswer:
             self._opened.cancel()
         if self._decoder is not None:
             self._server.engine.close(self._decoder)
-
-    def _post(self, call: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(call)
 
     @property
     def _number(self) -> int:

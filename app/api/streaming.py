@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, TypeVar
 
@@ -54,6 +55,7 @@ class EventStream(Response):
         self.background = None
         self._frames = frames
         self._source = source
+        self._sent = time.monotonic()
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,17 +70,20 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        while (frame := await self._next(send)) is not None:
-            await send({"type": "http.response.body", "body": frame, "more_body": True})
+        alive = asyncio.create_task(self._keep_alive(send))
+        try:
+            async for frame in self._frames:
+                self._sent = time.monotonic()
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        finally:
+            alive.cancel()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _next(self, send: Send) -> bytes | None:
-        task = asyncio.ensure_future(anext(self._frames, None))
-        try:
-            while not (await asyncio.wait({task}, timeout=KEEP_ALIVE_S))[0]:
+    async def _keep_alive(self, send: Send) -> None:
+        while True:
+            silent = time.monotonic() - self._sent
+            if silent >= KEEP_ALIVE_S:
+                self._sent = time.monotonic()
                 await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
-            return task.result()
-        finally:
-            # The frames can be closed only once nobody reads them.
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            else:
+                await asyncio.sleep(KEEP_ALIVE_S - silent)

@@ -17,7 +17,7 @@ from dragon.noise import Ids
 from dragon.protocol import Draft, Role, Target
 from dragon.wire import NUCLEUS_CAP, WireDistribution
 
-MAX_FRAME_BYTES = 16 * 1024
+MAX_FRAME_BYTES = 32 * 1024
 _DRAFT = 1
 _TARGET = 2
 _KIND = struct.Struct("<B")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import scheduling, simulation, speedup
+from bench import scheduling, simulation, speedup, timeline
 from bench.acceptances import Acceptances
 from bench.simulation import World
 from dragon.scheduling import Schedule
@@ -59,7 +59,7 @@ def test_replay_has_a_row_a_schedule_and_draws(tmp_path: Path) -> None:
     run = simulation.speculative(
         World(0.25, 0.025, 0.5), found.speculative[0][:15], Schedule.GREEDY
     )
-    scheduling.draw_pipeline(run, tmp_path / "pipeline.svg")
+    timeline.draw(run, tmp_path / "pipeline.svg")
     for name in ("rows.svg", "pipeline.svg"):
         assert "<svg" in (tmp_path / name).read_text()
 

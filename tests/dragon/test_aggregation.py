@@ -122,6 +122,22 @@ def test_target_and_draft_equal_the_reference(
     assert draft(device, sampling, position) == slow_choose(share(device), sampling, position)
 
 
+@pytest.mark.parametrize("temperature", [1e-9, 1e-6, 0.7, 2.0])
+@pytest.mark.parametrize("most", [1, 3, 1 << 17])
+def test_a_choice_among_many_is_that_of_the_portable_logarithms(
+    temperature: float, most: int
+) -> None:
+    """Steep, flat and all equal: then thousands are within the fast logarithms' doubt."""
+    chance = np.random.default_rng(most)
+    ids = np.flatnonzero(chance.random(12_000) < 0.3)
+    weights = chance.integers(1, most, len(ids), endpoint=True)
+    for position in range(20):
+        sampling = Sampling(temperature=temperature, seed=5)
+        gumbel = noise.gumbel(sampling.seed, sampling.stream, position, ids)
+        scores = noise.log(weights.astype(np.float64)) + temperature * gumbel
+        assert choose(ids, weights, sampling, position) == ids[np.argmax(scores)]
+
+
 def test_mixture_at_the_bounds_is_exact() -> None:
     heavy = Side(WireDistribution.of([0, 1], [2 * SCALE - 1, 1]), LOG_H_LIMIT)
     light = Side(WireDistribution.of([1, 2], [1, 2 * SCALE - 1]), -LOG_H_LIMIT)

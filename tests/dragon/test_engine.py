@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from dragon.decoder import Decoder, Row, step
-from dragon.engine import Decoded, Engine, Outcome
+from dragon.engine import Engine
 from dragon.errors import ContextLengthError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.requests import Decoded, Outcome
 from dragon.wire import WireDistribution, cut
 from tests import tiny
 

@@ -79,8 +79,8 @@ def test_cut_of_a_certain_token() -> None:
 
 
 def test_cut_at_the_cap() -> None:
-    made = cut(torch.full((2048,), 1 / 2048))
-    assert len(made.wire.ids) == NUCLEUS_CAP
+    made = cut(torch.full((4 * NUCLEUS_CAP,), 1 / (4 * NUCLEUS_CAP)))
+    assert made.wire.ids.tolist() == list(range(NUCLEUS_CAP))  # of equals the lowest
     assert made.mass == pytest.approx(0.25)
     assert made.tv == pytest.approx(0.75)
 
