@@ -149,9 +149,9 @@ async def upload(request: Request, documents: Store) -> FileObject:
 
 def _flag(fields: dict[str, str], name: str) -> bool:
     value = fields.get(name, "false").lower()
-    if value not in {"true", "false", "1", "0"}:
+    if value not in {"true", "false"}:
         raise InvalidRequestError(f"{name} must be true or false.", param=name)
-    return value in {"true", "1"}
+    return value == "true"
 
 
 @router.get("/files")
