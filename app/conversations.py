@@ -17,7 +17,8 @@ from sqlalchemy import ColumnElement, func, literal_column, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app import database
-from app.models import Conversation, Message, MessageState
+from app.citations import cited, without
+from app.models import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError
 
 _TITLE = 60
@@ -150,9 +151,9 @@ class ConversationStore:
         record: dict[str, Any],
         tokens: Sequence[Any] | None = None,
     ) -> None:
-        """What has been written of an answer. One that is deleted meanwhile stays so."""
+        """What has been written of an answer. What is deleted meanwhile stays so."""
         async with self._sessions.begin() as session:
-            values: dict[str, Any] = {"state": state, "text": text, "record": record}
+            values: dict[str, Any] = {"state": state, "text": text}
             if tokens is not None:
                 values["tokens"] = list(tokens)
             saved = await session.scalar(
@@ -160,6 +161,10 @@ class ConversationStore:
             )
             if saved is None:
                 return
+            # Asked within the transaction, after its first write: none is deleted from here on.
+            cites = cited(record)
+            there = await session.scalars(select(Document.id).where(Document.id.in_(cites)))
+            saved.record = without(record, cites.difference(there))
             await session.execute(
                 update(Conversation)
                 .where(Conversation.id == saved.conversation_id)

@@ -13,6 +13,7 @@ from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app import database
+from app.citations import without
 from app.document_index import DocumentIndex
 from app.models import Chunk, Document, Message
 
@@ -52,24 +53,23 @@ class Erasure:
             await self.index.remove(document, ids)
             await self.kv.forget(document)
             if (directory := self.files / document).exists():
-                await asyncio.to_thread(shutil.rmtree, directory)
+                await asyncio.to_thread(_remove, directory)
         if chunks:
             await database.forget_deleted(self.sessions)
 
 
+def _remove(directory: Path) -> None:
+    """Under another name first: whoever is about to write in it finds it no more."""
+    gone = directory.rename(directory.with_name(f"{directory.name}.deleted"))
+    shutil.rmtree(gone)
+
+
 async def _blank_passages(session: AsyncSession, document: str) -> None:
-    """Take a document's passages out of the stored answers, whose own text stays.
+    """Take a document out of the stored answers, whose own text stays.
 
     After the first write of a transaction: an answer saved in between would be overwritten.
     """
     named = type_coerce(Message.record, String).contains(document, autoescape=True)
     for identity, record in await session.execute(select(Message.id, Message.record).where(named)):
-        sources = [
-            source | {"text": "", "deleted": True}
-            if (source["side"], source["id"]) == ("private", document)
-            else source
-            for source in record.get("sources", [])
-        ]
-        if sources:
-            values = {"record": record | {"sources": sources}}
-            await session.execute(update(Message).where(Message.id == identity).values(values))
+        values = {"record": without(record, {document})}
+        await session.execute(update(Message).where(Message.id == identity).values(values))

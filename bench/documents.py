@@ -1,9 +1,8 @@
 """Many documents, and large ones: `python -m bench.documents [options]`
 
-Two measurements. *Scale*: a store of so many chunks is searched and one more document is added;
-vectors are a stand-in's, so that no time goes into embedding. Of the files there were before, the
-blocks that changed are counted. *Responsiveness*: a device writes answers one after another, idle
-and while it takes in a PDF of so many pages; between them, a second client asks for its health.
+Two measurements. *Scale* (`bench.document_scale`): stores of so many chunks are searched, and more
+documents are added. *Responsiveness*: a device writes answers one after another, idle and while it
+takes in a PDF of so many pages; between them, a second client asks for its health.
 """
 
 from __future__ import annotations
@@ -16,156 +15,18 @@ import random
 import tempfile
 import threading
 import time
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from app import database
-from app.documents import DocumentStore
-from bench import report, services
+from bench import document_scale, report, services
+from bench.document_scale import sentence
 from bench.pdf import pdf
-from dragon.retrieval.index import Vectors
-from dragon.tokenizer import Tokenizer
 
-DIM = 384
-SENTENCES = 50
-"""Chunks of each document."""
-
-_BLOCK = 4096
-_WORDS = 20_000
 _HEALTH_PAUSE_S = 0.02
-_NOTES = (
-    "`search_ms` is without embedding. `rewritten_share`: what changed in the files there were "
-    "when a document of 50 chunks was added, of all bytes on disk; `new_kb` was appended."
-)
-
-
-class StandIn:
-    """Random directions in place of meanings: the same text has the same one."""
-
-    dim = DIM
-    fingerprint = "stand-in"
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of length 1, float32 [len(texts), dim]."""
-        drawn = [np.random.default_rng(zlib.crc32(t.encode())).normal(size=DIM) for t in texts]
-        vectors = np.asarray(drawn, dtype=np.float32).reshape(-1, DIM)
-        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return unit
-
-
-class NothingKept:
-    """Keeps no document KV."""
-
-    def start(self, documents: object) -> None:
-        """Nothing to remove."""
-
-    async def fill(self, document: str, texts: Sequence[str], progress: object) -> None:
-        """Nothing to compute."""
-
-    async def forget(self, document: str) -> None:
-        """Nothing to forget."""
-
-
-def sentence(chance: random.Random) -> str:
-    """A sentence of common and of rare words, some of them codes."""
-    words = [f"w{int(_WORDS ** chance.random())}" for _ in range(chance.randint(8, 16))]
-    return f"The {' '.join(words)} of K{chance.randrange(10**6)}."
-
-
-def document(number: int) -> bytes:
-    """A document of 50 sentences, a line each."""
-    chance = random.Random(number)
-    return "\n".join(sentence(chance) for _ in range(SENTENCES)).encode()
-
-
-@asynccontextmanager
-async def opened(directory: Path, tokenizer: Tokenizer) -> Any:
-    """A running document store."""
-    url = database.database_url(directory)
-    await asyncio.to_thread(database.migrate, url)
-    engine = database.connect(url)
-    sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), tokenizer, NothingKept())
-    await store.start()
-    yield store
-    await store.close()
-    await engine.dispose()
-
-
-async def added(store: DocumentStore, number: int) -> None:
-    """Add a document, to the end."""
-    added = await store.add(f"{number}.txt", document(number))
-    async for _ in await store.watch(added.id):
-        pass
-
-
-def blocks(directory: Path) -> dict[Path, list[int]]:
-    """A checksum a block of every file."""
-    found = {}
-    for path in directory.rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            found[path] = [
-                zlib.crc32(data[start : start + _BLOCK]) for start in range(0, len(data), _BLOCK)
-            ]
-    return found
-
-
-def changed(before: dict[Path, list[int]], after: dict[Path, list[int]]) -> tuple[int, int]:
-    """Bytes in blocks that changed in the files there were, and in blocks that are new."""
-    rewritten = new = 0
-    for path, sums in after.items():
-        old = before.get(path, [])
-        rewritten += sum(a != b for a, b in zip(old, sums, strict=False))
-        new += max(0, len(sums) - len(old))
-    return rewritten * _BLOCK, new * _BLOCK
-
-
-async def scale(chunks: int, searches: int, directory: Path) -> dict[str, Any]:
-    """A row: fill a store with so many chunks, search it, add one more document."""
-    tokenizer = Tokenizer.load(services.EMBEDDED_MODEL)
-    numbers = itertools.count()
-    async with opened(directory, tokenizer) as store:
-        began = time.perf_counter()
-        for _ in range(chunks // SENTENCES):
-            await added(store, next(numbers))
-        filled = time.perf_counter() - began
-        chance = random.Random(-1)
-        milliseconds = []
-        for _ in range(searches):
-            question = f"Where is {sentence(chance)}"
-            began = time.perf_counter()
-            await store.search(question, 4, relevant=False)
-            milliseconds.append(1000 * (time.perf_counter() - began))
-        before = blocks(directory)
-        total = _BLOCK * sum(map(len, before.values()))
-        await added(store, next(numbers))
-        rewritten, new = changed(before, blocks(directory))
-        (doomed, *_) = await store.list()
-        began = time.perf_counter()
-        await store.delete(doomed.id)
-        deleted = time.perf_counter() - began
-    began = time.perf_counter()
-    async with opened(directory, tokenizer):
-        started = time.perf_counter() - began
-    return {
-        "chunks": chunks,
-        "search_ms": round(float(np.median(milliseconds)), 2),
-        "search_p95_ms": round(float(np.percentile(milliseconds, 95)), 2),
-        "megabytes": round(total / 1e6, 1),
-        "rewritten_share": round(rewritten / total, 5),
-        "rewritten_kb": rewritten // 1000,
-        "new_kb": new // 1000,
-        "chunks_per_s": round(chunks / filled, 1),
-        "delete_ms": round(1000 * deleted, 1),
-        "start_s": round(started, 2),
-    }
 
 
 class Probe:
@@ -268,6 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", default="10000,100000")
     parser.add_argument("--searches", type=int, default=200)
+    parser.add_argument("--added", type=int, default=50)
     parser.add_argument("--pages", type=int, default=500)
     parser.add_argument("--answers", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=64)
@@ -275,8 +137,12 @@ def main() -> None:
     scaled = []
     for chunks in map(int, options.chunks.split(",")):
         with tempfile.TemporaryDirectory() as directory:
-            scaled.append(asyncio.run(scale(chunks, options.searches, Path(directory))))
-    report.section("documents", scaled, title="documents, scale", notes=_NOTES)
+            scaled.append(
+                asyncio.run(
+                    document_scale.scale(chunks, options.searches, options.added, Path(directory))
+                )
+            )
+    report.section("documents", scaled, title="documents, scale", notes=document_scale.NOTES)
     responsive = list(responsiveness(options))
     report.section("documents", responsive, title="documents, responsiveness")
     growth = scaled[-1]["search_ms"] / scaled[0]["search_ms"]

@@ -52,7 +52,7 @@
  * @property {Block[]} blocks
  * @property {Source[]} [sources]
  * @property {boolean} [nothing_relevant] There are documents, but none speaks of it.
- * @property {{left_out: number, mode: string, temperature: number, seed: number, documents: string[] | null}} [asked]
+ * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
  * @property {string[]} [ledgers] The answer's ids in the ledger of what left this device.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from sqlalchemy import select
@@ -12,7 +13,7 @@ from sqlalchemy import select
 from app import database
 from app.documents import DocumentStore
 from app.ingestion import Keeper
-from app.models import Chunk, Document
+from app.models import Chunk, Document, Status
 from app.progress import Progress
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
@@ -47,6 +48,15 @@ async def opened(
     yield store
     await store.close()
     await engine.dispose()
+
+
+def known(data_dir: Path, identity: str, name: str) -> None:
+    """Make the device know a document by name; the database is made."""
+    database.migrate(database.database_url(data_dir))
+    columns = "id, filename, purpose, kind, bytes, created_at, status"
+    row = (identity, name, "user_data", "text", 25, 0, Status.PROCESSED)
+    with closing(sqlite3.connect(data_dir / database.DATABASE)) as connection, connection:
+        connection.execute(f"INSERT INTO documents ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
 
 async def finished(store: DocumentStore, document: Document) -> list[Progress]:

@@ -20,8 +20,8 @@ from app.models import MessageState
 from app.state import AppState
 from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
-from tests.app.stores import traces
-from tests.fakes import FakeGeneration
+from tests.app.stores import known, traces
+from tests.fakes import SOURCE, FakeGeneration
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 
@@ -70,7 +70,7 @@ def opened(address: str) -> Iterator[Page]:
 
 @pytest.fixture
 def page(address: str, tmp_path: Path) -> Iterator[Page]:
-    migrate(database_url(tmp_path))
+    known(tmp_path, SOURCE.id, SOURCE.title)
     with opened(address) as page:
         yield page
 

@@ -8,18 +8,23 @@ import random
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app import database
+from app.citations import GONE
 from app.conversations import ConversationStore
 from app.documents import DocumentStore
-from app.models import MessageState, Status
+from app.events import Event, Finished, GenerationRequest, Source, SourcesFound, TextDelta
+from app.models import Document, MessageState, Status
 from app.progress import Stage
+from app.writing import Writings
 from dragon.errors import NotFoundError
 from dragon.retrieval.embedder import Embedder
+from dragon.sampling import Sampling
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import (
     NOTE,
@@ -58,6 +63,12 @@ async def test_deletion_leaves_no_trace(store: DocumentStore, tmp_path: Path) ->
         await store.get(document.id)
 
 
+def record_of(document: Document, text: str) -> dict[str, Any]:
+    """What is stored of an answer that cites a document."""
+    source = {"side": "private", "id": document.id, "title": document.filename, "text": text}
+    return {"sources": [source]}
+
+
 async def test_deletion_takes_its_passages_out_of_stored_answers(
     store: DocumentStore, tmp_path: Path
 ) -> None:
@@ -66,16 +77,53 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     engine = database.connect(database.database_url(tmp_path))
     conversations = ConversationStore(database.session_maker(engine))
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
-    passage = {"side": "private", "id": document.id, "title": "gems.txt", "text": secret}
-    other = {"side": "private", "id": "file-2", "title": "router.txt", "text": OTHER.decode()}
+    passage = record_of(document, secret)["sources"][0]
+    router = await ingest(store, "router.txt", OTHER)
+    other = record_of(router, OTHER.decode())["sources"][0]
     record = {"sources": [passage, other], "nothing_relevant": False}
     await conversations.save(answer.id, MessageState.DONE, "In a drawer.", record, [])
     await store.delete(document.id)
     after = await conversations.message(answer.id)
     await engine.dispose()
-    blank = passage | {"text": "", "deleted": True}
+    blank = {"side": "private", "id": "", "title": GONE, "text": "", "deleted": True}
+    blank |= {"page": None, "start": None, "end": None}
     assert (after.text, after.record) == ("In a drawer.", record | {"sources": [blank, other]})
-    assert traces(tmp_path, b"walnut", b"Philomena") == []
+    assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
+
+
+async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    secret = "The walnut drawer holds Aunt Philomena's opal."
+    document = await ingest(store, "gems.txt", secret.encode())
+    engine = database.connect(database.database_url(tmp_path))
+    conversations = ConversationStore(database.session_maker(engine))
+    _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
+    deleted = asyncio.Event()
+    request = GenerationRequest((1,), "Where is it?", Sampling(), private=True)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        return request, 0
+
+    async def generate(_: GenerationRequest) -> AsyncGenerator[Event, None]:
+        yield SourcesFound((Source("private", document.id, "gems.txt", secret, 0.9, 1.0),))
+        await deleted.wait()
+        yield TextDelta("In a drawer.", (1,))
+        yield Finished("stop", 1, 1)
+
+    writings = Writings(conversations)
+    told = writings.start(answer, prepare, generate).follow()
+    assert secret in str(await anext(told))
+    await conversations.save(answer.id, MessageState.WRITING, "", record_of(document, secret))
+    await store.delete(document.id)
+    deleted.set()
+    assert [frame["type"] async for frame in told][-1] == "done"
+    after = await conversations.message(answer.id)
+    await engine.dispose()
+    (source,) = after.record["sources"]
+    assert (after.text, source["title"], source["weight"]) == ("In a drawer.", GONE, 1.0)
+    needles = (b"walnut", b"Philomena", b"gems.txt", document.id.encode())
+    assert traces(tmp_path, *needles) == []
 
 
 async def test_deletion_in_the_middle_of_ingestion(store: DocumentStore, tmp_path: Path) -> None:
