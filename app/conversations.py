@@ -45,15 +45,22 @@ class ConversationStore:
             writing = Message.state == MessageState.WRITING
             await session.execute(update(Message).where(writing).values(state=MessageState.STOPPED))
 
-    async def list(self, search: str, limit: int, before: int | None) -> Sequence[Listed]:
+    async def list(
+        self, search: str, limit: int, before: int | None = None, after: str | None = None
+    ) -> Sequence[Listed]:
         """The latest first; with `search` those whose title or text has a word beginning so.
 
-        `before` is a time in Unix seconds: only those last changed earlier.
+        `before` is a time in Unix seconds: only those last changed earlier. With `after`, the id of
+        one of that very time, those of its time that come after it in this order as well.
         """
         insertion: ColumnElement[int] = literal_column("conversations.rowid")
         query = select(Conversation).order_by(Conversation.updated_at.desc(), insertion.desc())
         if before is not None:
-            query = query.where(Conversation.updated_at < before)
+            earlier = Conversation.updated_at < before
+            # Of one that is gone meanwhile nothing is known: rather list its second again.
+            last = select(insertion).where(Conversation.id == after).scalar_subquery()
+            tied = (Conversation.updated_at == before) & (insertion < func.coalesce(last, 1 << 62))
+            query = query.where(earlier if after is None else earlier | tied)
         words = _WORD.findall(search)
         async with self._sessions() as session:
             found = await _found(session, words)
@@ -134,13 +141,19 @@ class ConversationStore:
             return found, asked, answer
 
     async def reopen(self, identity: str, *, private: bool) -> Message:
-        """An answer that is to be gone on with. Raises `InvalidRequestError` if it cannot be."""
+        """An answer that is to be gone on with. Raises `InvalidRequestError` if it cannot be.
+
+        One that was begun openly and is now private has `private_from`, in characters, in its
+        record: what stands before may have left the device.
+        """
         async with self._sessions.begin() as session:
             answer = await _message(session, identity)
             if answer.role != "assistant" or answer.state == MessageState.WRITING:
                 raise InvalidRequestError("only an answer that has ended goes on", param="message")
             answer.state = MessageState.WRITING
-            answer.private = answer.private or private
+            if private and not answer.private:
+                answer.record = {**answer.record, "private_from": len(answer.text)}
+                answer.private = True
             return answer
 
     async def save(

@@ -50,11 +50,17 @@ def as_markdown(conversation: Conversation, branch: Sequence[Message]) -> str:
     parts = [f"# {conversation.title}", f"_{day}_"]
     for message in branch:
         who = "You" if message.role == "user" else "Answer"
-        note = " (kept on this device)" if message.private else ""
-        parts += [f"## {who}{note}", message.text.strip()]
+        parts += [f"## {who}{_kept(message)}", message.text.strip()]
         if sources := message.record.get("sources"):
             parts.append("\n".join(["Sources:", "", *map(_source, sources)]))
     return "\n\n".join(parts) + "\n"
+
+
+def _kept(message: Message) -> str:
+    if not message.private:
+        return ""
+    begun_openly = "private_from" in message.record
+    return f" ({'begun openly, then ' if begun_openly else ''}kept on this device)"
 
 
 def _source(source: dict[str, Any]) -> str:

@@ -51,6 +51,8 @@ class Writing:
             "seams": answer.record.get("seams", []),
             "ledgers": [*answer.record.get("ledgers", [])],
         }
+        if (private_from := answer.record.get("private_from")) is not None:
+            self._record["private_from"] = private_from
         self._tokens: list[Any] = list(answer.tokens)
         self._markdown = MarkdownStream()
         self._blocks = 0
@@ -75,8 +77,8 @@ class Writing:
 
     def stop(self) -> None:
         """What is written stands; again, or once the end is known and is stored, is harmless."""
-        if self._task is not None and self._last is None and not self._task.cancelling():
-            self._task.cancel()
+        # Later, since a task that is cancelled before its first step runs none of its code.
+        asyncio.get_running_loop().call_soon(self._cancel)
 
     async def follow(self) -> AsyncGenerator[Frame, None]:
         """Everything so far, then everything as it comes, to the end."""
@@ -96,6 +98,10 @@ class Writing:
                 yield self._with_pace(frames.block(self.id, self._blocks, last, open_=True))
             await changed.wait()
             await asyncio.sleep(_TOGETHER_S)
+
+    def _cancel(self) -> None:
+        if self._task is not None and self._last is None and not self._task.cancelling():
+            self._task.cancel()
 
     async def _run(self, prepare: Prepare, generate: Generate) -> None:
         over = asyncio.Event()

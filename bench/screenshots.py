@@ -1,6 +1,7 @@
 """Pictures of the page for the README: `python -m bench.screenshots`.
 
-Both real services are started with two notes; every picture is taken in Chromium.
+Both real services are started with three notes, on a link of 100 ms round trip; every picture is
+taken in Chromium.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, sync_playwright
 
 from bench import services
+from bench.link import Network, relay
 from bench.services import KEY, Floor, Service, Setup
 
 NOTES = {
@@ -23,6 +24,8 @@ NOTES = {
     "Bicycle shed.txt": "The code of the bicycle shed is 4471-KX. The pump hangs by the door.\n",
     "Garden.txt": "The garden hose is stored under the bench. The roses are cut in March.\n",
 }
+RTT_MS = 100.0
+FLOOR = Floor(20)  # ms a step on both sides, as on hardware with a larger model
 QUESTIONS = ("What is the wifi password of the cabin?", "What is the capital of Kenya?")
 Scheme = Literal["light", "dark"]
 DESKTOP = ViewportSize(width=1280, height=800)
@@ -83,14 +86,14 @@ def tour(tour: Tour, *, first: bool) -> None:
         ask(page, question)
     page.locator("[data-testid=source][data-side=public] summary").last.scroll_into_view_if_needed()
     tour.take(page, "chat")
-    panels: dict[str, Callable[[], None]] = {
-        "pipeline": page.get_by_test_id("summary").last.click,
-        "ledger": page.get_by_test_id("left").last.click,
-        "documents": page.get_by_role("tab", name="Documents").click,
+    panels = {
+        "pipeline": (page.get_by_test_id("summary").last, "pipeline"),
+        "ledger": (page.get_by_test_id("left").first, "fivegrams"),
+        "documents": (page.get_by_role("tab", name="Documents"), "document"),
     }
-    for name, open_panel in panels.items():
-        open_panel()
-        page.wait_for_load_state("networkidle")
+    for name, (opener, content) in panels.items():
+        opener.click()
+        page.get_by_test_id(content).first.wait_for()
         tour.take(page, name)
     page.locator("#inspector-close").click()
     page.get_by_test_id("provenance").last.click()
@@ -116,12 +119,13 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         data = Path(folder)
-        setup = Setup(data, {}, Floor(20), Floor(20))
+        setup = Setup(data, {}, FLOOR, FLOOR)
         with (
             services.peer(setup, services.demo_corpus(data)) as peer,
-            services.device(setup, peer.port) as device,
+            relay(peer.port, Network(RTT_MS / 1000)) as link,
+            services.device(setup, link.port) as device,
         ):
-            services.wait_joint(device)
+            services.wait_joint(device, RTT_MS)
             browser = playwright.chromium.launch(
                 executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
             )

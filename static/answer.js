@@ -20,7 +20,7 @@ const AT_ONCE_MS = 8;
  * @property {(id: string, step: number) => void} branch
  * @property {(id: string, panel: "live" | "ledger") => void} inspect
  * @property {() => void} shade
- * @property {() => void} restart
+ * @property {() => void} edit
  * @property {(id: string) => Promise<TokenDetail[]>} tokens
  */
 
@@ -102,9 +102,9 @@ export class AnswerView {
     }
   }
 
-  /** It is written on: the end of its text is open again. */
-  reopen() {
-    this.message.state = "writing";
+  /** It is written on: the end of its text is open again. @param {Message} message */
+  reopen({ private: kept, private_from }) {
+    Object.assign(this.message, { private: kept, private_from, state: "writing" });
     this.#tokens = [];
     this.#provenance.hide();
     this.#setState();
@@ -199,9 +199,10 @@ export class AnswerView {
     const { error, asked } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
+      // Earlier turns are left out where they do not fit, so then it is the question that is too long.
       const full = error.code === "context_length_exceeded";
-      const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, full ? "New chat" : "Try again");
-      remedy.addEventListener("click", () => (full ? this.actions.restart() : this.actions.again(this.message.id)));
+      const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, full ? "Edit the question" : "Try again");
+      remedy.addEventListener("click", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
       this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, error.message), remedy);
     }
     const notes = [
@@ -222,12 +223,12 @@ export class AnswerView {
     const { participation = [], ttft_ms, ms_per_token } = done.dragon;
     const joint = participation.reduce((/** @type {number} */ sum, /** @type {number[]} */ [from = 0, to = 0]) => sum + to - from, 0);
     const authors = this.message.private
-      ? "Kept on this device"
+      ? this.message.private_from === undefined ? "Kept on this device" : "Begun openly, then kept on this device"
       : state === "stopped" ? "Stopped" : joint === 0 ? "By this device alone" : joint < total ? `With the cloud for ${joint} of ${plural(total, "token")}` : "With the cloud";
     return [
       authors,
       done.finish_reason === "length" && "cut at the length limit",
-      plural(total, "token"),
+      !authors.endsWith("tokens") && plural(total, "token"),
       ttft_ms !== undefined && seconds(ttft_ms + ms_per_token * total),
     ].filter(Boolean).join(" · ");
   }
@@ -241,11 +242,11 @@ export class AnswerView {
     tools.push(tool("icon-again", "Write another answer", "again", () => this.actions.again(id)));
     if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", "Continue", "continue", () => this.actions.goOn(id)));
     if (text) {
-      const words = tool("icon-words", "Show where the words came from", "provenance", () => this.actions.shade());
+      const words = tool("icon-words", "Whose words: show where each came from", "provenance", () => this.actions.shade(), "Whose words");
       words.setAttribute("aria-pressed", String(this.#shaded));
       tools.push(words);
     }
-    tools.push(tool("icon-left", "What left this device", "left", () => this.actions.inspect(id, "ledger")));
+    tools.push(tool("icon-left", "What left this device", "left", () => this.actions.inspect(id, "ledger"), "What left"));
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();
@@ -266,9 +267,10 @@ export class AnswerView {
   }
 }
 
-/** @param {string} symbol @param {string} label @param {string} testid @param {() => void} act */
-export function tool(symbol, label, testid, act) {
+/** @param {string} symbol @param {string} label @param {string} testid @param {() => void} act @param {string} [text] Shown where there is room. */
+export function tool(symbol, label, testid, act, text) {
   const button = el("button", { class: "icon-button small", type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
+  if (text) button.append(el("span", { class: "label" }, text));
   button.addEventListener("click", act);
   return button;
 }

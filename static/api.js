@@ -70,9 +70,15 @@ export const getStatus = () => request("/api/status");
 
 // Conversations
 
-/** The latest first. @param {string} search @returns {Promise<Conversation[]>} */
-export const listConversations = async (search) =>
-  (await request(`/api/conversations?search=${id(search)}`)).data;
+/**
+ * The latest first.
+ *
+ * @param {string} search
+ * @param {Conversation} [last] Where to go on: the last one listed so far.
+ * @returns {Promise<{data: Conversation[], has_more: boolean}>}
+ */
+export const listConversations = (search, last) =>
+  request(`/api/conversations?search=${id(search)}${last ? `&before=${last.updated_at}&after=${id(last.id)}` : ""}`);
 
 /** @param {string} key @returns {Promise<Conversation & {messages: Message[]}>} */
 export const getConversation = (key) => request(`/api/conversations/${id(key)}`);
@@ -126,14 +132,16 @@ export const search = async (query, limit) =>
  *
  * @param {File} file
  * @param {string} collection
+ * @param {boolean} replace Whether it takes the place of others of its name there.
  * @param {(fraction: number) => void} onProgress
  * @param {AbortSignal} signal
  * @returns {Promise<StoredFile>}
  */
-export function uploadFile(file, collection, onProgress, signal) {
+export function uploadFile(file, collection, replace, onProgress, signal) {
   const form = new FormData();
   form.append("purpose", "user_data");
   if (collection) form.append("collection", collection);
+  if (replace) form.append("replace", "true");
   form.append("file", file);
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest();

@@ -38,7 +38,6 @@ export class Chat {
    * @param {(message: string, text: string) => void} options.onRefused
    * @param {(panel: "live" | "ledger", message: Message) => void} options.onInspect
    * @param {() => void} options.onShade
-   * @param {() => void} options.onRestart
    */
   constructor(options) {
     this.options = options;
@@ -164,12 +163,13 @@ export class Chat {
     if (this.#asked) this.#refused("The connection to the device was lost. Once it is back, ask again.");
   }
 
-  /** @param {"say" | "again" | "continue"} kind @param {object} fields @param {string} [text] */
+  /** Whether it was sent. @param {"say" | "again" | "continue"} kind @param {object} fields @param {string} [text] */
   #write(kind, fields, text = "") {
-    if (this.busy || !this.options.socket.connected) return;
+    if (this.busy || !this.options.socket.connected) return false;
     this.#asked = { id: this.options.socket.write(kind, { ...fields, params: this.options.params() }), text };
     this.#following = true;
     this.options.onChange();
+    return true;
   }
 
   /** @param {string} reason */
@@ -189,7 +189,7 @@ export class Chat {
     this.#tree.set(question);
     const known = this.#views.get(answer.id);
     if (known instanceof AnswerView) {
-      known.reopen();
+      known.reopen(answer);
       this.#tree.set(known.message);
     } else {
       this.#tree.set(answer);
@@ -228,7 +228,7 @@ export class Chat {
           branch: (id, step) => this.branch(step, id),
           inspect: (id, panel) => this.options.onInspect(panel, /** @type {Message} */ (this.#tree.get(id))),
           shade: () => this.options.onShade(),
-          restart: () => this.options.onRestart(),
+          edit: () => this.edit(),
           tokens: (id) => getTokens(this.conversation?.id ?? "", id),
         });
     this.#views.set(message.id, view);
@@ -237,7 +237,7 @@ export class Chat {
 
   /** @param {string} id @param {string} text */
   #editQuestion(id, text) {
-    this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.get(id)?.parent ?? null, text }, text);
+    return this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.get(id)?.parent ?? null, text }, text);
   }
 
   #shown() {

@@ -1,6 +1,6 @@
 /** The list of conversations: found, renamed, exported and deleted. */
 
-import { changeConversation, deleteConversation, exportAddress, listConversations, messageOf } from "./api.js";
+import { ApiError, changeConversation, deleteConversation, exportAddress, listConversations, messageOf } from "./api.js";
 import { confirmDelete } from "./confirm.js";
 import { announce, byId, el, icon } from "./dom.js";
 import { openMenu } from "./menu.js";
@@ -14,6 +14,9 @@ export class ConversationList {
   #search = /** @type {HTMLInputElement} */ (byId("search"));
   #timer = 0;
   #version = 0;
+  /** Those listed so far, and whether there are more. @type {Conversation[]} */
+  #found = [];
+  #more = false;
   /** @type {string | null} */
   #current = null;
 
@@ -22,9 +25,11 @@ export class ConversationList {
    * @param {(id: string) => void} handlers.onOpen
    * @param {(conversation: Conversation) => void} handlers.onRename
    * @param {(id: string) => void} handlers.onDelete
+   * @param {(message: string) => void} handlers.onError
    */
-  constructor({ onOpen, onRename, onDelete }) {
+  constructor({ onOpen, onRename, onDelete, onError }) {
     this.onOpen = onOpen;
+    this.onError = onError;
     this.onRename = onRename;
     this.onDelete = onDelete;
     this.#search.addEventListener("input", () => {
@@ -38,13 +43,17 @@ export class ConversationList {
     this.#search.select();
   }
 
-  /** Reads the list anew; an older reply that comes late is dropped. */
-  async load() {
+  /** Reads the list anew, or reads on; an older reply that comes late is dropped. @param {Conversation} [last] */
+  async load(last) {
     const version = ++this.#version;
     const search = this.#search.value.trim();
     try {
-      const found = await listConversations(search);
-      if (version === this.#version) this.#show(found, search);
+      const { data, has_more } = await listConversations(search, last);
+      if (version !== this.#version) return;
+      this.#found = last ? [...this.#found, ...data] : data;
+      this.#more = has_more;
+      this.#show(search);
+      if (last && data[0]) this.#focus(data[0].id);
     } catch (error) {
       if (version === this.#version) this.#list.replaceChildren(el("p", { class: "empty", role: "alert" }, messageOf(error)));
     }
@@ -56,8 +65,9 @@ export class ConversationList {
     for (const row of this.#list.querySelectorAll("[data-id]")) this.#mark(/** @type {HTMLElement} */ (row));
   }
 
-  /** @param {Conversation[]} found @param {string} search */
-  #show(found, search) {
+  /** @param {string} search */
+  #show(search) {
+    const found = this.#found;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-id]"))?.dataset.id;
     if (!found.length) {
       this.#list.replaceChildren(el("p", { class: "empty" }, search ? `Nothing found for “${search}”.` : "Conversations appear here."));
@@ -74,7 +84,17 @@ export class ConversationList {
         el("section", { "aria-label": name }, el("h2", { class: "group" }, name), el("ul", {}, ...rows.map((row) => this.#row(row)))),
       ),
     );
-    if (focused) /** @type {HTMLElement | null} */ (this.#list.querySelector(`[data-id="${CSS.escape(focused)}"] .conversation-open`))?.focus();
+    if (this.#more) {
+      const older = el("button", { class: "row-button more", type: "button", "data-testid": "older" }, "Show older");
+      older.addEventListener("click", () => this.load(found.at(-1)));
+      this.#list.append(older);
+    }
+    if (focused) this.#focus(focused);
+  }
+
+  /** @param {string} id */
+  #focus(id) {
+    /** @type {HTMLElement | null} */ (this.#list.querySelector(`[data-id="${CSS.escape(id)}"] .conversation-open`))?.focus();
   }
 
   /** @param {Conversation} conversation */
@@ -125,7 +145,7 @@ export class ConversationList {
       try {
         this.onRename(await changeConversation(conversation.id, { title }));
       } catch (error) {
-        announce(messageOf(error));
+        this.onError(messageOf(error));
       }
       this.load();
     };
@@ -148,7 +168,8 @@ export class ConversationList {
     try {
       await deleteConversation(id);
     } catch (error) {
-      announce(messageOf(error));
+      // Gone already, perhaps from another tab: that is what was asked for.
+      if (!(error instanceof ApiError && error.status === 404)) return this.onError(messageOf(error));
     }
     announce("Conversation deleted");
     this.onDelete(id);

@@ -27,6 +27,8 @@ export class DocumentRow {
   /** Unknown until the device has the file. @type {string | null} */
   id = null;
   collection = "";
+  /** Whether others of its name in its collection go once it is ready. */
+  replaces = false;
   /** The file itself, while this page still has it. @type {File | null} */
   file = null;
   /** Ends what is under way. */

@@ -1,7 +1,7 @@
 /** The documents on the device: listed by collection, uploaded, looked into and deleted. */
 
 import { ApiError, changeFile, deleteFile, listFiles, messageOf, uploadFile } from "./api.js";
-import { confirmDelete } from "./confirm.js";
+import { confirmDelete, confirmed } from "./confirm.js";
 import { DocumentRow } from "./document-row.js";
 import { announce, byId, el } from "./dom.js";
 import { follow } from "./ingestion.js";
@@ -9,7 +9,7 @@ import { openPreview } from "./preview.js";
 import { Receipt } from "./receipt.js";
 
 /** @typedef {import("./types.js").StoredFile} StoredFile */
-/** @typedef {{files: StoredFile[], waiting: number}} DocumentState `files` can be searched. */
+/** @typedef {{files: StoredFile[], known: Set<string>, waiting: number}} DocumentState `files` can be searched; `known` are the ids of all. */
 
 /** Files sent at once. */
 const SENDERS = 2;
@@ -62,11 +62,20 @@ export class Documents {
   }
 
   /** @param {File[]} files */
-  upload(files) {
+  async upload(files) {
+    const collection = this.#collection.value.trim();
+    const known = files.map(({ name }) => name).filter((name) => this.#named(name, collection).some((row) => row.is("processed")));
+    const replaces = known.length > 0 && (await confirmed(
+      known.length === 1 ? `Replace ${known[0]}?` : `Replace ${known.length} documents?`,
+      "The device has documents of that name already. A new version takes their place once it can be searched.",
+      "Keep both",
+      "Replace",
+    ));
     for (const file of files) {
       const row = new DocumentRow(file.name, file.size, this.#actions);
       row.file = file;
-      row.collection = this.#collection.value.trim();
+      row.collection = collection;
+      row.replaces = replaces;
       this.#rows.unshift(row);
       this.#queue.push(row);
     }
@@ -80,11 +89,11 @@ export class Documents {
 
   /** @param {DocumentRow} row */
   async #send(row) {
-    const { file, collection, controller } = row;
+    const { file, collection, replaces, controller } = row;
     if (!file || controller.signal.aborted) return;
     this.#sending++;
     try {
-      const stored = await uploadFile(file, collection, (fraction) => row.sending(fraction), controller.signal);
+      const stored = await uploadFile(file, collection, replaces, (fraction) => row.sending(fraction), controller.signal);
       // The same bytes under the same name are the same document, which may be listed already.
       for (const other of this.#rows.filter(({ id }) => id === stored.id)) if (other !== row) this.#drop(other);
       row.stored(stored);
@@ -108,6 +117,7 @@ export class Documents {
     try {
       await follow(row.id, (event) => row.ingested(event), signal);
       if (signal.aborted) return;
+      if (row.replaces && row.is("processed")) for (const other of this.#named(row.name, row.collection)) if (other !== row) this.#drop(other);
       announce(row.is("processed") ? `${row.name} is ready` : `${row.name} could not be read`);
     } catch (error) {
       if (!signal.aborted) row.failed(messageOf(error));
@@ -172,6 +182,11 @@ export class Documents {
     else byId("upload-button").focus();
   }
 
+  /** @param {string} name @param {string} collection */
+  #named(name, collection) {
+    return this.#rows.filter((row) => row.name === name && row.collection === collection);
+  }
+
   /** @param {DocumentRow} row */
   #drop(row) {
     row.controller.abort();
@@ -202,6 +217,7 @@ export class Documents {
     if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
     this.onChange({
       files: this.#rows.filter((row) => row.is("processed")).map(({ id, name, bytes, collection }) => ({ id: id ?? "", filename: name, bytes, collection, status: "processed", created_at: 0 })),
+      known: new Set(this.#rows.flatMap(({ id }) => id ?? [])),
       waiting: this.#rows.filter((row) => row.is("sending") || row.is("uploaded")).length,
     });
   }

@@ -23,7 +23,6 @@ export class Inspector {
   constructor(onShow) {
     this.onShow = onShow;
     for (const opener of this.#openers) {
-      opener.title = opener.textContent?.replace(/\d/g, "").trim() ?? "";
       opener.addEventListener("click", () => this.toggle(/** @type {PanelName} */ (opener.dataset.panel)));
     }
     for (const tab of this.#tabs) {

@@ -20,7 +20,7 @@ export function showLive(message, progress, rtt) {
   if (message.state === "writing" || !message.done) {
     const pace = progress.tokens > 1 ? progress.ms / (progress.tokens - 1) : null;
     panel.replaceChildren(
-      figures([["Round trip", rtt, "ms"], ["A token", pace, "ms"], ["Tokens", progress.tokens || null, ""]]),
+      figures([["Round trip", message.private ? null : rtt, "ms"], ["Per token", pace, "ms"], ["Tokens", progress.tokens || null, ""]]),
       el("p", { class: "hint" }, message.state === "writing" ? "Being written." : "Nothing was measured for this answer."),
     );
     return;
@@ -30,13 +30,13 @@ export function showLive(message, progress, rtt) {
     figures([
       ["Round trip", stats.rtt_ms ?? null, "ms"],
       ["First token", stats.ttft_ms ?? null, "ms"],
-      ["A token", stats.ms_per_token ?? null, "ms"],
+      ["Per token", stats.ms_per_token ?? null, "ms"],
     ]),
     ...comparison(stats, tokens),
     ...acceptance(stats),
-    ...(stats.trace?.length ? [el("h3", {}, "Pipeline"), pipeline(stats.trace, verdicts(stats))] : []),
+    ...drawn(stats),
     facts([
-      ["Mode", message.asked?.mode],
+      ["Mode", message.private ? "this device alone" : message.asked?.mode],
       ["Temperature", message.asked?.temperature],
       ["Seed", message.asked?.seed],
       ["Tokens", tokens],
@@ -44,7 +44,7 @@ export function showLive(message, progress, rtt) {
       ["Documents", stats.document_tokens !== undefined && plural(stats.document_tokens, "token")],
       ["A step on this device", stats.decode_device_ms !== undefined && seconds(stats.decode_device_ms)],
       ["A step in the cloud", stats.decode_cloud_ms !== undefined && seconds(stats.decode_cloud_ms)],
-      ["Drafts sent", stats.sent_frames !== undefined && `${plural(stats.sent_frames, "frame")}, ${formatBytes(stats.sent_bytes)}`],
+      ["Drafts sent", !!stats.sent_frames && `${plural(stats.sent_frames, "frame")}, ${formatBytes(stats.sent_bytes)}`],
     ]),
   );
 }
@@ -63,11 +63,19 @@ function comparison(stats, tokens) {
   const most = Math.max(tokenwise, ms_per_token);
   const saved = (tokenwise - ms_per_token) * tokens;
   return [
-    el("h3", {}, "A token"),
+    el("h3", {}, "Time per token"),
     bar("As written", ms_per_token, most, "joint"),
     bar("With a round trip each", tokenwise, most, "plain", "tokenwise"),
     el("p", { class: "hint" }, saved > 0 ? `Not waiting for each other saved ${seconds(saved)}.` : "Over so short a link a round trip each would have been as fast."),
   ];
+}
+
+/** The picture of the drafts; an answer of one side has none. @param {Record<string, any>} stats */
+function drawn(stats) {
+  /** @type {import("./pipeline.js").Entry[]} */
+  const trace = stats.trace ?? [];
+  if (!trace.some(([kind]) => kind !== "t")) return [el("p", { class: "hint" }, "This device wrote it alone: there were no drafts to agree on.")];
+  return [el("h3", {}, "Pipeline"), pipeline(trace, verdicts(stats))];
 }
 
 /** A character a position; verdicts are told of the jointly written ones alone. @param {Record<string, any>} stats */

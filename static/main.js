@@ -24,7 +24,7 @@ const LIVE_MS = 500;
 /** What the panels on the right tell of: an answer that was chosen, or else the last. @type {Message | null} */
 let inspected = null;
 /** @type {import("./documents.js").DocumentState} */
-let stored = { files: [], waiting: 0 };
+let stored = { files: [], known: new Set(), waiting: 0 };
 
 const status = new PeerStatus();
 const scope = new Scope();
@@ -58,7 +58,6 @@ const chat = new Chat({
     inspector.show(panel);
   },
   onShade: () => settings.set({ shading: !settings.values.shading }),
-  onRestart: () => openConversation(null),
 });
 
 const composer = new Composer({
@@ -78,12 +77,13 @@ const list = new ConversationList({
   onDelete: (id) => {
     if (chat.conversation?.id === id) openConversation(null);
   },
+  onError: (message) => composer.refuse(message),
 });
 
 const documents = new Documents((state) => {
   stored = state;
   byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
-  scope.setFiles(state.files);
+  scope.setFiles(state.files, state.known);
   drawWelcome();
 });
 

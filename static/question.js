@@ -5,6 +5,9 @@ import { el, icon } from "./dom.js";
 
 /** @typedef {import("./types.js").Message} Message */
 
+/** Characters from which on a question may have to be scrolled, by the keyboard too. */
+const LONG = 600;
+
 export class QuestionView {
   #bubble;
   #tools = el("div", { class: "tools", role: "group", "aria-label": "Question" });
@@ -13,13 +16,13 @@ export class QuestionView {
   /**
    * @param {Message} message
    * @param {object} actions
-   * @param {(id: string, text: string) => void} actions.edit
+   * @param {(id: string, text: string) => boolean} actions.edit Whether it could be asked.
    * @param {(id: string, step: number) => void} actions.branch
    */
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.#bubble = el("p", { class: "bubble" }, message.text);
+    this.#bubble = el("p", { class: "bubble", tabindex: message.text.length > LONG ? 0 : null }, message.text);
     this.element = el("div", { class: "question", "data-testid": "question", "data-id": message.id }, el("h3", { class: "visually-hidden" }, "Question"), this.#bubble);
     if (message.private) this.element.append(el("p", { class: "question-note" }, icon("icon-private"), "Kept on this device"));
     this.element.append(this.#tools);
@@ -52,8 +55,8 @@ export class QuestionView {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const text = input.value.trim();
-      close();
-      if (text) this.actions.edit(this.message.id, text);
+      // While another answer is written, or without a connection, what was typed stays.
+      if (!text || this.actions.edit(this.message.id, text)) close();
     });
     form.querySelector("[value=cancel]")?.addEventListener("click", close);
     input.addEventListener("keydown", (event) => {

@@ -10,6 +10,8 @@ export class Scope {
   #files = [];
   /** Ids of the documents that may be used; null: all. @type {Set<string> | null} */
   #chosen = null;
+  /** Null until they are listed; what is deleted meanwhile must not be asked for. @type {Set<string> | null} */
+  #known = null;
   #menu = byId("scope-menu");
   #label = byId("scope-label");
 
@@ -25,12 +27,13 @@ export class Scope {
 
   /** What goes with a question. */
   get params() {
-    return this.#chosen ? { documents: [...this.#chosen] } : {};
+    return this.#chosen ? { documents: [...this.#chosen].filter((id) => this.#known?.has(id) ?? true) } : {};
   }
 
-  /** @param {StoredFile[]} files Those that can be searched. */
-  setFiles(files) {
+  /** @param {StoredFile[]} files Those that can be searched. @param {Set<string>} known Ids of all that there are. */
+  setFiles(files, known) {
     this.#files = files;
+    this.#known = known;
     this.#render();
   }
 
@@ -72,7 +75,8 @@ export class Scope {
   }
 
   #render() {
-    this.#label.textContent = this.#chosen === null ? "All documents" : this.#chosen.size === 0 ? "No documents" : `${this.#files.filter(({ id }) => this.#chosen?.has(id)).length} of ${plural(this.#files.length, "document")}`;
+    const count = this.#files.filter(({ id }) => this.#chosen?.has(id)).length;
+    this.#label.textContent = this.#chosen === null ? "All documents" : count === 0 ? "No documents" : `${count} of ${plural(this.#files.length, "document")}`;
     byId("scope").classList.toggle("is-set", this.#chosen !== null);
   }
 }

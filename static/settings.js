@@ -97,7 +97,7 @@ export class Settings {
     }
     this.#form.replaceChildren(
       el("fieldset", {}, el("legend", {}, "Look"), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
-        el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, { auto: "As the system", light: "Light", dark: "Dark" }[theme] ?? "")),
+        el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, { auto: "System", light: "Light", dark: "Dark" }[theme] ?? "")),
       ))),
       el("fieldset", {}, el("legend", {}, "Answers"),
         el("label", { class: "field" }, el("span", {}, "How the two sides write"), mode),

@@ -50,6 +50,7 @@ function row(source) {
       icon("icon-chevron", "icon chevron"),
       el("span", { class: "visually-hidden" }, `${SIDES[source.side].label} source: `),
       el("span", { class: "source-title", title: source.title }, source.title),
+      el("span", { class: "source-start" }, source.text.trim()),
       el("span", { class: "source-page" }, source.page ? `p. ${source.page}` : ""),
       el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent} %`),
     ),
@@ -74,6 +75,8 @@ async function surround(passage, source) {
       el("mark", {}, characters.slice(from, to).join("")),
       characters.slice(to).join("").trimEnd() + more(around.end < around.length),
     );
+    const mark = passage.querySelector("mark");
+    passage.scrollTop = (mark?.offsetTop ?? 0) - passage.clientHeight / 3;
   } catch {
     // The document is gone, and its passages with it.
   }

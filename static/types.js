@@ -48,6 +48,7 @@
  * @property {"user" | "assistant"} role
  * @property {string} text
  * @property {boolean} private
+ * @property {number} [private_from] Begun openly, an answer was kept on the device from this character on.
  * @property {"writing" | "done" | "stopped" | "error"} state
  * @property {Block[]} blocks
  * @property {Source[]} [sources]

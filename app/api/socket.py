@@ -11,22 +11,23 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import orjson
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from starlette.websockets import WebSocketState
 
 from app import frames
-from app.api.asking import Params, branch_request, request_of
+from app.api.asking import branch_request, request_of
 from app.api.conversations import summary, view
+from app.api.incoming import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
 from app.events import GenerationRequest, PeerStatus
 from app.models import Conversation, Message, MessageState
 from app.prompts import chat_prompt
-from app.schemas import ChatMessage, Str, as_messages
+from app.schemas import as_messages
 from app.state import AppState, State
 from app.writing import Writing
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
@@ -36,73 +37,6 @@ router = APIRouter()
 _MAX_ANSWERS = 8
 _MAX_WRITINGS = 32
 _STATUS_SECONDS = 0.5
-
-
-class _Frame(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-Id = Annotated[str, Field(min_length=1, max_length=64)]
-
-
-class Ask(_Frame):
-    """Write an answer that is kept nowhere; every frame about it carries `id`."""
-
-    type: Literal["ask"]
-    id: Id
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
-    params: Params = Params()
-
-
-class Say(_Frame):
-    """Ask in a conversation, a new one if none is named, under an earlier answer or at its top.
-
-    A frame `began` answers, under `id`; those about the answer carry the answer's own id.
-    """
-
-    type: Literal["say"]
-    id: Id
-    conversation: Id | None = None
-    parent: Id | None = None
-    text: Annotated[Str, StringConstraints(min_length=1, pattern=r"\S")]
-    params: Params = Params()
-
-
-class Again(_Frame):
-    """Another answer to the question `message`; answered as `say` is."""
-
-    type: Literal["again"]
-    id: Id
-    message: Id
-    params: Params = Params()
-
-
-class Continue(_Frame):
-    """Go on with an answer that has ended; answered as `say` is."""
-
-    type: Literal["continue"]
-    id: Id
-    message: Id
-    params: Params = Params()
-
-
-class Watch(_Frame):
-    """Read an answer from its beginning on; one that has ended comes in a frame `message`."""
-
-    type: Literal["watch"]
-    id: Id
-
-
-class Stop(_Frame):
-    """End an answer; what is written stands."""
-
-    type: Literal["stop"]
-    id: Id
-
-
-_FRAMES: TypeAdapter[Ask | Say | Again | Continue | Watch | Stop] = TypeAdapter(
-    Annotated[Ask | Say | Again | Continue | Watch | Stop, Field(discriminator="type")]
-)
 
 
 @router.websocket("/ws/chat")
@@ -141,7 +75,7 @@ class _Page:
             frame = orjson.loads(data)
             if isinstance(frame, dict) and isinstance(frame.get("id"), str):
                 answer_id = frame["id"][:64]
-            await self._act(_FRAMES.validate_python(frame))
+            await self._act(INCOMING.validate_python(frame))
             # Let a new answer begin: one that is cancelled before could not say so.
             await asyncio.sleep(0)
         except orjson.JSONDecodeError as error:
@@ -154,7 +88,7 @@ class _Page:
         except DragonError as error:
             await self._fail(answer_id, error)
 
-    async def _act(self, frame: Ask | Say | Again | Continue | Watch | Stop) -> None:
+    async def _act(self, frame: Incoming) -> None:
         match frame:
             case Stop(id=answer_id):
                 self._stop(answer_id)

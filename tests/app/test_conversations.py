@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -195,6 +196,32 @@ def test_stop_then_continue(page: Page, generation: FakeGeneration) -> None:
     )
 
 
+def test_an_answer_begun_openly_and_ended_privately_says_so(
+    page: Page, generation: FakeGeneration
+) -> None:
+    generation.script, generation.delay = "one two three four five six. " * 20, 0.02
+    page.send("say", text="Count.")
+    began = page.until("began")[-1]
+    conversation, answer = began["conversation"]["id"], began["answer"]["id"]
+    page.until("block")
+    page.send("stop", id=answer)
+    page.until("done")
+    open_part = page.messages(conversation)[answer]["text"]
+    generation.script, generation.delay = "The end.", 0.0
+    for _ in range(2):
+        page.send("continue", message=answer, params={"private": True})
+        page.until("done")
+    assert [request.private for request in generation.requests] == [False, True, True]
+    message = page.messages(conversation)[answer]
+    assert (message["private"], message["private_from"]) == (True, len(open_part))
+    assert len(message["ledgers"]) == 3
+    exported = page.call("GET", f"{conversation}/export", params={"as": "markdown"}).text
+    assert "## Answer (begun openly, then kept on this device)" in exported
+    kept = page.say("And now?", params={"private": True})["conversation"]["id"]
+    exported = page.call("GET", f"{kept}/export", params={"as": "markdown"}).text
+    assert exported.count("(kept on this device)") == 2
+
+
 def test_search_rename_delete(page: Page, generation: FakeGeneration, tmp_path: Path) -> None:
     generation.script = "Philomena keeps the opal in the walnut drawer."
     first = page.say("Who keeps the stone?")["conversation"]["id"]
@@ -221,6 +248,31 @@ def test_search_rename_delete(page: Page, generation: FakeGeneration, tmp_path: 
     assert traces(tmp_path, *needles) == []
     assert page.call("GET", first).status_code == 404
     assert page.call("DELETE", first).status_code == 404
+
+
+async def test_pages_skip_and_repeat_nothing(
+    page: Page, state: AppState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven conversations, five of them of one second, two at a time."""
+    ids = []
+    for second in (100, 200, 200, 200, 200, 200, 300):
+        monkeypatch.setattr(time, "time", lambda now=second: now)
+        conversation, _, _ = await state.conversations.ask(None, None, "Where?", private=False)
+        ids.append(conversation.id)
+    monkeypatch.undo()
+    seen: list[str] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        listed = page.get(limit=2, **cursor)
+        seen += [each["id"] for each in listed["data"]]
+        if not listed["has_more"]:
+            break
+        last = listed["data"][-1]
+        cursor = {"before": last["updated_at"], "after": last["id"]}
+    assert seen == ids[::-1]
+    await state.conversations.delete(ids[4])
+    rest = page.get(before=200, after=ids[4])["data"]
+    assert {each["id"] for each in rest} >= set(ids[:4])
 
 
 def test_deleting_stops_the_answer(page: Page, generation: FakeGeneration) -> None:
@@ -301,6 +353,27 @@ async def test_a_start_ends_what_a_kill_cut_off(state: AppState, tmp_path: Path)
     await state.conversations.start()
     after = await state.conversations.message(answer.id)
     assert (after.state, after.text) == (MessageState.STOPPED, "Under the")
+
+
+async def test_a_stop_at_once_ends_the_answer(
+    state: AppState, generation: FakeGeneration, tmp_path: Path
+) -> None:
+    """Before it has taken its first step: who reads hears of the end, and it is stored."""
+    migrate(database_url(tmp_path))
+    store = state.conversations
+    _, _, answer = await store.ask(None, None, "Where?", private=False)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        raise AssertionError("it was stopped before")
+
+    async with asyncio.timeout(60):
+        writing = state.writings.start(answer, prepare, generation.generate)
+        writing.stop()
+        writing.stop()
+        frames = [frame async for frame in writing.follow()]
+    assert [frame["type"] for frame in frames] == ["done"]
+    assert frames[-1]["finish_reason"] == "cancelled"
+    assert (await store.message(answer.id)).state == MessageState.STOPPED
 
 
 async def test_a_stop_while_the_end_is_stored_changes_nothing(

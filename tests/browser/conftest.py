@@ -82,10 +82,10 @@ class Pair:
 
 @pytest.fixture(scope="package")
 def endless_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A model that never ends an answer by itself."""
+    """A model that never ends an answer by itself; at this pace its context lasts a minute."""
     folder = tmp_path_factory.mktemp("endless")
     model = tiny.save(folder / "model")
-    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(30), Floor(30))
+    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(120), Floor(120))
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
         yield Pair(running, peer, setup, corpus)

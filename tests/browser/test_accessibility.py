@@ -1,20 +1,27 @@
-"""axe finds nothing serious: light, dark and narrow, with everything open that can be."""
+"""axe finds nothing serious: light, dark and narrow, in every state that the page can be in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
+from bench.services import Service
 from tests.browser.conftest import Scripted, signed_in
+from tests.samples import prose
 
 SCRIPT = (
     "# A heading\n\nText with `code` and a [link](https://example.org), **bold**.\n\n"
     "| a | b |\n|---|--:|\n| 1 | 2 |\n\n```python\ndef f(x):  # why\n    return 'a' + 1\n```\n"
 )
+_DRAG = """() => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File(["x"], "x.txt"));
+  dispatchEvent(new DragEvent("dragenter", {dataTransfer}));
+}"""
 
 
 def serious(page: Page) -> list[str]:
@@ -27,58 +34,132 @@ def serious(page: Page) -> list[str]:
     ]
 
 
-def press(key: str) -> Callable[[Page], None]:
-    def act(page: Page) -> None:
-        page.evaluate("() => document.activeElement.blur()")
-        page.keyboard.press(key)
-
-    return act
+def press(page: Page, key: str) -> None:
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press(key)
 
 
-def nothing(_: Page) -> None:
-    pass
-
-
-@pytest.mark.parametrize(
-    ("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)]
-)
-def test_axe_finds_nothing_serious(
-    browser: Browser, scripted: Scripted, scheme: str, width: int
-) -> None:
-    scripted.generation.script = SCRIPT
+@pytest.fixture(params=[("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
+def looked_at(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    scheme, width = request.param
     context = browser.new_context(
-        color_scheme="dark" if scheme == "dark" else "light",
+        color_scheme=scheme,
         viewport={"width": width, "height": 800},
         reduced_motion="reduce",
         bypass_csp=True,  # axe is put into the page as a script
     )
-    page = context.new_page()
+    yield context.new_page()
+    context.close()
+
+
+def test_of_a_conversation(looked_at: Page, scripted: Scripted) -> None:
+    page = looked_at
+    narrow = page.viewport_size is not None and page.viewport_size["width"] < 800
+    scripted.generation.script = SCRIPT
     chat = signed_in(page, scripted.url)
     assert serious(page) == []
     chat.ask("What does it look like?", private=True)
     chat.wait_answer()
-    for act in (nothing, press("p"), press("d"), press("l"), press("w"), press("e")):
-        act(page)
-        assert serious(page) == []
+    chat.sources().first.locator("summary").click()
+    assert serious(page) == []
+    for key in ("p", "d", "l", "w"):
+        press(page, key)
+        assert serious(page) == [], key
+    if narrow:
+        page.locator("#inspector-close").click()
+    press(page, "e")
+    assert serious(page) == []
     page.keyboard.press("Escape")
     for key in ("?", "s"):
-        if width < 800 and page.locator("#inspector").is_visible():
-            page.locator("#inspector-close").click()
-        press(key)(page)
-        assert serious(page) == []
+        press(page, key)
+        expect(page.locator("dialog[open]")).to_have_count(1)
+        assert serious(page) == [], key
         page.keyboard.press("Escape")
-    context.close()
+    for opened in ("scope", "peer-status"):
+        page.get_by_test_id(opened).click()
+        assert serious(page) == [], opened
+        page.get_by_test_id(opened).click()
+    chat.last_answer.get_by_test_id("again").click()
+    chat.wait_answer()
+    expect(chat.last_answer.get_by_test_id("branches")).to_be_visible()
+    assert serious(page) == []
+    if narrow:
+        page.locator("#sidebar-open").click()
+    page.get_by_test_id("search").fill("look")
+    expect(page.locator(".conversation-found").first).to_be_visible()
+    assert serious(page) == []
+    page.get_by_test_id("conversation-menu").first.click()
+    assert serious(page) == []
+    page.get_by_test_id("delete-conversation").click()
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_test_id("search").fill("nothing of the kind")
+    expect(page.get_by_test_id("conversations")).to_contain_text("Nothing found")
+    assert serious(page) == []
+
+
+def test_of_what_is_under_way_or_went_wrong(looked_at: Page, scripted: Scripted) -> None:
+    page = looked_at
+    scripted.generation.script, scripted.generation.delay = "A sentence goes on. " * 60, 0.05
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask("Tell me.")
+    answer.get_by_test_id("seam").wait_for()  # where the cloud was lost
+    assert serious(page) == []
+    chat.stop()
+    assert serious(page) == []
+    scripted.generation.delay, scripted.generation.fail_after = 0, 2
+    answer = chat.ask("Does it work?")
+    assert chat.wait_answer(answer) == "error"
+    assert serious(page) == []
+    page.evaluate(_DRAG)
+    expect(page.locator("#drop")).to_be_visible()
+    assert serious(page) == []
+    page.evaluate("() => { document.querySelector('#drop').hidden = true }")
+    page.route_web_socket("**/ws/chat", lambda socket: socket.close())
+    page.reload()
+    expect(page.get_by_test_id("connection")).to_be_visible()
+    assert serious(page) == []
+
+
+def test_of_documents(looked_at: Page, device: Service) -> None:
+    page = looked_at
+    chat = signed_in(page, device.url)
+    chat.open_panel("documents")
+    assert serious(page) == []
+    files = [("well.txt", prose(200).encode()), ("torn.pdf", b"%PDF-1.7 nothing")]
+    for name, content in files:
+        upload = {"name": name, "mimeType": "text/plain", "buffer": content}
+        page.get_by_test_id("upload").set_input_files([upload])
+    expect(chat.document("well.txt").get_by_role("progressbar")).to_be_visible()
+    assert serious(page) == []
+    for name, _ in files:
+        chat.wait_document(name)
+    assert serious(page) == []
+    chat.document("well.txt").get_by_test_id("preview-document").click()
+    expect(page.get_by_test_id("preview-text")).to_contain_text("stone keeper")
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    for name, _ in files:
+        chat.delete(name)
+    page.get_by_test_id("receipt").wait_for()
+    assert serious(page) == []
 
 
 def test_motion_is_reduced(browser: Browser, scripted: Scripted) -> None:
+    scripted.generation.script, scripted.generation.delay = "A sentence goes on. " * 60, 0.05
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
-    signed_in(page, scripted.url)
-    moving = page.evaluate(
-        "() => document.getAnimations().filter((each) => each.playState === 'running').length"
-    )
-    assert moving == 0
-    assert page.locator(".chevron, .sidebar").first.evaluate(
-        "e => getComputedStyle(e).transitionDuration"
-    ) in ("0s", "")
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask("Tell me.")
+    chat.wait_text(answer)
+    moving = "() => document.getAnimations().filter((e) => e.playState === 'running').length"
+    assert page.evaluate(moving) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) > 0, "else the check shows nothing"
+    chat.stop()
     context.close()
+
+
+def test_without_a_sign_in(looked_at: Page, device: Service) -> None:
+    looked_at.goto(device.url)
+    assert serious(looked_at) == []

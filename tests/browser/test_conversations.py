@@ -50,6 +50,27 @@ def test_the_list_finds_renames_exports_and_deletes(page: Page, scripted: Script
     expect(chat.answers).to_have_count(0)
 
 
+def test_older_conversations_are_shown_on_demand(page: Page, scripted: Scripted) -> None:
+    """The device lists so many at once; here it is asked for two."""
+    page.route(
+        "**/api/conversations?*", lambda route: route.continue_(url=f"{route.request.url}&limit=2")
+    )
+    chat = signed_in(page, scripted.url)
+    titles = [f"Question number {number}?" for number in range(5)]
+    for title in titles:
+        chat.new_chat()
+        chat.ask(title)
+        chat.wait_answer()
+    page.reload()
+    expect(chat.conversations).to_have_count(2)
+    page.get_by_test_id("older").click()
+    expect(chat.conversations).to_have_count(4)
+    page.get_by_test_id("older").click()
+    expect(chat.conversations.nth(4)).to_be_visible()
+    found = chat.conversations.locator(".conversation-title").all_inner_texts()
+    assert found[:5] == titles[::-1]
+
+
 def test_another_answer_and_an_edited_question_are_branches(page: Page, scripted: Scripted) -> None:
     chat = signed_in(page, scripted.url)
     for number, text in enumerate(("First answer.", "Second answer.")):

@@ -98,6 +98,47 @@ def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
+def test_a_new_version_takes_the_place_of_the_old_one(chat: ChatPage) -> None:
+    page = chat.page
+    chat.open_panel("documents")
+    drop(page, ferry="The ferry to the island leaves from pier four.")
+    assert chat.wait_document("ferry.txt") == "processed"
+    drop(page, ferry="The ferry to the island leaves from pier nine.")
+    expect(page.get_by_role("alertdialog")).to_contain_text("Replace ferry.txt?")
+    page.get_by_test_id("confirm-delete").click()
+    expect(chat.document("ferry.txt")).to_have_count(2)
+    expect(chat.document("ferry.txt")).to_have_count(1)
+    chat.document("ferry.txt").get_by_test_id("preview-document").click()
+    expect(page.get_by_test_id("preview-text")).to_contain_text("pier nine")
+    page.keyboard.press("Escape")
+    page.reload()
+    expect(chat.document("ferry.txt")).to_have_count(1)
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_choice_of_documents_outlives_one_of_them(chat: ChatPage) -> None:
+    """A question must not ask for what is deleted."""
+    page = chat.page
+    chat.open_panel("documents")
+    drop(page, cellar="The cellar key is with Frau Holm.", loft="The loft is dry.")
+    for name in ("cellar.txt", "loft.txt"):
+        assert chat.wait_document(name) == "processed"
+    page.get_by_test_id("scope").click()
+    page.locator("#scope-menu").get_by_label("loft.txt").uncheck()
+    page.keyboard.press("Escape")
+    answer = chat.ask("Who has the cellar key?")
+    assert chat.wait_answer(answer) == "done"
+    expect(chat.sources("private", answer).first).to_contain_text("cellar.txt")
+    chat.delete("cellar.txt")
+    expect(page.get_by_test_id("scope")).to_contain_text("No documents")
+    for _ in range(2):
+        answer = chat.ask("Who has the cellar key?")
+        assert chat.wait_answer(answer) == "done"
+        assert chat.sources("private", answer).count() == 0
+        page.reload()
+
+
+@pytest.mark.usefixtures("emptied")
 def test_a_file_that_cannot_be_read_says_why(chat: ChatPage) -> None:
     page = chat.page
     chat.open_panel("documents")

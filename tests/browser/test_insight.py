@@ -40,6 +40,10 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     words = [word for level in range(5) for word in shaded[f"cloud-{level}"]]
     assert sorted(words) == sorted(chat.text(answer).split())
     assert any("8823" in word for level in (0, 1) for word in shaded[f"cloud-{level}"])
+    # Only the device knows the code, so the sides were far apart there.
+    assert any("8823" in word for word in shaded["disputed"])
+    legend = f"the sides disagreed strongly ({len(shaded['disputed'])})"
+    expect(answer.locator(".legend")).to_contain_text(legend)
 
     box = answer.get_by_test_id("answer-text").bounding_box()
     assert box is not None
@@ -93,7 +97,7 @@ def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
     chat.wait_answer(answer)
     answer.get_by_test_id("summary").click()
     panel = chat.page.get_by_test_id("live")
-    for words in ("Round trip", "First token", "A token", "With a round trip each"):
+    for words in ("Round trip", "First token", "Per token", "With a round trip each"):
         expect(panel).to_contain_text(words)
     expect(panel.get_by_test_id("tokenwise")).to_contain_text("ms")
     expect(panel.get_by_test_id("accept-device")).to_contain_text("%")

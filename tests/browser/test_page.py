@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from bench.services import Service
 from tests.app.conftest import wait_until
@@ -83,3 +83,182 @@ def test_a_private_question_has_no_public_source(chat: ChatPage) -> None:
 def test_without_the_link_the_page_says_how_to_sign_in(page: Page, device: Service) -> None:
     page.goto(device.url)
     assert "dragon key" in page.content()
+
+
+def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) -> None:
+    page, key = chat.page, chat.page.keyboard
+    chat.wait_peer("connected")
+    expect(page.get_by_test_id("prompt")).to_be_focused()
+    key.type("What is the capital of Kenya?")
+    key.press("Enter")
+    assert chat.wait_answer() == "done"
+    assert "Nairobi" in chat.text()
+    expect(page.get_by_test_id("prompt")).to_be_focused()
+    source = chat.sources("public").first
+    for _ in range(30):
+        key.press("Shift+Tab")
+        if source.locator("summary").evaluate("e => e === document.activeElement"):
+            break
+    key.press("Enter")
+    expect(source.get_by_test_id("passage")).to_contain_text("Nairobi")
+    key.press("p")
+    expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_visible()
+    key.press("p")
+    for letter, panel in (("d", "documents"), ("l", "live"), ("w", "ledger")):
+        key.press(letter)
+        expect(page.locator(f"#panel-{panel}")).to_be_visible()
+    key.press("w")
+    key.press("?")
+    sheet = page.get_by_role("dialog", name="Keyboard")
+    for words in ("New chat", "Private on or off", "Search conversations", "What left this device"):
+        expect(sheet).to_contain_text(words)
+    key.press("Escape")
+    key.press("x")
+    expect(page.get_by_test_id("private-switch")).to_be_checked()
+    key.press("x")
+
+
+def test_a_conversation_is_branched_found_named_exported_and_deleted(chat: ChatPage) -> None:
+    page = chat.page
+    chat.wait_peer("connected")
+    chat.ask("What is the capital of Kenya?")
+    chat.wait_answer()
+    chat.last_answer.get_by_test_id("again").click()
+    expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
+    chat.wait_answer()
+    question = page.get_by_test_id("question")
+    question.hover()
+    page.get_by_test_id("edit").click()
+    page.get_by_test_id("edit-text").fill("What is the currency of Vietnam?")
+    page.get_by_test_id("edit-send").click()
+    expect(question.get_by_test_id("branches")).to_have_text("2/2")
+    assert chat.wait_answer() == "done"
+    assert "dong" in chat.text()
+    page.reload()
+    expect(chat.last_answer).to_contain_text("dong")
+    question.get_by_test_id("branch-back").click()
+    expect(question).to_contain_text("capital of Kenya")
+    expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
+
+    page.get_by_test_id("search").fill("dong")
+    expect(chat.conversations.first.locator(".conversation-found")).to_contain_text("dong")
+    page.get_by_test_id("search").fill("nothing of the kind")
+    expect(page.get_by_test_id("conversations")).to_contain_text("Nothing found")
+    page.get_by_test_id("search").fill("")
+    chat.menu("capital of Kenya", "rename")
+    page.get_by_test_id("title-input").fill("Capitals")
+    page.keyboard.press("Enter")
+    capitals = chat.conversations.filter(has_text="Capitals")
+    expect(capitals).to_have_count(1)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Capitals")
+    for kind, needles in (
+        ("export-markdown", ("# Capitals", "Nairobi", "Kenya (public)")),
+        ("export-json", ('"title": "Capitals"', "dong", '"side": "public"')),
+    ):
+        with page.expect_download() as download:
+            chat.menu("Capitals", kind)
+        exported = Path(download.value.path()).read_text()
+        for needle in needles:
+            assert needle in exported
+    chat.menu("Capitals", "delete-conversation")
+    page.get_by_test_id("confirm-delete").click()
+    expect(capitals).to_have_count(0)
+    expect(chat.answers).to_have_count(0)
+
+
+def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
+    page: Page, endless_device: Pair
+) -> None:
+    chat = signed_in(page, endless_device.device.url)
+    chat.wait_peer("connected")
+    answer = chat.ask("Tell me everything.")
+    chat.wait_text(answer)
+    chat.open_panel("live")
+    expect(page.get_by_test_id("live")).to_contain_text("Being written.")
+    page.reload()
+    expect(chat.last_answer).to_have_attribute("data-state", "streaming")
+    chat.wait_text()
+    before = chat.text()
+    page.wait_for_function(
+        "(size) => document.querySelector('[data-testid=answer-text]').textContent.length > size",
+        arg=len(before) + 20,
+    )
+    chat.stop()
+    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text("Stopped")
+    written = chat.text()
+    page.get_by_test_id("private-switch").check()
+    chat.last_answer.get_by_test_id("continue").click()
+    page.wait_for_function(
+        "(size) => document.querySelector('[data-testid=answer-text]').textContent.length > size",
+        arg=len(written) + 20,
+    )
+    chat.stop()
+    begun = "Begun openly, then kept on this device"
+    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
+    page.reload()
+    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
+    chat.last_answer.get_by_test_id("left").click()
+    expect(page.get_by_test_id("ledger")).to_contain_text("went to the cloud for this answer")
+
+
+def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
+    page = chat.page
+    chat.wait_peer("connected")
+    page.get_by_test_id("open-settings").click()
+    expect(page.get_by_test_id("model-facts")).to_contain_text("dragon-7m")
+    expect(page.get_by_test_id("model-facts")).to_contain_text("2,048 tokens")
+    page.get_by_label("Temperature").fill("0.7")
+    page.get_by_label("Seed").fill("42")
+    page.get_by_label("Documents a side").fill("1")
+    page.get_by_test_id("mode").select_option("tokenwise")
+    page.get_by_text("Dark", exact=True).click()
+    page.keyboard.press("Escape")
+    page.reload()
+    assert page.evaluate("() => getComputedStyle(document.body).colorScheme") == "dark"
+    chat.wait_peer("connected")
+    answer = chat.ask("What is the capital of Kenya?")
+    assert chat.wait_answer(answer) == "done"
+    assert chat.sources("public", answer).count() == 1
+    answer.get_by_test_id("summary").click()
+    facts = page.get_by_test_id("live").locator("dl.facts")
+    for term, value in (("Mode", "tokenwise"), ("Temperature", "0.7"), ("Seed", "42")):
+        expect(facts.locator("dt", has_text=term).locator("+ dd").first).to_have_text(value)
+
+
+def test_a_question_that_is_too_long_says_so_and_is_edited(chat: ChatPage) -> None:
+    answer = chat.ask("word " * 3000)
+    assert chat.wait_answer(answer) == "error"
+    expect(answer.get_by_role("alert")).to_contain_text("maximum context length is 2048 tokens")
+    answer.get_by_test_id("remedy").click()
+    chat.page.get_by_test_id("edit-text").fill("What is the capital of Kenya?")
+    chat.page.keyboard.press("Enter")
+    expect(chat.last_answer).to_have_attribute("data-state", "done")
+    assert "Nairobi" in chat.text()
+
+
+def test_all_fits_on_a_phone(browser: Browser, device: Service) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
+    page = context.new_page()
+    chat = signed_in(page, device.url)
+
+    def fits() -> bool:
+        return bool(page.evaluate("() => document.scrollingElement.scrollWidth <= innerWidth"))
+
+    answer = chat.ask("What is the capital of Kenya?")
+    chat.wait_answer(answer)
+    assert "Nairobi" in chat.open_source(chat.sources("public", answer).first)
+    assert fits()
+    for panel in ("documents", "live", "ledger"):
+        page.get_by_test_id(f"open-{panel}").tap()
+        box = page.locator("#inspector").bounding_box()
+        assert box is not None
+        assert (box["x"], box["width"]) == (0, 360)
+        page.locator("#inspector-close").tap()
+        expect(page.locator("#inspector")).to_be_hidden()
+    page.locator("#sidebar-open").tap()
+    expect(chat.conversations.first).to_be_visible()
+    chat.conversations.first.locator(".conversation-open").tap()
+    expect(page.locator("#sidebar")).not_to_have_class("sidebar is-open")
+    expect(chat.answers).to_have_count(1)
+    assert fits()
+    context.close()

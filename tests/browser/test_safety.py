@@ -29,7 +29,40 @@ HOSTILE = """<script>window.hit = 1</script>
 ```
 
 <a href="data:text/html,<script>window.hit=1</script>">data</a>
+
+<javascript:window.hit=1> <https://elsewhere.example/g> [r][reference] ![i][reference]
+
+[reference]: javascript:window.hit=1
+
+[entity](&#106;avascript&colon;window.hit=1) [spaced](java\nscript:window.hit=1) [vb](vbscript:x)
+
+<base href="https://elsewhere.example/">
+
+<meta http-equiv="refresh" content="0;url=//elsewhere.example">
+
+<form action="https://elsewhere.example/h"><button formaction="javascript:window.hit=1"></form>
+
+<math><mtext><table><mglyph><style><!--</style>
+<img title="--&gt;&lt;img src=1 onerror=window.hit=1&gt;">
+
+<template><script>window.hit=1</script></template>
+
+<noscript><p title="</noscript><img src=x onerror=window.hit=1>">
+
+~~~svg style=background:url(https://elsewhere.example/i)
+<svg><animate onbegin=window.hit=1 attributeName=x dur=1s>
+~~~
+
+\ue000\ue001 ![a"onerror="window.hit=1](x"onerror="window.hit=1) \u202egnp.exe
+
+> > > > > > > > > > > > > > > > <details open ontoggle=window.hit=1>
 """
+
+
+FORBIDDEN = (
+    "script, img, svg, iframe, style, base, meta, form, math, template, object, embed, details,"
+    " [onerror], [onload], [onmouseover], [ontoggle], [onbegin], [style], [formaction]"
+)
 
 
 class Watch:
@@ -60,10 +93,22 @@ def test_hostile_markdown_runs_nothing(page: Page, scripted: Scripted) -> None:
     for link in answer.locator("a").all():
         link.hover()
     answer.locator(".code-head").hover()
-    assert answer.locator("script, img, svg image, iframe, style, [onerror], [onload]").count() == 0
+    assert answer.get_by_test_id("answer-text").locator(FORBIDDEN).count() == 0
+    for link in answer.get_by_test_id("answer-text").locator("a").all():
+        assert (link.get_attribute("href") or "").startswith(("http:", "https:", "mailto:", "x"))
+        assert link.get_attribute("target") == "_blank"
     page.reload()
     expect(chat.last_answer).to_contain_text("window.hit = 1")
     expect(chat.conversations.first).to_contain_text("<script>")
+    page.get_by_test_id("search").fill("window.hit")
+    expect(page.locator(".conversation-found").first).to_contain_text("window.hit")
+    answer.get_by_test_id("provenance").click()
+    answer.get_by_test_id("answer-text").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#card")).to_be_visible()
+    with page.expect_download() as download:
+        chat.menu("<script>", "export-markdown")
+    assert "/" not in download.value.suggested_filename
     watch.check(page, scripted.url)
 
 
@@ -78,16 +123,29 @@ def test_a_hostile_document_name_and_text_run_nothing(
         "mimeType": "text/plain",
         "buffer": f"The code of the hen house is 5512. {HOSTILE}".encode(),
     }
+    chat.open_panel("documents")
+    page.get_by_test_id("collection").fill(name)
     page.get_by_test_id("upload").set_input_files([note])
     row = page.get_by_test_id("document").filter(has=page.get_by_title(name, exact=True))
     expect(row).to_have_attribute("data-status", "processed")
     answer = chat.ask("What is the code of the hen house?")
     chat.wait_answer(answer)
     assert "5512" in chat.open_source(chat.sources("private", answer).first)
+    page.get_by_test_id("scope").click()
+    expect(page.locator("#scope-menu").get_by_label(name).first).to_be_visible()
+    page.keyboard.press("Escape")
+    answer.get_by_test_id("provenance").click()
+    answer.get_by_test_id("answer-text").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#card")).to_contain_text("<img")
     chat.open_panel("documents")
+    row.get_by_test_id("preview-document").click()
+    expect(page.get_by_test_id("preview-text")).to_contain_text("<iframe")
+    page.keyboard.press("Escape")
     row.get_by_test_id("delete-document").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("<img")
     page.get_by_test_id("confirm-delete").click()
+    expect(page.get_by_test_id("receipt")).to_contain_text("<img")
     expect(row).to_have_count(0)
     watch.check(page, device.url)
 

@@ -1,0 +1,76 @@
+"""The frames that a page may send over `/ws/chat`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+
+from app.api.asking import Params
+from app.schemas import ChatMessage, Str
+
+
+class _Frame(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Ask(_Frame):
+    """Write an answer that is kept nowhere; every frame about it carries `id`."""
+
+    type: Literal["ask"]
+    id: Id
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
+    params: Params = Params()
+
+
+class Say(_Frame):
+    """Ask in a conversation, a new one if none is named, under an earlier answer or at its top.
+
+    A frame `began` answers, under `id`; those about the answer carry the answer's own id.
+    """
+
+    type: Literal["say"]
+    id: Id
+    conversation: Id | None = None
+    parent: Id | None = None
+    text: Annotated[Str, StringConstraints(min_length=1, pattern=r"\S")]
+    params: Params = Params()
+
+
+class Again(_Frame):
+    """Another answer to the question `message`; answered as `say` is."""
+
+    type: Literal["again"]
+    id: Id
+    message: Id
+    params: Params = Params()
+
+
+class Continue(_Frame):
+    """Go on with an answer that has ended; answered as `say` is."""
+
+    type: Literal["continue"]
+    id: Id
+    message: Id
+    params: Params = Params()
+
+
+class Watch(_Frame):
+    """Read an answer from its beginning on; one that has ended comes in a frame `message`."""
+
+    type: Literal["watch"]
+    id: Id
+
+
+class Stop(_Frame):
+    """End an answer; what is written stands."""
+
+    type: Literal["stop"]
+    id: Id
+
+
+Incoming = Ask | Say | Again | Continue | Watch | Stop
+INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="type")])
