@@ -32,7 +32,7 @@ class Usage(BaseModel):
 
 
 class SourceReply(BaseModel):
-    """A document that an answer was conditioned on."""
+    """A document that an answer was conditioned on, from its so many-th follow-up search on."""
 
     side: Literal["private", "public"]
     id: str
@@ -43,6 +43,7 @@ class SourceReply(BaseModel):
     page: int | None
     start: int | None
     end: int | None
+    hop: int
 
 
 class TokenProvenance(BaseModel):
@@ -62,13 +63,16 @@ class DragonChoice(BaseModel):
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
-    about this. `provenance`: a token an entry, where it was asked for.
+    about this. `hops` are the tokens from which on the answer was written with what a follow-up
+    search had found; a source's `hop` counts them. `stats.passes` is one more than there are.
+    `provenance`: a token an entry, where it was asked for.
     """
 
     index: int
     ledger: str
     sources: list[SourceReply]
     nothing_relevant: bool
+    hops: list[int]
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]

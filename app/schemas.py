@@ -27,6 +27,7 @@ from dragon.tokenizer import Message
 
 MAX_CHOICES = 32
 MAX_INPUTS = 2048
+MAX_HOPS = 1
 
 
 def _wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:
@@ -152,7 +153,9 @@ class DragonOptions(_Strict):
     """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
 
     `catch_up` false keeps each side from running the other's drafts: for comparisons. `documents`
-    (ids) and `collections` (names) limit which of the person's documents may be used.
+    (ids) and `collections` (names) limit which of the person's documents may be used. `hops` is for
+    chats: where a sentence leaves words of the question open and names what the other side knows
+    more about, the answer goes on with that, so often at most; 0 ends it there.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
@@ -163,6 +166,7 @@ class DragonOptions(_Strict):
     documents: Names | None = None
     collections: Names | None = None
     provenance: bool = False
+    hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
 
 
 class StreamOptions(_Strict):
