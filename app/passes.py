@@ -34,9 +34,6 @@ from dragon.tokenizer import Tokenizer, may_stop
 
 _SPACE = " "
 
-# Every pass draws from noise of its own; the choices of a request are told apart below that.
-_STREAMS = 1 << 16
-
 
 class Passage(Protocol):
     """A text that was found, and how well it fits what was asked for."""
@@ -127,7 +124,6 @@ class Passes:
         follow_up = FollowUp(request.query, written.text, source.text)
         if not follow_up.wanted:
             return None
-        sampling = request.sampling
         private = source.side == "public"
         again = self._tokenizer.asked_again(request.query)
         return NextPass(
@@ -135,7 +131,7 @@ class Passes:
                 request,
                 conversation=(*written.request.conversation, *written.tokens[:-1], *again),
                 query=follow_up.query,
-                sampling=replace(sampling, stream=sampling.stream + len(self._ends) * _STREAMS),
+                sampling=request.sampling.of_pass(len(self._ends)),
                 max_tokens=self._limit - count,
                 details=None if request.details is None else replace(request.details, prompt=False),
                 private=request.private or private,

@@ -32,7 +32,7 @@ class Usage(BaseModel):
 
 
 class SourceReply(BaseModel):
-    """A document that an answer was conditioned on, from its so many-th follow-up search on."""
+    """A document that an answer was conditioned on; see `app.events.Source`."""
 
     side: Literal["private", "public"]
     id: str

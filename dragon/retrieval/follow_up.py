@@ -21,7 +21,7 @@ SCORE = 0.5
 """The score for the follow-up query under which a passage does not go on with the answer."""
 
 _GROUNDED = 0.5
-"""The share of a sentence, by its words, that its passage has. Small talk and refusals have less."""
+"""The share of a sentence's words that its passage has. Small talk and refusals have less."""
 
 _REPEATED = 0.6
 """A passage says the same once more with this share of its words in what is written."""
