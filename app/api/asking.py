@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.respond import new_seed
 from app.events import Details, GenerationRequest
+from app.fields import Limit, Names, Seed, Temperature
 from app.models import Message, MessageState
 from app.prompts import Prompt, chat_prompt
-from app.schemas import MAX_HOPS, Limit, Names, Seed, Temperature
+from app.schemas import MAX_HOPS
 from app.state import AppState
 from dragon import tokenizer
 from dragon.errors import ContextLengthError

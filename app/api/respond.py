@@ -34,12 +34,12 @@ from app.replies import (
     PeerNotice,
     ProvenanceNotice,
     ProvenancePiece,
-    Shape,
     SourceReply,
     TokenProvenance,
     Usage,
 )
 from app.schemas import MAX_CHOICES, MAX_HOPS, DragonOptions, GenerationBody
+from app.shapes import Shape
 from app.state import AppState
 from dragon.errors import InvalidRequestError
 from dragon.sampling import Sampling

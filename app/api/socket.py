@@ -24,9 +24,10 @@ from app.api.conversations import summary, view
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
 from app.events import GenerationRequest, PeerStatus
+from app.fields import Str
 from app.models import Conversation, Message, MessageState
 from app.prompts import chat_prompt
-from app.schemas import ChatMessage, Str, as_messages
+from app.schemas import ChatMessage, as_messages
 from app.state import AppState, State
 from app.writing import Writing
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
