@@ -87,6 +87,7 @@ class Answer:
         self._written = 0  # characters of text
         self._finished: Finished | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._released = False
         self._partner: Partner | None = None
         if link is not None:
             self._partner = Partner(
@@ -122,6 +123,13 @@ class Answer:
         """Open the answer on the peer, which looks for its documents while the device does."""
         if self._partner is not None:
             self._partner.ask()
+
+    async def public_sources(self) -> list[Source]:
+        """What the peer has found, once it says so; nothing if it is not here, or late."""
+        if self._partner is None:
+            return []
+        await self._partner.heard()
+        return [source for source in self._sources if source.side == "public"]
 
     def open(self, retrieved: Retrieved) -> None:
         """Take these rows; their prefill begins. Raises `ContextLengthError` if no token fits."""
@@ -213,8 +221,7 @@ class Answer:
         if over:
             text += self._text.finish()
         self._written += len(text)
-        if text or not over:
-            self._events.put_nowait(TextDelta(text, tuple(tokens[:taken])))
+        self._events.put_nowait(TextDelta(text, tuple(tokens[:taken])))
         if self._details is not None:
             self._details.take(settled[:taken], self._written)
             if self._partner is not None and not self._partner.present:
@@ -267,6 +274,9 @@ class Answer:
 
     def _release(self, reason: str) -> None:
         """Free both sides; again is harmless."""
+        if self._released:
+            return
+        self._released = True
         self._stop_writing()
         if self._patience is not None:
             self._patience.cancel()

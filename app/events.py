@@ -32,7 +32,8 @@ class GenerationRequest:
     `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
     the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and
     `collections` say which of the person's documents may be used; None is no limit. `id` names the
-    answer, in the ledger too.
+    answer, in the ledger too. `hops` is how often an answer may go on with what the other side
+    finds by what is written so far (`app.passes`).
     """
 
     conversation: tuple[int, ...]
@@ -49,12 +50,17 @@ class GenerationRequest:
     details: Details | None = None
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
+    hops: int = 0
     id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1."""
+    """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
+
+    `hop` says in which stretch of the answer: 0 in the first, 1 in that after the first follow-up
+    search.
+    """
 
     side: Literal["private", "public"]
     id: str
@@ -65,6 +71,7 @@ class Source:
     page: int | None = None
     start: int | None = None
     end: int | None = None
+    hop: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,7 @@ class Finished:
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
     device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`app.trace`).
+    `hops` are the tokens that begin a stretch written after a follow-up search.
     """
 
     reason: Literal["stop", "length"]
@@ -156,6 +164,7 @@ class Finished:
     stats: Mapping[str, float] = field(default_factory=dict)
     verdicts: str = ""
     trace: tuple[Entry, ...] = ()
+    hops: tuple[int, ...] = ()
 
 
 Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | Finished

@@ -49,6 +49,7 @@ def told(answer_id: str, event: Event, ledger: str) -> Frame:
                 },
                 "dragon": {
                     **event.stats,
+                    "hops": event.hops,
                     "participation": event.participation,
                     "verdicts": event.verdicts,
                     "trace": event.trace,

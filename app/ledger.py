@@ -13,14 +13,14 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import orjson
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.models import LedgerAnswer, LedgerEntry
-from app.quoting import Outbound, Quoted
+from app.quoting import Outbound, Quoted, Stretch, quoted
 from dragon.details import DetailMessage
 from dragon.link import codec, detail_frames, messages
 from dragon.protocol import Draft, Target
@@ -183,10 +183,12 @@ class Account:
     answer: str
     outbound: Outbound = field(default_factory=Outbound)
     generations: list[int] = field(default_factory=list)
-    _text: tuple[list[Sequence[int]], Sequence[int], int] = ([], (), 0)
+    _stretches: list[Stretch] = field(default_factory=list)
 
     def assign(self, generation: int) -> None:
         """Frames of this generation of the link are this answer's from now on."""
+        # What goes on from a text that is written tells all of it.
+        self._stretches = [replace(s, joint=len(s.committed)) for s in self._stretches]
         self.generations.append(generation)
         self.ledger.assign(generation, self)
 
@@ -195,10 +197,14 @@ class Account:
     ) -> None:
         """What was written, and the tokens of one's own documents that it was written from.
 
-        The cloud took part in the first `joint` of the `committed` tokens.
+        The cloud took part in the first `joint` of the `committed` tokens. What is sent from here
+        on is for another stretch.
         """
-        self._text = list(documents), tuple(committed), joint
+        stretch = Stretch(self.outbound, list(documents), tuple(committed), joint)
+        self._stretches.append(stretch)
+        self.outbound = Outbound()
 
     def end(self) -> None:
         """The answer is over, and nothing more is sent for it."""
-        self.ledger.end(self, self.outbound.quoted(*self._text))
+        last = Stretch(self.outbound, (), (), 0)
+        self.ledger.end(self, quoted([*self._stretches, last]))

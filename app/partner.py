@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from app.events import PeerChanged, Source
 from app.link import Link
@@ -61,6 +62,7 @@ class Partner:
         self._lost = lost
         self._generation: int | None = None
         self._ready = False
+        self._heard = asyncio.Event()  # the peer has documents, or will not have any
         self._base = 0  # tokens the peer was opened with
         self._told: bool | None = None
         link.attached.add(self)
@@ -80,6 +82,14 @@ class Partner:
             "joint": self._session.joint,
         }
         self._link.send(messages.encode(self._opening.model_copy(update=changes)))
+
+    async def heard(self) -> None:
+        """Return once the peer has documents for this answer, or is not here, or is late."""
+        if self._generation is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._deadline):
+                await self._heard.wait()
 
     def begun(self) -> None:
         """The device has prefilled and starts, with the peer or without."""
@@ -144,6 +154,7 @@ class Partner:
     def peer_ready(self, ready: messages.Ready) -> None:
         """The peer has its documents: it takes part from here on."""
         self._ready = True
+        self._heard.set()
         self._driver.activity += 1
         self._found([public_source(document) for document in ready.documents])
         self._session.set_horizon(ready.horizon)
@@ -169,6 +180,7 @@ class Partner:
     def peer_failed(self, message: str) -> None:
         """The peer has given this answer up; it is not asked again for it."""
         self._generation = None
+        self._heard.set()
         self._link.attached.discard(self)
         self._lose(message)
         self._lost()
@@ -186,6 +198,7 @@ class Partner:
     def link_down(self) -> None:
         """The connection is gone."""
         self._generation = None
+        self._heard.set()
         self._lose("the connection to the cloud was lost")
         self._lost()
 

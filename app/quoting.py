@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dragon.details import DetailMessage
@@ -56,15 +56,12 @@ class Outbound:
             case _:
                 pass  # targets stand in the answer; the others hold no run of its tokens
 
-    def quoted(
-        self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int
-    ) -> Quoted:
-        """The count for documents' and the answer's tokens, whose first `joint` the cloud knows.
+    def drafted(self, committed: Sequence[int]) -> set[Gram]:
+        """What drafts and candidates for a text that became `committed` have said.
 
         A draft right behind the one before it was conditioned on that; any other follows the
         committed text, which only grows.
         """
-        wanted: set[Gram] = set().union(*map(ngrams, documents))
         drafted: set[Gram] = set().union(*map(ngrams, self._candidates))
         view: list[int] = []
         last: tuple[int, int] | None = None
@@ -74,5 +71,34 @@ class Outbound:
             view.append(token)
             last = chain
             drafted.add(tuple(view[-N:]))
-        answer = ngrams(committed[: max(self._told, joint)])
-        return Quoted(len(wanted), len(wanted & drafted), len(wanted & answer))
+        return drafted
+
+    def told(self, committed: Sequence[int], joint: int) -> set[Gram]:
+        """What the cloud knows of the text, the first `joint` tokens of which it took part in."""
+        return ngrams(committed[: max(self._told, joint)])
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of an answer: what was sent for it, and its text.
+
+    `documents` are the tokens of one's own documents that it was written from; the cloud took part
+    in the first `joint` of the `committed` tokens.
+    """
+
+    outbound: Outbound
+    documents: Sequence[Sequence[int]]
+    committed: Sequence[int]
+    joint: int
+
+
+def quoted(stretches: Sequence[Stretch]) -> Quoted:
+    """The count over the stretches of an answer."""
+    wanted: set[Gram] = set()
+    drafted: set[Gram] = set()
+    told: set[Gram] = set()
+    for stretch in stretches:
+        wanted.update(*map(ngrams, stretch.documents))
+        drafted |= stretch.outbound.drafted(stretch.committed)
+        told |= stretch.outbound.told(stretch.committed, stretch.joint)
+    return Quoted(len(wanted), len(wanted & drafted), len(wanted & told))

@@ -63,7 +63,7 @@ async def ask_all(
             "messages": [{"role": "user", "content": question.text}],
             "seed": seed,
             "max_tokens": tokens,
-            "dragon": {"catch_up": case.catch_up},
+            "dragon": {"catch_up": case.catch_up, "hops": 0},
         }
         async with gate:
             reply = await client.post("/v1/chat/completions", json=body)

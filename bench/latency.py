@@ -71,7 +71,7 @@ def ask(client: httpx.Client, query: Query, cell: Cell, tokens: int, seed: int) 
         "temperature": cell.temperature,
         "seed": seed,
         "max_tokens": tokens,
-        "dragon": request_fields(cell.mode),
+        "dragon": {**request_fields(cell.mode), "hops": 0},
     }
     return client.post("/v1/chat/completions", json=body).raise_for_status().json()
 

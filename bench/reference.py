@@ -105,9 +105,16 @@ def write(
     sampling: Sampling,
     tokens: int,
     mode: Mode = Mode.COUPLED,
+    written: Sequence[int] = (),
 ) -> list[int]:
-    """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`."""
+    """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`.
+
+    Of its second pass where the first one's are `written`; the documents are those of the pass.
+    """
     conversation = tokenizer.conversation([Message("user", question)])
+    if written:
+        conversation += [*written[:-1], *tokenizer.asked_again(question)]
+        sampling = sampling.of_pass(1)
     device, cloud = (
         _Writer.open(
             model,

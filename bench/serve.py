@@ -84,7 +84,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     generation = app.state.dragon.generation
     adapt_model(generation.engine.model, generation.tokenizer, options)
     if options.documents:
-        generation.documents = FixedSearcher(workload.load(options.documents, "device"))
+        generation.retrieval.documents = FixedSearcher(workload.load(options.documents, "device"))
         generation.engine.store.admit(OWN)
 
 

@@ -55,7 +55,7 @@ async def stream(
         "max_tokens": tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "dragon": {"aggregation": mode},
+        "dragon": {"aggregation": mode, "hops": 0},
     }
     times: list[float] = []
     usage: dict[str, int] | None = None

@@ -146,6 +146,14 @@ class Tokenizer:
             raise InvalidRequestError("messages must not be empty", param="messages")
         return self._parts(self._split(messages)[1])
 
+    def asked_again(self, question: str) -> list[int]:
+        """What follows an assistant's text before its next turn, with a question in between.
+
+        Raises `InvalidRequestError` when the template refuses a second turn.
+        """
+        turns = [Message("user", "x"), Message("assistant", _SENTINEL), Message("user", question)]
+        return self._parts(self._render(turns).partition(_SENTINEL)[2])
+
     def document_row(self, document: str, *, raw: bool = False) -> list[int]:
         """Tokens of `[constant prefix][document]`; `raw`: a prompt without a template follows."""
         ids = [*self._frame.prefix, *self.encode(document)]
@@ -251,6 +259,11 @@ class TextStream:
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
+
+
+def may_stop(text: str, stop: Sequence[str]) -> bool:
+    """Whether a stop string stands in a text, or may begin at its end."""
+    return any(each in text or _overlap(text, each) for each in stop)
 
 
 def _overlap(text: str, stop: str) -> int:

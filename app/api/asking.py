@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.respond import new_seed
 from app.events import Details, GenerationRequest
+from app.fields import Limit, Names, Seed, Temperature
 from app.models import Message, MessageState
 from app.prompts import Prompt, chat_prompt
-from app.schemas import Limit, Names, Seed, Temperature
+from app.schemas import MAX_HOPS
 from app.state import AppState
 from dragon import tokenizer
 from dragon.errors import ContextLengthError
@@ -56,6 +58,7 @@ def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationReq
         documents=params.documents,
         collections=params.collections,
         details=Details() if params.provenance else None,
+        hops=MAX_HOPS,
     )
 
 
@@ -86,7 +89,9 @@ async def branch_request(
     if begun:
         more = state.generation.tokenizer.encode(begun)
         prompt = Prompt((*prompt.tokens, *more), prompt.query)
-    return request_of(state, prompt, params), left_out
+    request = request_of(state, prompt, params)
+    # What is asked for when an answer is gone on with is the rest of it.
+    return (replace(request, hops=0) if begun else request), left_out
 
 
 def _turns(

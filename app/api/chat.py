@@ -9,8 +9,9 @@ from app.api.models import require_model
 from app.api.respond import Job, plan, respond
 from app.openapi import failures, streamed
 from app.prompts import chat_prompt
-from app.replies import ChatCompletion, ChatCompletionChunk, ChatShape
+from app.replies import ChatCompletion, ChatCompletionChunk
 from app.schemas import ChatBody, as_messages
+from app.shapes import ChatShape
 from app.state import State
 
 router = APIRouter(tags=["chat"])

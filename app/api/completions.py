@@ -9,8 +9,9 @@ from app.api.models import require_model
 from app.api.respond import Job, plan, respond
 from app.openapi import failures, streamed
 from app.prompts import text_prompt
-from app.replies import Completion, TextShape
+from app.replies import Completion
 from app.schemas import CompletionBody
+from app.shapes import TextShape
 from app.state import State
 
 router = APIRouter(tags=["completions"])

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from app.api.asking import Params
-from app.schemas import ChatMessage, Str
+from app.fields import Str
+from app.schemas import ChatMessage
 
 
 class _Frame(BaseModel):

@@ -34,12 +34,12 @@ from app.replies import (
     PeerNotice,
     ProvenanceNotice,
     ProvenancePiece,
-    Shape,
     SourceReply,
     TokenProvenance,
     Usage,
 )
-from app.schemas import MAX_CHOICES, DragonOptions, GenerationBody
+from app.schemas import MAX_CHOICES, MAX_HOPS, DragonOptions, GenerationBody
+from app.shapes import Shape
 from app.state import AppState
 from dragon.errors import InvalidRequestError
 from dragon.sampling import Sampling
@@ -107,6 +107,9 @@ def plan(
             f"n: {choices} choices of {len(prompts)} prompts are more than {MAX_CHOICES} answers",
             param="n",
         )
+    if raw and options.hops:
+        raise InvalidRequestError("dragon.hops: only for chats", param="dragon.hops")
+    hops = MAX_HOPS if options.hops is None else options.hops
     bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
     vocabulary = state.generation.tokenizer.vocab_size
     if any(token >= vocabulary for token, _ in bias):
@@ -139,6 +142,7 @@ def plan(
             details=details if choice == 0 or details is None else replace(details, prompt=False),
             documents=options.documents,
             collections=options.collections,
+            hops=0 if raw else hops,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)
@@ -287,6 +291,7 @@ def _dragon(answers: Sequence[Choice], *, provenance: bool) -> DragonReply:
                 ledger=answer.request.id,
                 sources=[SourceReply(**asdict(source)) for source in answer.sources],
                 nothing_relevant=answer.nothing_relevant,
+                hops=list(answer.end.hops),
                 participation=list(answer.end.participation),
                 verdicts=answer.end.verdicts,
                 stats=dict(answer.end.stats),

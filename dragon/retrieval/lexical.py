@@ -64,6 +64,12 @@ def coverage(question: str, passage: str) -> float:
     return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
 
 
+def lacking(question: str, passage: str) -> list[str]:
+    """The content words of a question that a passage has in none of their forms."""
+    found = {_stem(word) for word in words(passage)}
+    return [word for word in content_words(question) if _stem(word) not in found]
+
+
 def _stem(word: str) -> str:
     """A word without the ending of a plural or of a verb's form."""
     for ending in _ENDINGS:

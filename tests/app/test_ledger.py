@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app import audit
 from app.database import connect, database_url, migrate, session_maker
 from app.ledger import Ledger
-from app.quoting import Outbound, Quoted
+from app.quoting import Outbound, Quoted, Stretch, quoted
 from dragon.aggregation import Side
 from dragon.link import messages
 from dragon.protocol import Draft
@@ -119,10 +119,11 @@ def test_rejected_drafts_quote_too() -> None:
         outbound.note(draft(position, token))
     # The draft at position 2 was rejected for 9, and the next one goes on behind that.
     outbound.note(draft(3, 4, epoch=1))
-    assert outbound.quoted([DOCUMENT], (1, 2, 9, 4, 5, 6), 6) == Quoted(3, 1, 0)
+    stretch = Stretch(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
+    assert quoted([stretch]) == Quoted(3, 1, 0)
 
 
 def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
     outbound = Outbound()
     outbound.note(draft(4, 5))
-    assert outbound.quoted([DOCUMENT], (1, 2, 3, 4, 8), 5) == Quoted(3, 1, 0)
+    assert quoted([Stretch(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)

@@ -120,3 +120,18 @@ def test_what_left_the_device(chat: ChatPage) -> None:
     expect(panel.get_by_role("row", name="draft")).to_be_visible()
     expect(panel.get_by_test_id("fivegrams")).to_contain_text("of them in the answer")
     expect(panel.get_by_role("link", name="Export the whole ledger")).to_be_visible()
+
+
+def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: ChatPage) -> None:
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        note = b"Honeymoon is settled: two weeks in Madagascar in October."
+        file = client.post("/v1/files", files={"file": ("honeymoon.txt", note)}).json()
+        while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
+            pass
+        answer = chat.ask("What money do they use where we go on honeymoon?")
+        assert chat.wait_answer(answer) == "done"
+        client.delete(f"/v1/files/{file['id']}")
+    assert "Madagascar in October. The currency of Madagascar is the ariary" in chat.text(answer)
+    assert "Madagascar" in chat.open_source(chat.sources("private", answer).first)
+    public = chat.sources("public", answer)
+    assert any("ariary" in chat.open_source(source) for source in public.all())

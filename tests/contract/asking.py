@@ -54,6 +54,7 @@ class Ask:
     seed: int = 7
     tokens: int = 32
     private: bool = False
+    hops: int = 0
     model: str = "dragon-7m"
     more: tuple[tuple[str, Any], ...] = ()
 
@@ -65,7 +66,7 @@ class Ask:
             "temperature": self.temperature,
             "seed": self.seed,
             "max_tokens": self.tokens,
-            "dragon": {"aggregation": self.mode, "private": self.private},
+            "dragon": {"aggregation": self.mode, "private": self.private, "hops": self.hops},
             **dict(self.more),
             **more,
         }
@@ -81,6 +82,7 @@ class Reply:
     sources: list[dict[str, Any]]
     participation: list[list[int]]
     stats: dict[str, float]
+    hops: list[int]
 
 
 def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
@@ -105,6 +107,7 @@ def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
             sources=own["sources"],
             participation=own["participation"],
             stats=own["stats"],
+            hops=own["hops"],
         )
 
     return asyncio.run(run())

@@ -1,0 +1,142 @@
+"""The fields of requests, checked strictly: types with their limits, and what is not supported."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from dragon.details import MAX_TOP
+from dragon.sampling import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS
+
+
+def wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:
+    """The error of a field whose value cannot be taken."""
+    # The message goes in as a value: pydantic would read braces in it as a template.
+    return PydanticCustomError(code, "{message}", {"message": message})
+
+
+class _Neutral:
+    """Passes null and these values."""
+
+    def __init__(self, *values: Any) -> None:
+        self._values = (None, *values)
+
+    def _check(self, value: Any) -> Any:
+        for passes in self._values:
+            if value == passes and isinstance(value, bool) == isinstance(passes, bool):
+                return value
+        raise wrong("not supported by this server; leave it out", "unsupported_parameter")
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"enum": list(self._values), "description": "Not supported: leave it out."}
+
+
+def neutral(*values: Any) -> _Neutral:
+    """Marks a parameter that is known but not supported: null and these values pass."""
+    return _Neutral(*values)
+
+
+def _unicode(text: str) -> str:
+    """JSON can spell half a surrogate pair, which is no text and which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise wrong("holds half a surrogate pair, which is not text") from None
+    return text
+
+
+Str = Annotated[str, AfterValidator(_unicode)]
+
+
+def text_of_parts(content: Any) -> Any:
+    """OpenAI's list of content parts as one text."""
+    if not isinstance(content, list):
+        return content
+    texts = []
+    for part in content:
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise wrong("a content part is an object with a type")
+        if part["type"] != "text":
+            raise wrong("only text parts are supported", "unsupported_parameter")
+        if not isinstance(part.get("text"), str) or part.keys() - {"type", "text"}:
+            raise wrong("a text part has a type and a text")
+        texts.append(part["text"])
+    return "".join(texts)
+
+
+def _listed_stop(stop: Any) -> Any:
+    return [] if stop is None else [stop] if isinstance(stop, str) else stop
+
+
+def _listed_prompt(prompt: Any) -> Any:
+    """Any of the four shapes of a prompt, as a list of texts or of token lists."""
+    if isinstance(prompt, str) or _are_tokens(prompt):
+        prompt = [prompt]
+    if isinstance(prompt, list) and prompt:
+        if all(isinstance(p, str) for p in prompt):
+            return [_unicode(p) for p in prompt]
+        if all(map(_are_tokens, prompt)):
+            return prompt
+    raise wrong(
+        "must be a string, a list of strings, a list of token ids or a list of lists of token ids"
+    )
+
+
+def _are_tokens(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value)
+    )
+
+
+_StopString = Annotated[Str, StringConstraints(min_length=1, max_length=500)]
+_StopStrings = Annotated[list[_StopString], Field(max_length=4)]
+Stop = Annotated[
+    _StopStrings,
+    BeforeValidator(_listed_stop, json_schema_input_type=_StopString | _StopStrings | None),
+]
+_Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+_Text = Annotated[str, Field(min_length=1)]
+PROMPT = BeforeValidator(
+    _listed_prompt,
+    json_schema_input_type=_Text
+    | Annotated[list[_Text], Field(min_length=1)]
+    | _Tokens
+    | Annotated[list[_Tokens], Field(min_length=1)],
+)
+Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
+Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]
+TokenId = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS, allow_inf_nan=False)]
+LogitBias = dict[TokenId, Bias]
+Top = Annotated[int, Field(ge=0, le=MAX_TOP)]
+Limit = Annotated[int, Field(ge=1, lt=1 << 31)]
+
+
+class Strict(BaseModel):
+    """Nothing unknown, nothing coerced, nothing changed later."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+Names = Annotated[tuple[Str, ...], Field(max_length=1000, strict=False)]

@@ -1,0 +1,122 @@
+"""From a request to this side's rows: its passages, one a row or all in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.events import GenerationRequest, Source
+from app.fetch import Fetcher, PublicHit
+from app.link import Link
+from app.plan import Retrieved
+from app.search import EVERYTHING, DocumentHit, Scope
+from dragon.decoder import Row, room_for_document
+from dragon.engine import Engine
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
+from dragon.retrieval.rescoring import rescoring
+from dragon.retrieval.rows import document_rows
+from dragon.sampling import Mode
+from dragon.tokenizer import Tokenizer
+
+
+class Searcher(Protocol):
+    """Where private documents are found."""
+
+    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """At most `k` relevant chunks of the documents in scope, the best first."""
+
+
+@dataclass
+class Retrieval:
+    """Finds passages and lays them out. `top_k` a side unless a request says otherwise.
+
+    Relevance is re-scored every `rescore_every` tokens, unless it is 0.
+    """
+
+    tokenizer: Tokenizer
+    embedder: TextEmbedder
+    engine: Engine
+    documents: Searcher
+    link: Link
+    top_k: int
+    rescore_every: int
+
+    def passages(self, request: GenerationRequest) -> int:
+        """How many passages a side may use."""
+        wanted = self.top_k if request.top_k is None else request.top_k
+        return min(wanted, self.engine.model.cache.slots)
+
+    async def find(
+        self, request: GenerationRequest, limit: int, opened: Callable[[int], None]
+    ) -> Retrieved:
+        """Passages as rows, only those that leave room for an answer of `limit` tokens.
+
+        `opened` takes the generation number that fetching the cloud's passages gets on the link,
+        where the mode has them fetched.
+        """
+        own, fetched = await asyncio.gather(self.search(request), self._fetch(request, opened))
+        hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
+        hits = hits[: self.engine.model.cache.slots]
+        if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
+            found = self._concatenated(request, hits, limit)
+        else:
+            found = self.rows(request, hits, limit)
+        return replace(found, nothing_relevant=bool(self.passages(request)) and not own)
+
+    async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
+        """Passages of the person's documents, the best first."""
+        k = self.passages(request)
+        if not k or not request.query:
+            return []
+        scope = Scope(request.documents, request.collections)
+        return await self.documents.search(request.query, k, scope)
+
+    def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
+        """A row a passage."""
+        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
+        rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
+        for number, hit in enumerate(kept):
+            if isinstance(hit, PublicHit):
+                rows[number] = replace(rows[number], kv=hit.kv)
+        every = self.rescore_every
+        again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
+        return Retrieved(rows, [_source(hit) for hit in kept], again)
+
+    def bare(self) -> Retrieved:
+        """The row of a side that has no passage for a chat."""
+        return Retrieved([Row(tuple(self.tokenizer.bare_row()), BARE_RELEVANCE)], [])
+
+    async def _fetch(
+        self, request: GenerationRequest, opened: Callable[[int], None]
+    ) -> Sequence[PublicHit]:
+        """The cloud's documents, where the mode has them fetched."""
+        if request.private or not request.mode.fetches:
+            return []
+        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model, opened)
+        kv = request.mode is Mode.CONTEXT_KV
+        return await fetcher.fetch(request.query, self.passages(request), raw=request.raw, kv=kv)
+
+    def _concatenated(
+        self, request: GenerationRequest, hits: Sequence[Hit], limit: int
+    ) -> Retrieved:
+        """Context aggregation: all documents before the question, in one row."""
+        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
+        while hits:
+            text = "\n\n".join(hit.text for hit in hits)
+            tokens = self.tokenizer.document_row(text, raw=request.raw)
+            if len(tokens) <= room:
+                row = Row(tuple(tokens), hits[0].relevance)
+                return Retrieved([row], [_source(hit) for hit in hits])
+            hits = hits[:-1]
+        rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
+        return Retrieved(rows, [])
+
+
+def _source(hit: Hit) -> Source:
+    source = Source("public", hit.document, hit.title, hit.text, score=hit.score, weight=0.0)
+    if isinstance(hit, DocumentHit):
+        return replace(source, side="private", page=hit.page, start=hit.start, end=hit.end)
+    return source

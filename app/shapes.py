@@ -1,0 +1,186 @@
+"""How an endpoint's responses are made of choices, whole or piece by piece."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pydantic import BaseModel
+
+from app.choices import Choice
+from app.events import TokenDetail
+from app.logprobs import chat_logprobs, text_logprobs
+from app.replies import (
+    ChatChoice,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChunkChoice,
+    Completion,
+    Delta,
+    Dragon,
+    DragonReply,
+    FinishReason,
+    Reply,
+    ReplyMessage,
+    TextChoice,
+    Usage,
+)
+from dragon.tokenizer import Tokenizer
+
+
+class Shape(ABC):
+    """One response's fixed part, and how its choices are written, whole or piece by piece."""
+
+    prefix: str
+    whole_type: Callable[..., Reply]
+    chunk_type: Callable[..., Reply]
+
+    def __init__(self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False) -> None:
+        self._tokenizer = tokenizer
+        self._logprobs = logprobs
+        self._id = f"{self.prefix}-{uuid.uuid4().hex}"
+        self._created = int(time.time())
+        self._model = model
+
+    @abstractmethod
+    def opening(self, answer: Choice) -> BaseModel | None:
+        """What a choice's stream begins with, if anything."""
+
+    @abstractmethod
+    def piece(self, index: int, text: str) -> BaseModel:
+        """More text of a choice."""
+
+    @abstractmethod
+    def scores(
+        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+    ) -> BaseModel | None:
+        """Log-probabilities of tokens whose text was told, if they were asked for."""
+
+    @abstractmethod
+    def closing(self, index: int, reason: FinishReason) -> BaseModel:
+        """The end of a choice."""
+
+    @abstractmethod
+    def complete(self, answer: Choice) -> BaseModel:
+        """A choice at once."""
+
+    def whole(self, answers: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
+        """The response of a request without `stream`."""
+        choices = [self.complete(answer) for answer in answers]
+        reply = self._reply(self.whole_type, choices, usage, dragon)
+        return reply.model_dump_json().encode()
+
+    def chunk(
+        self,
+        choice: BaseModel | None,
+        usage: Usage | None = None,
+        dragon: Dragon | None = None,
+        *,
+        with_usage: bool,
+    ) -> bytes:
+        """A chunk of a stream. `with_usage`: the client asked for usage, so all chunks name it."""
+        choices = [] if choice is None else [choice]
+        reply = self._reply(self.chunk_type, choices, usage, dragon)
+        return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
+
+    def _reply(
+        self,
+        kind: Callable[..., Reply],
+        choices: list[BaseModel],
+        usage: Usage | None,
+        dragon: Dragon | None,
+    ) -> Reply:
+        return kind(
+            id=self._id,
+            created=self._created,
+            model=self._model,
+            choices=choices,
+            usage=usage,
+            dragon=dragon,
+        )
+
+
+class ChatShape(Shape):
+    """`/v1/chat/completions`: the role comes first, the last delta is empty."""
+
+    prefix = "chatcmpl"
+    whole_type = ChatCompletion
+    chunk_type = ChatCompletionChunk
+
+    def opening(self, answer: Choice) -> BaseModel:
+        return ChunkChoice(index=answer.index, delta=Delta(role="assistant", content=""))
+
+    def piece(self, index: int, text: str) -> BaseModel:
+        return ChunkChoice(index=index, delta=Delta(content=text))
+
+    def scores(
+        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+    ) -> BaseModel | None:
+        if not self._logprobs:
+            return None
+        logprobs = chat_logprobs(details, self._tokenizer)
+        return ChunkChoice(index=answer.index, delta=Delta(content=""), logprobs=logprobs)
+
+    def closing(self, index: int, reason: FinishReason) -> BaseModel:
+        return ChunkChoice(index=index, delta=Delta(), finish_reason=reason)
+
+    def complete(self, answer: Choice) -> BaseModel:
+        return ChatChoice(
+            index=answer.index,
+            message=ReplyMessage(content=answer.text),
+            logprobs=chat_logprobs(answer.details, self._tokenizer) if self._logprobs else None,
+            finish_reason=answer.end.reason,
+        )
+
+
+class TextShape(Shape):
+    """`/v1/completions`. With `echo` the prompt comes first."""
+
+    prefix = "cmpl"
+    whole_type = chunk_type = Completion
+
+    def __init__(
+        self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False, echo: bool = False
+    ) -> None:
+        super().__init__(model, tokenizer, logprobs=logprobs)
+        self._echo = echo
+
+    def opening(self, answer: Choice) -> BaseModel | None:
+        return self.piece(answer.index, answer.request.query) if self._echo else None
+
+    def piece(self, index: int, text: str) -> BaseModel:
+        return TextChoice(index=index, text=text)
+
+    def scores(
+        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+    ) -> BaseModel | None:
+        if not self._logprobs:
+            return None
+        placed = details if prompt else self._placed(answer, details)
+        logprobs = text_logprobs(placed, self._tokenizer)
+        return TextChoice(index=answer.index, text="", logprobs=logprobs)
+
+    def closing(self, index: int, reason: FinishReason) -> BaseModel:
+        return TextChoice(index=index, text="", finish_reason=reason)
+
+    def complete(self, answer: Choice) -> BaseModel:
+        prompt = self._prompt(answer)
+        scored = [*answer.prompt, *self._placed(answer, answer.details)]
+        return TextChoice(
+            index=answer.index,
+            text=prompt + answer.text,
+            logprobs=text_logprobs(scored, self._tokenizer) if self._logprobs else None,
+            finish_reason=answer.end.reason,
+        )
+
+    def _prompt(self, answer: Choice) -> str:
+        """What stands before the answer's own text: a completion's query is its prompt."""
+        return answer.request.query if self._echo else ""
+
+    def _placed(self, answer: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
+        """Tokens of the answer where they stand in the reply's text."""
+        offset = len(self._prompt(answer))
+        return [replace(detail, start=offset + detail.start) for detail in details]

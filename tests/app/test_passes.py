@@ -1,0 +1,200 @@
+"""Two passes are told as one answer: positions, characters, sources and statistics of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from app.choices import Choice
+from app.events import (
+    Detailed,
+    Details,
+    Event,
+    Finished,
+    GenerationRequest,
+    PeerChanged,
+    Source,
+    SourcesFound,
+    TextDelta,
+    TokenDetail,
+)
+from app.passes import Passes
+from dragon.sampling import Mode, Sampling
+from dragon.tokenizer import Message, Tokenizer
+
+QUESTION = "What is the capital of the country I fly to in June?"
+FIRST, SECOND = "I fly to Bhutan on 14 June.", "The capital of Bhutan is Thimphu."
+
+
+def source(side: str, text: str) -> Source:
+    return Source(side, text[:5], "title", text, 0.9, 1.0)
+
+
+NOTE, CAPITAL = source("private", FIRST), source("public", SECOND)
+
+
+@pytest.fixture
+def request_(tokenizer: Tokenizer) -> GenerationRequest:
+    conversation = tokenizer.conversation([Message("user", QUESTION)])
+    return GenerationRequest(
+        tuple(conversation), QUESTION, Sampling(seed=3, stream=2), details=Details(), hops=1
+    )
+
+
+def pass_of(
+    tokenizer: Tokenizer, text: str, found: Source, *, joint: bool = True, end: bool = True
+) -> list[Event]:
+    """The events of a pass that writes a text, a token at a time, from one source."""
+    (last,) = tokenizer.end_ids
+    tokens = [*tokenizer.encode(text), *[last] * end]
+    events: list[Event] = [SourcesFound((found,)), PeerChanged(joint, 0, "so it is")]
+    length = 0
+    for position, token in enumerate(tokens):
+        piece = "" if token == last else tokenizer.decode([token])
+        events.append(TextDelta(piece, (token,)))
+        detail = TokenDetail(
+            position, token, piece, length, length + len(piece), -0.5, documents=(1.0,)
+        )
+        length = detail.end
+        events.append(Detailed((detail,)))
+    stats = {"ttft_ms": 10.0, "ms_per_token": 2.0, "sent_frames": 3.0, "tv": 0.5, "window": 2.0}
+    events.append(
+        Finished(
+            "stop" if end else "length",
+            9,
+            len(tokens),
+            ((0, len(tokens)),) if joint else (),
+            stats,
+            "=" * len(tokens) if joint else "",
+            (("t", 0, 1.0, 2.0),),
+        )
+    )
+    return events
+
+
+def told(passes: Passes, events: Iterable[Event]) -> list[Event]:
+    return [told for event in events for told in passes.take(event)]
+
+
+def test_two_passes_are_one_answer(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
+    passes = Passes(request_, tokenizer, 64)
+    events = told(passes, pass_of(tokenizer, FIRST, NOTE))
+    following = passes.next()
+    assert following is not None
+    passes.begin(following.request)
+    events += told(passes, pass_of(tokenizer, SECOND, CAPITAL))
+    assert passes.next() is None, "one hop was allowed"
+    events += passes.finish()
+
+    whole = Choice(0, request_)
+    for event in events:
+        whole.take(event)
+    first = len(tokenizer.encode(FIRST)) + 1
+    count = first + len(tokenizer.encode(SECOND)) + 1
+    assert whole.text == f"{FIRST} {SECOND}"
+    assert whole.sources == (NOTE, replace(CAPITAL, hop=1))
+    assert [d.position for d in whole.details] == list(range(count))
+    assert "".join(d.text for d in whole.details) == whole.text
+    assert all(whole.text[d.start : d.end] == d.text for d in whole.details)
+    assert {d.documents for d in whole.details[:first]} == {(1.0,)}
+    assert {d.documents for d in whole.details[first:]} == {(0.0, 1.0)}
+    assert sum(isinstance(event, PeerChanged) for event in events) == 1
+
+    end = whole.end
+    assert isinstance(events[-1], Finished)
+    assert (end.reason, end.prompt_tokens, end.completion_tokens) == ("stop", 9, count)
+    assert (end.hops, end.participation, end.verdicts) == ((first,), ((0, count),), "=" * count)
+    assert [(kind, position) for kind, position, *_ in end.trace] == [("t", 0), ("t", first)]
+    assert end.stats == {
+        "ttft_ms": 10.0, "ms_per_token": 2.0, "sent_frames": 6.0, "tv": 0.5, "window": 2.0,
+        "passes": 2,
+    }  # fmt: skip
+
+
+def test_each_detail_follows_its_text(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
+    passes = Passes(request_, tokenizer, 64)
+    events = told(passes, pass_of(tokenizer, FIRST, NOTE))
+    following = passes.next()
+    assert following is not None
+    passes.begin(following.request)
+    events += [*told(passes, pass_of(tokenizer, SECOND, CAPITAL)), *passes.finish()]
+    written = 0
+    for event in events:
+        if isinstance(event, TextDelta):
+            written += len(event.text)
+        if isinstance(event, Detailed):
+            assert all(detail.end <= written for detail in event.details)
+
+
+def test_the_next_pass_asks_again_after_the_text(
+    tokenizer: Tokenizer, request_: GenerationRequest
+) -> None:
+    passes = Passes(request_, tokenizer, 64)
+    told(passes, pass_of(tokenizer, FIRST, NOTE))
+    following = passes.next()
+    assert following is not None
+    turns = [("user", QUESTION), ("assistant", FIRST), ("user", QUESTION)]
+    expected = tokenizer.conversation([Message(*turn) for turn in turns])
+    request = following.request
+    assert list(request.conversation) == expected
+    assert request.query == following.follow_up.query
+    assert request.sampling == replace(request_.sampling, stream=request_.sampling.stream + 65536)
+    assert request.max_tokens == 64 - len(tokenizer.encode(FIRST)) - 1
+    assert not following.private
+    assert not request.private
+    assert following.among([NOTE, CAPITAL]) == [CAPITAL]
+
+
+def test_a_text_of_the_cloud_is_gone_on_with_on_the_device_alone(
+    tokenizer: Tokenizer, request_: GenerationRequest
+) -> None:
+    question = replace(request_, query="Who goes with me to the capital of Bhutan?")
+    passes = Passes(question, tokenizer, 64)
+    events = told(passes, pass_of(tokenizer, SECOND, CAPITAL))
+    following = passes.next()
+    assert following is not None
+    assert following.private
+    assert following.request.private
+    passes.begin(following.request)
+    own = "Anna comes along to Thimphu."
+    more = pass_of(tokenizer, own, source("private", own), joint=False)
+    events += [*told(passes, more), *passes.finish()]
+    first = len(tokenizer.encode(SECOND)) + 1
+    changes = [(e.joint, e.position) for e in events if isinstance(e, PeerChanged)]
+    assert changes == [(True, 0), (False, first)]
+    assert isinstance(end := events[-1], Finished)
+    assert end.participation == ((0, first),)
+
+
+@pytest.mark.parametrize(
+    ("change", "limit", "ended"),
+    [
+        ({"hops": 0}, 64, True),
+        ({"stop": (". The",)}, 64, True),
+        ({"stop": (" ",)}, 64, True),
+        ({"mode": Mode.CONTEXT}, 64, True),
+        ({}, 12, True),
+        ({}, 64, False),
+    ],
+)
+def test_an_answer_ends_there(
+    tokenizer: Tokenizer,
+    request_: GenerationRequest,
+    change: dict[str, object],
+    limit: int,
+    ended: bool,
+) -> None:
+    assert len(tokenizer.encode(FIRST)) + 1 >= 12
+    passes = Passes(replace(request_, **change), tokenizer, limit)
+    events = told(passes, pass_of(tokenizer, FIRST, NOTE, end=ended))
+    assert passes.next() is None
+    events += passes.finish()
+    whole = Choice(0, request_)
+    for event in events:
+        whole.take(event)
+    assert whole.text == FIRST
+    assert len(whole.details) == whole.end.completion_tokens
+    assert whole.end.hops == ()
+    assert whole.end.stats["passes"] == 1

@@ -1,0 +1,179 @@
+"""Questions that need both sides: one answer in two passes, the same on any network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bench import reference, services
+from bench.link import Network, relay
+from bench.reference import Passage
+from bench.services import Setup
+from dragon.model import LanguageModel
+from dragon.retrieval.follow_up import FollowUp
+from dragon.sampling import Mode, Sampling
+from dragon.tokenizer import Tokenizer
+from tests.contract.asking import Ask, Reply, ask_all, upload
+from tests.contract.conftest import Pair
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
+
+NOTE = "Honeymoon is settled: two weeks in Madagascar in October."
+QUESTION = "What money do they use where we go on honeymoon?"
+CURRENCY = "The currency of Madagascar is the ariary."
+BOTH = f"{NOTE} {CURRENCY}"
+TOKENS, SEED = 48, 5
+
+
+@pytest.fixture(scope="module")
+def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    setup = Setup(tmp_path_factory.mktemp("follow-up"), {"DRAGON_EXACT": "true"})
+    with (
+        services.peer(setup, corpus) as peer,
+        relay(peer.port, Network()) as network,
+        services.device(setup, network.port) as device,
+    ):
+        upload(device, "honeymoon.md", NOTE)
+        services.wait_joint(device)
+        yield Pair(device, peer, network)
+
+
+def passages(reply: Reply, side: str, hop: int) -> list[Passage]:
+    return [
+        Passage(s["text"], s["score"])
+        for s in reply.sources
+        if (s["side"], s["hop"]) == (side, hop)
+    ]
+
+
+def expected(
+    model: LanguageModel, tokenizer: Tokenizer, ask: Ask, reply: Reply
+) -> tuple[str, list[int]]:
+    """Text and hops of the sequential reference: a pass, the decision, another pass."""
+    sampling, mode = Sampling(ask.temperature, seed=ask.seed), Mode(ask.mode)
+    sides = (passages(reply, side, 0) for side in ("private", "public"))
+    first = reference.write(model, tokenizer, QUESTION, *sides, sampling, ask.tokens, mode)
+    text = tokenizer.decode([token for token in first if token not in tokenizer.end_ids])
+    found = [FollowUp(QUESTION, text, NOTE).answered_by(s.text, s.score)
+             for s in passages(reply, "public", 1)]  # fmt: skip
+    assert any(found) is bool(reply.hops)
+    if first[-1] not in tokenizer.end_ids or not reply.hops:
+        return text, []
+    sides = (passages(reply, side, 1) for side in ("private", "public"))
+    left = ask.tokens - len(first)
+    second = reference.write(
+        model, tokenizer, QUESTION, *sides, sampling, left, mode, written=first
+    )
+    more = tokenizer.decode([token for token in second if token not in tokenizer.end_ids])
+    return f"{text} {more}", [len(first)]
+
+
+@pytest.mark.parametrize(
+    "mode", [Mode.COUPLED, Mode.TOKENWISE, Mode.SPECULATIVE, Mode.SEQUENCEWISE]
+)
+def test_the_text_is_that_of_the_sequential_reference_on_any_network(
+    exact: Pair, mode: Mode, model: LanguageModel, tokenizer: Tokenizer
+) -> None:
+    asks = [Ask(QUESTION, mode, t, SEED, TOKENS, hops=1) for t in (0.0, 1.0)]
+    replies = []
+    for rtt_ms in (0, 100):
+        exact.network.network = Network(rtt_ms / 1000)
+        replies.append(ask_all(exact.device, asks))
+    for ask, *pair in zip(asks, *replies, strict=True):
+        for reply in pair:
+            assert (reply.text, reply.hops) == expected(model, tokenizer, ask, reply)
+            assert reply.stats["passes"] == 1 + len(reply.hops)
+            assert reply.participation == [[0, reply.tokens]]
+    assert replies[0][0].text == BOTH
+
+
+def post(pair: Pair, **more: Any) -> dict[str, Any]:
+    body = {
+        "model": "dragon-7m",
+        "messages": [{"role": "user", "content": QUESTION}],
+        "temperature": 0,
+        "seed": SEED,
+        "dragon": {},
+    }
+    url = f"{pair.device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=pair.device.headers, json=body | more, timeout=300)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def test_details_and_sources_are_those_of_the_whole_answer(exact: Pair) -> None:
+    reply = post(exact, logprobs=True, top_logprobs=2, dragon={"provenance": True})
+    choice, own = reply["choices"][0], reply["dragon"]["choices"][0]
+    text = choice["message"]["content"]
+    assert text == BOTH
+    assert b"".join(bytes(e["bytes"]) for e in choice["logprobs"]["content"]).decode() == text
+    provenance = own["provenance"]
+    count = reply["usage"]["completion_tokens"]
+    assert [token["position"] for token in provenance] == list(range(count))
+    assert all(text[t["start"] : t["end"]] in (t["text"], "") for t in provenance)
+    (seam,) = own["hops"]
+    said = {s["text"]: place for place, s in enumerate(own["sources"])}
+    assert all(t["documents"][said[NOTE]] > 0.5 for t in provenance[:seam])
+    hop = {s["text"]: s["hop"] for s in own["sources"] if s["side"] == "public"}
+    assert hop[CURRENCY] == 1
+    assert all(t["documents"][said[CURRENCY]] > 0.5 for t in provenance[seam:-1])
+
+
+def test_a_stream_goes_on_to_the_same_text(exact: Pair) -> None:
+    body = {
+        "model": "dragon-7m",
+        "messages": [{"role": "user", "content": QUESTION}],
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    url = f"{exact.device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=exact.device.headers, json=body, timeout=300)
+    events = [
+        json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")
+    ]
+    choices = [choice for event in events for choice in event["choices"]]
+    assert "".join(choice["delta"].get("content") or "" for choice in choices) == BOTH
+    assert [c["finish_reason"] for c in choices if c["finish_reason"]] == ["stop"]
+    assert events[-1]["usage"]["completion_tokens"] == post(exact)["usage"]["completion_tokens"]
+
+
+def test_limits_and_stop_strings_are_of_the_whole_answer(exact: Pair) -> None:
+    whole = post(exact)
+    count, (seam,) = whole["usage"]["completion_tokens"], whole["dragon"]["choices"][0]["hops"]
+    cut = post(exact, max_tokens=seam + 2)
+    assert cut["choices"][0]["finish_reason"] == "length"
+    assert cut["usage"]["completion_tokens"] == seam + 2 < count
+    assert BOTH.startswith(cut["choices"][0]["message"]["content"])
+    stopped = post(exact, stop="Madagascar is")
+    assert stopped["choices"][0]["message"]["content"] == f"{NOTE} The currency of "
+    for more in ({"stop": ". The"}, {"max_tokens": seam}, {"dragon": {"hops": 0}}):
+        assert post(exact, **more)["choices"][0]["message"]["content"] == NOTE
+
+
+def test_a_private_answer_asks_nobody(exact: Pair) -> None:
+    private = post(exact, dragon={"private": True})
+    assert private["choices"][0]["message"]["content"] == NOTE
+    assert private["dragon"]["choices"][0]["stats"]["sent_frames"] == 0
+
+
+def test_one_answer_of_the_ledger_has_both_passes(exact: Pair) -> None:
+    answer = post(exact)["dragon"]["choices"][0]["ledger"]
+    url = f"{exact.device.url}/api/ledger/{answer}"
+    found = httpx.get(url, headers=exact.device.headers, timeout=60).raise_for_status().json()
+    kinds = [frame["kind"] for frame in found["frames"]]
+    assert kinds.count("open") == kinds.count("close") == 2
+
+
+def test_a_completion_is_no_chat(exact: Pair) -> None:
+    body = {"model": "dragon-7m", "prompt": QUESTION, "dragon": {"hops": 1}}
+    url = f"{exact.device.url}/v1/completions"
+    reply = httpx.post(url, headers=exact.device.headers, json=body, timeout=60)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"] == "dragon.hops"

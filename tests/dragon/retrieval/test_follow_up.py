@@ -1,0 +1,56 @@
+"""When a sentence is gone on with, and with which passages."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragon.retrieval.follow_up import SCORE, FollowUp
+
+FLIGHT = FollowUp(
+    "What is the capital of the country I fly to in June?",
+    "I fly to Bhutan on 14 June.",
+    "I fly to Bhutan on 14 June.",
+)
+
+
+def test_what_is_missing_is_asked_for_with_what_was_brought() -> None:
+    assert FLIGHT.wanted
+    assert FLIGHT.query == "capital country bhutan 14"
+
+
+@pytest.mark.parametrize(
+    ("passage", "score", "goes_on"),
+    [
+        ("The capital of Bhutan is Thimphu.", SCORE, True),
+        ("Bhutanese people speak Dzongkha.", SCORE, True),
+        ("The capital of Bhutan is Thimphu.", SCORE - 0.01, False),
+        ("The Turkish capital is Ankara.", 1.0, False),
+        ("Chapter 14 is about capitals.", 1.0, False),
+        ("On 14 June I fly to Bhutan!", 1.0, False),
+    ],
+)
+def test_a_passage_has_to_name_what_was_brought(passage: str, score: float, goes_on: bool) -> None:
+    assert FLIGHT.answered_by(passage, score) is goes_on
+
+
+@pytest.mark.parametrize(
+    ("question", "written", "source"),
+    [
+        # All of the question is in the text.
+        ("When do I fly to Bhutan?", "I fly to Bhutan on 14 June.", "I fly to Bhutan on 14 June."),
+        # What the text leaves out its source has.
+        ("Which airline flies to Paro?", "Drukair.", "Airline that flies to Paro: Drukair."),
+        # It was not written from a passage.
+        ("Who won the match?", "I could not find that in the documents.", "Bhutan has a king."),
+        ("Hi there", "Hello! What would you like to know?", "The code of the door is 41."),
+        ("What is it?", "The code of the door is 41.", "The code of the door is 41."),
+    ],
+)
+def test_nothing_is_asked_for(question: str, written: str, source: str) -> None:
+    assert not FollowUp(question, written, source).wanted
+
+
+def test_the_query_tells_nothing_of_the_source() -> None:
+    source = "Airline to Bhutan: Drukair, code 7731."
+    short = FollowUp("Which airline takes me?", "Drukair.", source)
+    assert short.query == "airline takes drukair"
