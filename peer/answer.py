@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from dragon.decoder import Decoder
 from dragon.details import Question, Settled
@@ -15,9 +14,7 @@ from dragon.modes import Start, session_of
 from dragon.protocol import Draft, Limits, Role, SessionMessage
 from dragon.sampling import Sampling
 from peer.details import CloudDetails
-
-if TYPE_CHECKING:
-    from peer.link import Connection, LinkServer
+from peer.shared import Channel, Shared
 
 log = logging.getLogger(__name__)
 
@@ -25,27 +22,27 @@ log = logging.getLogger(__name__)
 class CloudAnswer:
     """The cloud's part in one answer: documents, rows, a session that follows the device."""
 
-    def __init__(self, server: LinkServer, connection: Connection, opening: messages.Open) -> None:
-        self._server = server
-        self._connection = connection
+    def __init__(self, shared: Shared, channel: Channel, opening: messages.Open) -> None:
+        self._shared = shared
+        self._channel = channel
         self._opening = opening
         self._decoder: Decoder | None = None
         self._opened: asyncio.Task[None] | None = None
         self._details = None if opening.details is None else CloudDetails(opening.details)
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
         self._adjustment = opening.adjustment
-        limits = Limits(server.tokenizer.end_ids, opening.max_tokens)
+        limits = Limits(shared.tokenizer.end_ids, opening.max_tokens)
         self._session = session_of(
             Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
             Role.CLOUD,
-            connection.pace,
+            channel.pace,
             joint=opening.joint,
             committed=opening.committed,
         )
         self._driver = Driver(
             self._session,
-            server.engine,
-            connection.pace,
+            shared.engine,
+            channel.pace,
             post=asyncio.get_running_loop().call_soon_threadsafe,
             send=self._send,
             committed=self._committed,
@@ -54,14 +51,14 @@ class CloudAnswer:
 
     def start(self) -> None:
         """Find documents, prefill, say so, and start drafting."""
-        self._opened = self._connection.start(self._begin())
+        self._opened = self._channel.start(self._begin())
 
     async def _begin(self) -> None:
-        opening, server = self._opening, self._server
+        opening, shared = self._opening, self._shared
         try:
             prompt = len(opening.conversation)
-            found = await server.retriever.find(opening, prompt, opening.max_tokens)
-            self._decoder = decoder = server.engine.open(
+            found = await shared.retriever.find(opening, prompt, opening.max_tokens)
+            self._decoder = decoder = shared.engine.open(
                 found.rows,
                 opening.conversation,
                 found.rescoring,
@@ -82,13 +79,13 @@ class CloudAnswer:
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)
-        self._connection.send(messages.encode(ready))
+        self._channel.send(messages.encode(ready))
         self._driver.start(decoder)
 
     def receive(self, message: SessionMessage) -> None:
         """A message of the device's session."""
         if isinstance(message, Draft):
-            self._connection.pace.hear(message)
+            self._channel.pace.hear(message)
         self._driver.receive(message)
 
     def receive_question(self, question: Question) -> None:
@@ -102,7 +99,7 @@ class CloudAnswer:
         if self._opened is not None:
             self._opened.cancel()
         if self._decoder is not None:
-            self._server.engine.close(self._decoder)
+            self._shared.engine.close(self._decoder)
 
     @property
     def _number(self) -> int:
@@ -117,10 +114,10 @@ class CloudAnswer:
         self._send_frame(frames.pack(self._number, message))
 
     def _send_frame(self, frame: str | bytes) -> None:
-        self._server.metrics.sent_bytes.inc(len(frame))
-        self._connection.send(frame)
+        self._shared.metrics.sent_bytes.inc(len(frame))
+        self._channel.send(frame)
 
     def _fail(self, error: DragonError) -> None:
         if not isinstance(error, ContextLengthError):
             log.error("answer failed: %s", error.message)
-        self._connection.fail(self._number, error)
+        self._channel.fail(self._number, error)

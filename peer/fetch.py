@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dragon.decoder import Row
 from dragon.errors import InvalidRequestError
 from dragon.link import bulk_frames, messages
 from dragon.retrieval.rows import document_rows
+from peer.shared import Channel, Shared
 from peer.task import CloudTask
-
-if TYPE_CHECKING:
-    from peer.link import Connection, LinkServer
 
 
 class CloudFetch(CloudTask):
     """Finds documents and sends them, as text or with their KV in bfloat16."""
 
-    def __init__(self, server: LinkServer, connection: Connection, asked: messages.Fetch) -> None:
-        super().__init__(server, connection, asked.generation)
+    def __init__(self, shared: Shared, channel: Channel, asked: messages.Fetch) -> None:
+        super().__init__(shared, channel, asked.generation)
         self._asked = asked
 
     async def _run(self) -> None:
-        asked, server = self._asked, self._server
-        model = server.engine.model
+        asked, shared = self._asked, self._shared
+        model = shared.engine.model
         if asked.weights not in (None, model.weights):
             raise InvalidRequestError(
                 "document KV fits one model only: set DRAGON_MODEL and DRAGON_DTYPE alike on both"
             )
-        hits = await server.retriever.search(asked.query, asked.top_k)
+        hits = await shared.retriever.search(asked.query, asked.top_k)
         # A row as long as the context could not be computed.
-        rows, kept = document_rows(server.tokenizer, hits, model.context - 1, raw=asked.raw)
+        rows, kept = document_rows(shared.tokenizer, hits, model.context - 1, raw=asked.raw)
         documents = tuple(
             messages.PublicDocument(
                 id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=0.0
@@ -47,7 +44,7 @@ class CloudFetch(CloudTask):
 
     async def _kv(self, row: Row) -> bytes:
         """What the model makes of a row; it waits for a slot, as an answer does."""
-        engine = self._server.engine
+        engine = self._shared.engine
         decoder = engine.open([row], ())
         try:
             await asyncio.wrap_future(decoder.prefilled)

@@ -7,12 +7,10 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dragon.details import DetailMessage, Question
-from dragon.engine import Engine
 from dragon.errors import (
     DragonError,
     FrameError,
@@ -21,13 +19,11 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.link import codec, detail_frames, frames, messages
-from dragon.pacing import DecodeDelay, LinkMeter, Pace
-from dragon.tokenizer import Tokenizer
+from dragon.pacing import LinkMeter, Pace
 from peer.answer import CloudAnswer
 from peer.fetch import CloudFetch
-from peer.metrics import PeerMetrics
-from peer.retrieval import Retriever
 from peer.scoring import CloudScoring
+from peer.shared import Shared
 from peer.task import CloudTask
 
 log = logging.getLogger(__name__)
@@ -40,41 +36,28 @@ _MAX_QUEUED = 20_000
 _MAX_QUEUED_BYTES = 256 << 20
 
 
-@dataclass
-class LinkServer:
-    """What all connections share."""
-
-    engine: Engine
-    tokenizer: Tokenizer
-    retriever: Retriever
-    hello: messages.Hello
-    max_sessions: int
-    metrics: PeerMetrics
-    decode: DecodeDelay
-    sessions: int = 0
-
-    async def serve(self, socket: WebSocket) -> None:
-        """Serve an accepted connection until it ends."""
-        connection = Connection(self, socket)
-        try:
-            await connection.greet()
-            self.metrics.paces.add(connection.pace)
-            await connection.run()
-        except (FrameError, HandshakeError) as error:
-            log.warning("link refused: %s", error.message)
-            await connection.refuse(error)
-        except WebSocketDisconnect:
-            pass
-        finally:
-            self.metrics.paces.discard(connection.pace)
-            connection.close()
+async def serve(shared: Shared, socket: WebSocket) -> None:
+    """Serve an accepted connection until it ends."""
+    connection = Connection(shared, socket)
+    try:
+        await connection.greet()
+        shared.metrics.paces.add(connection.pace)
+        await connection.run()
+    except (FrameError, HandshakeError) as error:
+        log.warning("link refused: %s", error.message)
+        await connection.refuse(error)
+    except WebSocketDisconnect:
+        pass
+    finally:
+        shared.metrics.paces.discard(connection.pace)
+        connection.close()
 
 
 class Connection:
     """One device's WebSocket: reads frames, routes them to answers, writes what they say."""
 
-    def __init__(self, server: LinkServer, socket: WebSocket) -> None:
-        self._server = server
+    def __init__(self, shared: Shared, socket: WebSocket) -> None:
+        self._shared = shared
         self._socket = socket
         self._answers: dict[int, CloudAnswer | CloudTask] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
@@ -82,7 +65,7 @@ class Connection:
         self._last_heard = time.monotonic()
         self._hung_up = False
         self._queued_bytes = 0
-        self.pace = Pace(LinkMeter(), server.decode)
+        self.pace = Pace(LinkMeter(), shared.decode)
 
     async def greet(self) -> None:
         """Exchange hellos; raises `HandshakeError` when the sides cannot work together."""
@@ -93,8 +76,8 @@ class Connection:
             raise HandshakeError("the first frame of a link is a hello, as text") from error
         if not isinstance(hello, messages.Hello):
             raise HandshakeError("the first frame of a link is a hello")
-        messages.check_hello(self._server.hello, hello)
-        await self._socket.send_text(messages.encode(self._server.hello))
+        messages.check_hello(self._shared.hello, hello)
+        await self._socket.send_text(messages.encode(self._shared.hello))
 
     async def run(self) -> None:
         """Read until the device is gone; raises `FrameError` for what no device sends."""
@@ -141,8 +124,8 @@ class Connection:
         answer = self._answers.pop(generation, None)
         if answer is not None:
             answer.close()
-            self._server.sessions -= 1
-            self._server.metrics.sessions.set(self._server.sessions)
+            self._shared.sessions -= 1
+            self._shared.metrics.sessions.set(self._shared.sessions)
 
     def fail(self, generation: int, error: DragonError) -> None:
         """An answer cannot go on here; the device goes on without."""
@@ -168,9 +151,9 @@ class Connection:
 
     def _route(self, frame: bytes) -> None:
         if detail_frames.is_detail(frame):
-            self._route_question(*detail_frames.decode(frame, self._server.tokenizer.vocab_size))
+            self._route_question(*detail_frames.decode(frame, self._shared.tokenizer.vocab_size))
             return
-        generation, message = codec.decode(frame, self._server.tokenizer.vocab_size)
+        generation, message = codec.decode(frame, self._shared.tokenizer.vocab_size)
         # A frame for an answer that has just ended here is nothing out of the ordinary.
         if isinstance(answer := self._answers.get(generation), CloudAnswer):
             answer.receive(message)
@@ -186,13 +169,13 @@ class Connection:
             case messages.Open():
                 biased = tuple(token for token, _ in control.logit_bias)
                 self._check_tokens((*control.conversation, *control.committed, *biased))
-                self._open(control.generation, lambda: CloudAnswer(self._server, self, control))
+                self._open(control.generation, lambda: CloudAnswer(self._shared, self, control))
             case messages.Fetch():
-                self._open(control.generation, lambda: CloudFetch(self._server, self, control))
+                self._open(control.generation, lambda: CloudFetch(self._shared, self, control))
             case messages.ScoreAsked():
                 biased = tuple(token for token, _ in control.logit_bias)
                 self._check_tokens((*control.conversation, *control.text, *biased))
-                self._open(control.generation, lambda: CloudScoring(self._server, self, control))
+                self._open(control.generation, lambda: CloudScoring(self._shared, self, control))
             case messages.ScoreTaken():
                 if isinstance(asked := self._answers.get(control.generation), CloudScoring):
                     asked.taken()
@@ -220,8 +203,8 @@ class Connection:
     def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudTask]) -> None:
         if generation in self._answers:
             raise FrameError(f"generation {generation} is open already")
-        server = self._server
-        if server.sessions >= server.max_sessions:
+        shared = self._shared
+        if shared.sessions >= shared.max_sessions:
             self.fail(generation, OverloadedError("the cloud peer is busy"))
             return
         try:
@@ -230,13 +213,13 @@ class Connection:
             self.fail(generation, error)
             return
         self._answers[generation] = answer
-        server.sessions += 1
-        server.metrics.sessions.set(server.sessions)
-        server.metrics.answers.inc()
+        shared.sessions += 1
+        shared.metrics.sessions.set(shared.sessions)
+        shared.metrics.answers.inc()
         answer.start()
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
-        if max(tokens, default=0) >= self._server.tokenizer.vocab_size:
+        if max(tokens, default=0) >= self._shared.tokenizer.vocab_size:
             raise FrameError("a token is outside the vocabulary")
 
     async def _write(self) -> None:

@@ -24,10 +24,11 @@ from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
 from dragon.tokenizer import Tokenizer
 from peer.corpus import Corpus
-from peer.link import LinkServer
+from peer.link import serve
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings
+from peer.shared import Shared
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class PeerState:
     settings: PeerSettings
     engine: Engine
     corpus: Corpus
-    server: LinkServer
+    shared: Shared
     metrics: PeerMetrics
 
 
@@ -58,7 +59,7 @@ def open_state(settings: PeerSettings) -> PeerState:
     store = KVStore(directory, model.fingerprint, limit)
     engine = Engine(model, batching=not settings.exact, store=store)
     metrics = PeerMetrics(lambda: engine.free_slots)
-    server = LinkServer(
+    shared = Shared(
         engine=engine,
         tokenizer=tokenizer,
         retriever=Retriever(engine, embedder, corpus, tokenizer),
@@ -71,7 +72,7 @@ def open_state(settings: PeerSettings) -> PeerState:
         metrics=metrics,
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
     )
-    return PeerState(settings, engine, corpus, server, metrics)
+    return PeerState(settings, engine, corpus, shared, metrics)
 
 
 def create_app(settings: PeerSettings) -> FastAPI:
@@ -100,7 +101,7 @@ def create_app(settings: PeerSettings) -> FastAPI:
             "ready": state().engine.alive,
             "model": state().engine.model.name,
             "passages": state().corpus.info().passages,
-            "sessions": state().server.sessions,
+            "sessions": state().shared.sessions,
             "free_slots": state().engine.free_slots,
         }
         return JSONResponse(body, 200 if body["ready"] else 503)
@@ -117,7 +118,7 @@ def create_app(settings: PeerSettings) -> FastAPI:
             await socket.send_denial_response(Response(refusal, 401, media_type="text/plain"))
             return
         await socket.accept()
-        await state().server.serve(socket)
+        await serve(state().shared, socket)
 
     return app
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from dragon import scoring
 from dragon.errors import DragonError
 from dragon.link import bulk_frames, messages
 from dragon.scoring import CREDIT, CloudScore
+from peer.shared import Channel, Shared
 from peer.task import CloudTask
-
-if TYPE_CHECKING:
-    from peer.link import Connection, LinkServer
-
 
 _PATIENCE_S = 60.0
 
@@ -21,10 +17,8 @@ _PATIENCE_S = 60.0
 class CloudScoring(CloudTask):
     """Scores one text."""
 
-    def __init__(
-        self, server: LinkServer, connection: Connection, asked: messages.ScoreAsked
-    ) -> None:
-        super().__init__(server, connection, asked.generation)
+    def __init__(self, shared: Shared, channel: Channel, asked: messages.ScoreAsked) -> None:
+        super().__init__(shared, channel, asked.generation)
         self._asked = asked
         self._adjustment = asked.adjustment
         self._credit = asyncio.Semaphore(CREDIT)
@@ -42,8 +36,8 @@ class CloudScoring(CloudTask):
             raise DragonError("the device takes no more scores") from None
 
     async def _run(self) -> None:
-        asked, engine = self._asked, self._server.engine
-        found = await self._server.retriever.find(asked, asked.prompt, asked.max_tokens)
+        asked, engine = self._asked, self._shared.engine
+        found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
         decoder = engine.open(
             found.rows, asked.conversation, found.rescoring, self._adjustment, detailed=True
         )

@@ -18,8 +18,8 @@ from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rows import document_row
 from dragon.tokenizer import Tokenizer
 from peer.fetch import CloudFetch
-from peer.link import Connection, LinkServer
 from peer.metrics import PeerMetrics
+from peer.shared import Channel, Shared
 from tests import tiny
 
 HIT = Hit(1, "a", "A", "Nairobi lies in Kenya.", 0.9, 3.0)
@@ -65,7 +65,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         answers.append(engine.open([document_row(tokenizer, "x", "", raw=False)], [20]))
         await asyncio.wrap_future(answers[-1].prefilled)
     desk = Desk()
-    server: dict[str, Any] = {
+    shared: dict[str, Any] = {
         "engine": engine,
         "tokenizer": tokenizer,
         "retriever": OneDocument(),
@@ -75,7 +75,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "decode": None,
     }
     asked = messages.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
-    fetch = CloudFetch(LinkServer(**server), cast(Connection, desk), asked)
+    fetch = CloudFetch(Shared(**shared), cast(Channel, desk), asked)
     fetch.start()
     await desk.begun.wait()
     assert not desk.over.is_set()
