@@ -30,7 +30,7 @@ _DEVICE_KEPT, _CLOUD_KEPT, _CLOUD_NEXT = 1, 2, 4
 _MAX_DECODE_US = (1 << 32) - 1
 _VARINT_BYTES = 5
 # From each of these on a varint has a byte more.
-_VARINT_LIMITS = 1 << 7 * np.arange(1, _VARINT_BYTES)
+_VARINT_LIMITS = [1 << 7 * size for size in range(1, _VARINT_BYTES)]
 
 
 class DraftHead(NamedTuple):
@@ -135,13 +135,21 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
 
 def _pack(values: Ids) -> bytes:
     """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
-    sizes = np.searchsorted(_VARINT_LIMITS, values, side="right") + 1
-    ends = np.cumsum(sizes)
-    shifts = 7 * (np.arange(ends[-1]) - np.repeat(ends - sizes, sizes))
-    out = (np.repeat(values, sizes) >> shifts) & 0x7F | 0x80
-    out[ends - 1] &= 0x7F
-    packed: bytes = out.astype(np.uint8).tobytes()
-    return packed
+    extra = np.zeros_like(values)  # bytes behind the first
+    for limit in _VARINT_LIMITS:
+        larger = values >= limit
+        if not larger.any():
+            break
+        extra += larger
+    starts = np.arange(len(values)) + np.cumsum(extra) - extra
+    out = np.empty(len(values) + int(extra.sum()), dtype=np.uint8)
+    out[starts] = values & 0x7F
+    for byte in range(1, int(extra.max()) + 1):
+        long = np.flatnonzero(extra >= byte)
+        places = starts[long] + byte
+        out[places - 1] |= 0x80
+        out[places] = values[long] >> 7 * byte & 0x7F
+    return out.tobytes()
 
 
 def _unpack(frame: bytes, start: int, count: int) -> Ids:
@@ -151,9 +159,12 @@ def _unpack(frame: bytes, start: int, count: int) -> Ids:
     if len(ends) != count or ends[-1] != len(raw) - 1:
         raise FrameError("a nucleus does not have the size its head says")
     starts = np.concatenate([[0], ends[:-1] + 1])
-    if int((ends - starts).max()) >= _VARINT_BYTES:
+    extra = ends - starts
+    longest = int(extra.max())
+    if longest >= _VARINT_BYTES:
         raise FrameError("a number of a nucleus is too long")
-    shifts = 7 * (np.arange(len(raw)) - np.repeat(starts, ends - starts + 1))
-    parts = (raw & 0x7F).astype(np.int64) << shifts
-    values: Ids = np.add.reduceat(parts, starts)
+    values: Ids = (raw[starts] & 0x7F).astype(np.int64)
+    for byte in range(1, longest + 1):
+        long = np.flatnonzero(extra >= byte)
+        values[long] |= (raw[starts[long] + byte] & 0x7F).astype(np.int64) << 7 * byte
     return values
