@@ -38,7 +38,7 @@ fmt: $(VENV)/test.stamp
 
 # Small versions of the experiments, for bench/RESULTS.md; without options they take hours.
 bench: $(VENV)/test.stamp
-	$(BIN)/python -m bench.two_sided --count 20
+	$(BIN)/python -m bench.two_sided --count 8
 	$(BIN)/python -m bench.latency --rtt-ms 0,300 --floors-ms 50/50 --temperature 1 --tokens 16 --prompts 1
 	$(BIN)/python -m bench.ttft --rtt-ms 0,100 --prompts 1
 	$(BIN)/python -m bench.perplexity --wikitext ../shared/data/wikitext-2 --documents 2 --windows 2

@@ -20,10 +20,8 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.models import LedgerAnswer, LedgerEntry
-from app.quoting import Outbound, Quoted, Stretch, quoted
-from dragon.details import DetailMessage
+from app.quoting import Outbound, Quoted, Sent, Stretch, quoted
 from dragon.link import codec, detail_frames, messages
-from dragon.protocol import Draft, Target
 
 log = logging.getLogger(__name__)
 
@@ -81,11 +79,13 @@ class Ledger:
 
     def sent(self, frame: str | bytes) -> None:
         """The link sends a frame; those of no answer (greetings, pings) are not recorded."""
-        message: Draft | Target | DetailMessage | messages.AnyControl
+        message: Sent
         generation: int | None
         if isinstance(frame, bytes) and detail_frames.is_detail(frame):
             generation, message = detail_frames.decode(frame, self._vocab_size)
             kind, data = type(message).__name__.lower(), frame
+        elif isinstance(frame, bytes) and (head := codec.draft_head(frame)) is not None:
+            generation, message, kind, data = head.generation, head, "draft", frame
         elif isinstance(frame, bytes):
             generation, message = codec.decode(frame, self._vocab_size)
             kind, data = type(message).__name__.lower(), frame

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dragon.details import DetailMessage
+from dragon.link.codec import DraftHead
 from dragon.link.messages import AnyControl, CandidateSent, Joined, Open, ScoreAsked
 from dragon.protocol import Draft, Target
 
 N = 5
 
 Gram = tuple[int, ...]
+Sent = DraftHead | Draft | Target | DetailMessage | AnyControl
 
 
 def ngrams(tokens: Sequence[int]) -> set[Gram]:
@@ -39,10 +41,10 @@ class Outbound:
     _candidates: list[Sequence[int]] = field(default_factory=list)
     _told: int = 0  # committed tokens that were sent as such
 
-    def note(self, message: Draft | Target | DetailMessage | AnyControl) -> None:
+    def note(self, message: Sent) -> None:
         """Take a message that was sent."""
         match message:
-            case Draft():
+            case Draft() | DraftHead():
                 chain = (message.incarnation, message.epoch)
                 self._drafts.append((chain, message.position, message.token))
             case CandidateSent():

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for generations to share its forward.
-_PATIENCE = 0.25
+_PATIENCE = 0.5
 # While an answer is being written, this many times what a chore took goes by before the next one:
 # it delays fewer than one token in twenty.
 _CHORE_REST = 40

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dragon.errors import FrameError
 from dragon.noise import Ids
@@ -72,7 +73,7 @@ def cut(probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = N
     """
     whole = probabilities.numpy()
     for most in (min(_FEW, cap), cap):  # to find many takes long, and few are mostly enough
-        top = torch.topk(probabilities, min(most, len(whole))).values.numpy()
+        top = _largest(whole, most)
         reached = np.cumsum(top, dtype=np.float64) >= mass
         if reached[-1]:
             break
@@ -87,3 +88,9 @@ def cut(probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = N
     wire = WireDistribution(ids, weights, int(weights.sum()))
     tv = 0.5 * (float(np.abs(values - weights / wire.total).sum()) + max(0.0, 1.0 - kept))
     return Cut(wire, kept, tv)
+
+
+def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """The `count` largest, falling. Faster than `torch.topk`, which branches on every value."""
+    start = max(0, len(values) - count)
+    return np.sort(np.partition(values, start)[start:])[::-1]

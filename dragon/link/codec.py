@@ -7,6 +7,7 @@ one to the next, then weights as varints.
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ MAX_FRAME_BYTES = 32 * 1024
 _DRAFT = 1
 _TARGET = 2
 _KIND = struct.Struct("<B")
-# kind, generation, incarnation, epoch, position, committed, checksum, token, log h, us, size
 _DRAFT_HEAD = struct.Struct("<BIHIIIIIiIH")
 DRAFT_HEAD_BYTES = _DRAFT_HEAD.size
 # kind, generation, incarnation, position, token, flags
@@ -30,7 +30,28 @@ _DEVICE_KEPT, _CLOUD_KEPT, _CLOUD_NEXT = 1, 2, 4
 _MAX_DECODE_US = (1 << 32) - 1
 _VARINT_BYTES = 5
 # From each of these on a varint has a byte more.
-_VARINT_LIMITS = 1 << 7 * np.arange(1, _VARINT_BYTES)
+_VARINT_LIMITS = [1 << 7 * size for size in range(1, _VARINT_BYTES)]
+
+
+class DraftHead(NamedTuple):
+    """What stands before a draft's nucleus."""
+
+    kind: int
+    generation: int
+    incarnation: int
+    epoch: int
+    position: int
+    committed: int
+    checksum: int
+    token: int
+    log_h: int
+    decode_us: int
+    size: int
+
+
+def draft_head(frame: bytes) -> DraftHead | None:
+    """The head of a draft's frame that was encoded here; None of any other frame."""
+    return DraftHead._make(_DRAFT_HEAD.unpack_from(frame)) if frame[0] == _DRAFT else None
 
 
 def encode(generation: int, message: Draft | Target) -> bytes:
@@ -88,32 +109,47 @@ def _decode_target(frame: bytes, vocab_size: int) -> tuple[int, Target]:
 
 
 def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
-    (_, generation, incarnation, epoch, position, committed, checksum, token, log_h, us, size) = (
-        _DRAFT_HEAD.unpack_from(frame)
-    )
-    if not 0 < size <= NUCLEUS_CAP:
-        raise FrameError(f"a nucleus holds 1 to {NUCLEUS_CAP} tokens, this one {size}")
-    if abs(log_h) > LOG_H_LIMIT:
+    head = DraftHead._make(_DRAFT_HEAD.unpack_from(frame))
+    if not 0 < head.size <= NUCLEUS_CAP:
+        raise FrameError(f"a nucleus holds 1 to {NUCLEUS_CAP} tokens, this one {head.size}")
+    if abs(head.log_h) > LOG_H_LIMIT:
         raise FrameError("log h is out of range")
-    if committed > position:
+    if head.committed > head.position:
         raise FrameError("a draft cannot lie before its sender's committed text")
-    values = _unpack(frame, DRAFT_HEAD_BYTES, 2 * size)
-    ids = np.cumsum(values[:size])
-    if ids[-1] >= vocab_size or token >= vocab_size:
+    values = _unpack(frame, DRAFT_HEAD_BYTES, 2 * head.size)
+    ids = np.cumsum(values[: head.size])
+    if ids[-1] >= vocab_size or head.token >= vocab_size:
         raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
-    side = Side(WireDistribution.of(ids, values[size:]), log_h)
-    return generation, Draft(incarnation, epoch, position, committed, checksum, token, us, side)
+    side = Side(WireDistribution.of(ids, values[head.size :]), head.log_h)
+    return head.generation, Draft(
+        head.incarnation,
+        head.epoch,
+        head.position,
+        head.committed,
+        head.checksum,
+        head.token,
+        head.decode_us,
+        side,
+    )
 
 
 def _pack(values: Ids) -> bytes:
     """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
-    sizes = np.searchsorted(_VARINT_LIMITS, values, side="right") + 1
-    ends = np.cumsum(sizes)
-    shifts = 7 * (np.arange(ends[-1]) - np.repeat(ends - sizes, sizes))
-    out = (np.repeat(values, sizes) >> shifts) & 0x7F | 0x80
-    out[ends - 1] &= 0x7F
-    packed: bytes = out.astype(np.uint8).tobytes()
-    return packed
+    extra = np.zeros_like(values)  # bytes behind the first
+    for limit in _VARINT_LIMITS:
+        larger = values >= limit
+        if not larger.any():
+            break
+        extra += larger
+    starts = np.arange(len(values)) + np.cumsum(extra) - extra
+    out = np.empty(len(values) + int(extra.sum()), dtype=np.uint8)
+    out[starts] = values & 0x7F
+    for byte in range(1, int(extra.max()) + 1):
+        long = np.flatnonzero(extra >= byte)
+        places = starts[long] + byte
+        out[places - 1] |= 0x80
+        out[places] = values[long] >> 7 * byte & 0x7F
+    return out.tobytes()
 
 
 def _unpack(frame: bytes, start: int, count: int) -> Ids:
@@ -123,9 +159,12 @@ def _unpack(frame: bytes, start: int, count: int) -> Ids:
     if len(ends) != count or ends[-1] != len(raw) - 1:
         raise FrameError("a nucleus does not have the size its head says")
     starts = np.concatenate([[0], ends[:-1] + 1])
-    if int((ends - starts).max()) >= _VARINT_BYTES:
+    extra = ends - starts
+    longest = int(extra.max())
+    if longest >= _VARINT_BYTES:
         raise FrameError("a number of a nucleus is too long")
-    shifts = 7 * (np.arange(len(raw)) - np.repeat(starts, ends - starts + 1))
-    parts = (raw & 0x7F).astype(np.int64) << shifts
-    values: Ids = np.add.reduceat(parts, starts)
+    values: Ids = (raw[starts] & 0x7F).astype(np.int64)
+    for byte in range(1, longest + 1):
+        long = np.flatnonzero(extra >= byte)
+        values[long] |= (raw[starts[long] + byte] & 0x7F).astype(np.int64) << 7 * byte
     return values

@@ -30,7 +30,13 @@ def test_acceptances_are_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("decode_ms", "rtt_ms", "device", "cloud"),
-    [((20, 130), 500, 0.9, 0.9), ((100, 30), 200, 0.9, 0.3), ((50, 50), 300, 0.6, 0.6)],
+    [
+        ((20, 130), 500, 0.9, 0.9),
+        ((100, 30), 200, 0.9, 0.3),
+        ((50, 50), 300, 0.6, 0.6),
+        ((30, 100), 200, 0.1, 0.9),
+        ((130, 20), 300, 0.9, 0.1),
+    ],
 )
 def test_greedy_does_not_lose_to_the_better_static_side(
     decode_ms: tuple[int, int], rtt_ms: int, device: float, cloud: float
