@@ -77,7 +77,9 @@ def frame_times(events: list[dict[str, Any]]) -> Iterator[float]:
     thread = {(event["pid"], event["tid"]) for event in drawn}
     assert len(thread) == 1, "one page draws"
     own = [event for event in events if (event["pid"], event["tid"]) in thread]
-    tasks = sorted((e for e in own if e["name"] == "RunTask"), key=lambda event: event["ts"])
+    tasks = sorted(
+        (e for e in own if e["name"] == "RunTask" and "tdur" in e), key=lambda event: event["ts"]
+    )
     edges = sorted(event["ts"] for event in drawn)
     for begun, ended in itertools.pairwise(edges):
         # The frame is the task that its callback runs in, and all up to the next one.
