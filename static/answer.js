@@ -212,6 +212,7 @@ export class AnswerView {
     this.#note.textContent = notes.join(" ");
     this.#note.hidden = notes.length === 0;
     this.#summary.textContent = this.#summarized();
+    this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
   }
 

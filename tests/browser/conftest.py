@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -66,6 +67,15 @@ def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
         yield running
+
+
+@pytest.fixture
+def emptied(device: Service) -> Iterator[None]:
+    """Whatever the test has uploaded is deleted after it."""
+    yield
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        for file in client.get("/v1/files").json()["data"]:
+            client.delete(f"/v1/files/{file['id']}")
 
 
 @dataclass(frozen=True)

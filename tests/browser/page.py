@@ -21,7 +21,7 @@ PeerState = Literal["connected", "connecting", "refused", "unknown"]
 class ChatPage:
     """A signed-in browser tab. `timeout` is how long each wait may take, in seconds."""
 
-    def __init__(self, page: Page, timeout: float = 30) -> None:
+    def __init__(self, page: Page, timeout: float = 60) -> None:
         self.page = page
         self._timeout = timeout * 1000
         page.set_default_timeout(self._timeout)

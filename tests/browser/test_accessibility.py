@@ -121,6 +121,8 @@ def test_of_what_is_under_way_or_went_wrong(looked_at: Page, scripted: Scripted)
     assert serious(page) == []
 
 
+@pytest.mark.usefixtures("emptied")
+@pytest.mark.parametrize("looked_at", [("light", 1280), ("dark", 390)], indirect=True)
 def test_of_documents(looked_at: Page, device: Service) -> None:
     page = looked_at
     chat = signed_in(page, device.url)

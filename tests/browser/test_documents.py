@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from bench.services import Service
+from bench.pdf import pdf
 from tests.browser.page import ChatPage
 from tests.samples import prose
 
@@ -19,14 +16,6 @@ _DROP = """([files]) => {
     document.body.dispatchEvent(new DragEvent(kind, {bubbles: true, dataTransfer: carried}));
   }
 }"""
-
-
-@pytest.fixture
-def emptied(device: Service) -> Iterator[None]:
-    yield
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        for file in client.get("/v1/files").json()["data"]:
-            client.delete(f"/v1/files/{file['id']}")
 
 
 def drop(page: Page, **files: str) -> None:
@@ -95,6 +84,25 @@ def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     expect(receipt).to_contain_text("none now")
     expect(receipt).not_to_contain_text(": 0 passages")
     expect(row).to_have_count(0)
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_source_tells_its_page_and_opens_in_its_place(chat: ChatPage) -> None:
+    page = chat.page
+    pages = ("The barn is painted red.", "The hayloft ladder is kept behind the cider press.")
+    file = {"name": "farm.pdf", "mimeType": "application/pdf", "buffer": pdf(*pages)}
+    page.get_by_test_id("upload").set_input_files([file])
+    assert chat.wait_document("farm.pdf") == "processed"
+    answer = chat.ask("Where is the hayloft ladder kept?")
+    assert chat.wait_answer(answer) == "done"
+    source = chat.sources("private", answer).first
+    expect(source).to_contain_text("farm.pdf")
+    expect(source.locator(".source-page")).to_have_text("p. 2")
+    assert "hayloft ladder" in chat.open_source(source)
+    # Around it stands what the document says there; only the passage is marked.
+    expect(source.get_by_test_id("passage")).to_contain_text("painted red")
+    expect(source.locator("mark")).to_contain_text("hayloft ladder")
+    expect(source.locator("mark")).not_to_contain_text("painted red")
 
 
 @pytest.mark.usefixtures("emptied")

@@ -51,6 +51,41 @@ def test_stop_keeps_what_is_written_and_frees_both_sides(page: Page, endless_dev
     wait_until(lambda: endless_device.peer.metric("dragon_peer_sessions") == 0)
 
 
+def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
+    page: Page, endless_device: Pair
+) -> None:
+    chat = signed_in(page, endless_device.device.url)
+    chat.wait_peer("connected")
+    answer = chat.ask("Tell me everything.")
+    chat.wait_text(answer)
+    chat.open_panel("live")
+    expect(page.get_by_test_id("live")).to_contain_text("Being written.")
+    page.reload()
+    expect(chat.last_answer).to_have_attribute("data-state", "streaming")
+    chat.wait_text()
+    before = chat.text()
+    page.wait_for_function(
+        "(size) => document.querySelector('[data-testid=answer-text]').textContent.length > size",
+        arg=len(before) + 20,
+    )
+    chat.stop()
+    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text("Stopped")
+    written = chat.text()
+    page.get_by_test_id("private-switch").check()
+    chat.last_answer.get_by_test_id("continue").click()
+    page.wait_for_function(
+        "(size) => document.querySelector('[data-testid=answer-text]').textContent.length > size",
+        arg=len(written) + 20,
+    )
+    chat.stop()
+    begun = "Begun openly, then kept on this device"
+    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
+    page.reload()
+    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
+    chat.last_answer.get_by_test_id("left").click()
+    expect(page.get_by_test_id("ledger")).to_contain_text("went to the cloud for this answer")
+
+
 def test_losing_the_cloud_shows_as_a_seam_and_its_return_too(
     page: Page, endless_device: Pair
 ) -> None:
@@ -164,41 +199,6 @@ def test_a_conversation_is_branched_found_named_exported_and_deleted(chat: ChatP
     page.get_by_test_id("confirm-delete").click()
     expect(capitals).to_have_count(0)
     expect(chat.answers).to_have_count(0)
-
-
-def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
-    page: Page, endless_device: Pair
-) -> None:
-    chat = signed_in(page, endless_device.device.url)
-    chat.wait_peer("connected")
-    answer = chat.ask("Tell me everything.")
-    chat.wait_text(answer)
-    chat.open_panel("live")
-    expect(page.get_by_test_id("live")).to_contain_text("Being written.")
-    page.reload()
-    expect(chat.last_answer).to_have_attribute("data-state", "streaming")
-    chat.wait_text()
-    before = chat.text()
-    page.wait_for_function(
-        "(size) => document.querySelector('[data-testid=answer-text]').textContent.length > size",
-        arg=len(before) + 20,
-    )
-    chat.stop()
-    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text("Stopped")
-    written = chat.text()
-    page.get_by_test_id("private-switch").check()
-    chat.last_answer.get_by_test_id("continue").click()
-    page.wait_for_function(
-        "(size) => document.querySelector('[data-testid=answer-text]').textContent.length > size",
-        arg=len(written) + 20,
-    )
-    chat.stop()
-    begun = "Begun openly, then kept on this device"
-    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
-    page.reload()
-    expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
-    chat.last_answer.get_by_test_id("left").click()
-    expect(page.get_by_test_id("ledger")).to_contain_text("went to the cloud for this answer")
 
 
 def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
