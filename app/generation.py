@@ -100,9 +100,6 @@ class GenerationService:
                     yield event
                 answer.ask_peer()
             answer.open(retrieved)
-            # Told before the prefill, so that a stream can begin meanwhile.
-            for event in passes.take(await answer.next_event()):
-                yield event
             async with aclosing(self._pass(answer, request, plan, retrieved, account)) as events:
                 async for event in events:
                     for told in passes.take(event):
@@ -129,6 +126,8 @@ class GenerationService:
     ) -> AsyncGenerator[Event, None]:
         """Write an answer that was opened; one that is written whole is scored then."""
         written = Choice(0, request)
+        # The sources are told before the prefill, so that a stream can begin meanwhile.
+        yield await answer.next_event()
         await answer.begin()
         while not answer.over:
             event = await answer.next_event()

@@ -4,7 +4,8 @@
 public corpus, and 30 that need both in one answer, asked of both real services; an answer counts
 when it contains a gold string. Half of each are written by hand, the rest made from templates and
 values that training holds out (`bench.training_overlap` checks). Closed-book is the same model
-without any document.
+without any document. `hops_both` and `hops_one_sided` say how often answers went on after a
+follow-up search: to a question of one side they should not.
 """
 
 from __future__ import annotations
@@ -51,11 +52,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer, and how often each side's own draft was the target, if it was written jointly."""
+    """An answer, and how often each side's own draft was the target, if it was written jointly.
+
+    `hops` counts the follow-up searches that it went on after.
+    """
 
     text: str
     tokens: int
     accept_heavier: float | None
+    hops: int
 
 
 def read(path: Path, count: int | None = None) -> list[Question]:
@@ -117,12 +122,13 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
         reply["choices"][0]["message"]["content"],
         reply["usage"]["completion_tokens"],
         _accepted(reply["dragon"]["choices"][0]),
+        len(reply["dragon"]["choices"][0]["hops"]),
     )
 
 
 def _accepted(choice: Any) -> float | None:
-    """How often the draft of the side with the higher log h was the target."""
-    if "accept_device" not in choice["stats"]:
+    """How often the draft of the side with the higher log h was the target, in one pass."""
+    if "accept_device" not in choice["stats"] or choice["hops"]:
         return None
     private, public = (
         [relevance(s["score"]) for s in choice["sources"] if s["side"] == side]
@@ -177,10 +183,13 @@ def measure(client: httpx.Client, questions: Sequence[Question]) -> dict[str, fl
     }
     joint = [reply for side in ("private", "public") for _, reply in answers[side]]
     accepted = [(r.accept_heavier, r.tokens) for r in joint if r.accept_heavier is not None]
+    gone_on = {"hops_both": [r for _, r in answers["both"]], "hops_one_sided": joint}
     result = {name: share(pairs) for name, pairs in answers.items()}
     for side in ("private", "public"):
         for by in ("hand", "template"):
             result[f"{side}_{by}"] = share(answers[side], by)
+    for name, replies in gone_on.items():
+        result[name] = round(sum(r.hops for r in replies) / len(replies), 4) if replies else None
     if accepted:
         shares, tokens = zip(*accepted, strict=True)
         result["accept_heavier"] = round(float(np.average(shares, weights=tokens)), 4)

@@ -150,7 +150,7 @@ def test_the_next_pass_asks_again_after_the_text(
 def test_a_text_of_the_cloud_is_gone_on_with_on_the_device_alone(
     tokenizer: Tokenizer, request_: GenerationRequest
 ) -> None:
-    question = replace(request_, query="Who goes with me to the capital of Bhutan?")
+    question = replace(request_, query="Who travels along to the capital of Bhutan?")
     passes = Passes(question, tokenizer, 64)
     events = told(passes, pass_of(tokenizer, SECOND, CAPITAL))
     following = passes.next()

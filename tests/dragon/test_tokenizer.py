@@ -253,7 +253,7 @@ def test_a_question_asked_again_follows_the_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "may"), [([], False), (["Ulm"], True), (["lm. B"], True), (["Berlin", "m.  "], False)]
+    ("stop", "may"), [([], False), (["Ulm"], True), (["lm. B"], True), (["Berlin", "m, "], False)]
 )
 def test_a_stop_string_may_begin_at_the_end(stop: list[str], may: bool) -> None:
     assert may_stop("In Ulm. ", stop) is may
