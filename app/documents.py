@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from sqlalchemy import ColumnElement, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -209,13 +209,16 @@ class DocumentStore:
             raise NotFoundError(f"There is no file '{document_id}'.")
         return document
 
-    async def content(self, document_id: str) -> Path:
-        """The file as it was uploaded. Raises NotFoundError."""
+    async def content(self, document_id: str) -> BinaryIO:
+        """The file as it was uploaded, open for reading. Raises NotFoundError."""
         await self.get(document_id)
         path = self._files / document_id / "original"
-        if not path.exists():
-            raise NotFoundError(f"The bytes of file '{document_id}' are gone; upload it again.")
-        return path
+        try:
+            return await asyncio.to_thread(path.open, "rb")
+        except FileNotFoundError:
+            await self.get(document_id)  # deleted at this moment?
+            message = f"The bytes of file '{document_id}' are gone; upload it again."
+            raise NotFoundError(message) from None
 
     async def text(self, document_id: str) -> tuple[Document, str]:
         """A document and its parsed text, pages being parted by form feeds. Raises NotFoundError.
@@ -223,15 +226,22 @@ class DocumentStore:
         Raises DocumentError if it is not read yet, or could not be.
         """
         document = await self.get(document_id)
-        path = self._files / document_id / "text"
+        try:
+            return document, await self._text(document)
+        except (FileNotFoundError, DocumentError):
+            await self.get(document_id)  # deleted at this moment?
+            raise
+
+    async def _text(self, document: Document) -> str:
+        path = self._files / document.id / "text"
         if not document.kind or not path.exists():
             if document.status != Status.PROCESSED:  # to parse it is for ingestion alone
                 why = document.status_details if document.status == Status.ERROR else None
                 raise DocumentError(why or UNREAD)
-            original = await self.content(document_id)  # its text was lost
-            async with self._ingestion.parsing:  # each parser takes memory: no more at once
-                await parse(original, document.filename, path)
-        return document, (await asyncio.to_thread(path.read_bytes)).decode()
+            with await self.content(document.id) as original:  # its text was lost
+                async with self._ingestion.parsing:  # each parser takes memory: no more at once
+                    await parse(Path(original.name), document.filename, path)
+        return (await asyncio.to_thread(path.read_bytes)).decode()
 
     async def watch(self, document_id: str) -> AsyncIterator[Progress]:
         """Progress of ingestion, to a last one with a status other than `uploaded`.

@@ -53,9 +53,15 @@ class Erasure:
             await self.index.remove(document, ids)
             await self.kv.forget(document)
             if (directory := self.files / document).exists():
-                await asyncio.to_thread(shutil.rmtree, directory)
+                await asyncio.to_thread(_remove, directory)
         if chunks:
             await database.forget_deleted(self.sessions)
+
+
+def _remove(directory: Path) -> None:
+    """Under another name first: whoever is about to write in it finds it no more."""
+    gone = directory.rename(directory.with_name(f"{directory.name}.deleted"))
+    shutil.rmtree(gone)
 
 
 async def _blank_passages(session: AsyncSession, document: str) -> None:

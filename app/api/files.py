@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, BinaryIO, Literal
+from urllib.parse import quote
 
 import orjson
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import FileResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from app.documents import MAX_WINDOW, DocumentStore
@@ -21,6 +23,8 @@ from dragon.retrieval.chunking import PAGE_BREAK
 router = APIRouter(prefix="/v1", tags=["files"])
 
 PURPOSES = ("user_data", "assistants", "batch", "fine-tune", "vision", "evals")
+
+_PIECE = 1 << 16
 
 _UPLOAD_BODY = {
     "requestBody": {
@@ -199,16 +203,27 @@ async def delete_file(file_id: str, documents: Store) -> FileDeleted:
     return FileDeleted(id=file_id)
 
 
-@router.get("/files/{file_id}/content", response_class=FileResponse)
-async def file_content(file_id: str, documents: Store) -> FileResponse:
+@router.get("/files/{file_id}/content", response_class=StreamingResponse)
+async def file_content(file_id: str, documents: Store) -> StreamingResponse:
     """The file's bytes as they were uploaded."""
     document = await documents.get(file_id)
-    return FileResponse(
-        await documents.content(file_id),
-        media_type=Kind(document.kind).media_type if document.kind else None,
-        filename=document.filename,  # as an attachment: a browser must not run what is in it
-        headers={"X-Content-Type-Options": "nosniff"},
+    file = await documents.content(file_id)
+    return StreamingResponse(
+        _pieces(file),
+        media_type=Kind(document.kind).media_type if document.kind else "application/octet-stream",
+        headers={
+            "Content-Length": str(os.fstat(file.fileno()).st_size),
+            # A browser must not run what is in it.
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(document.filename)}",
+            "X-Content-Type-Options": "nosniff",
+        },
     )
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 @router.get("/files/{file_id}/text")

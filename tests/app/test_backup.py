@@ -47,7 +47,7 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path, tokenizer: Tok
     async with opened(tmp_path / "new" / "data", tokenizer) as store:
         assert (await finished(store, underway))[-1].status == Status.PROCESSED
         assert await answers(store) == before
-        assert (await store.content(key.id)).read_bytes() == pdf("", NOTE.decode())
+        assert (await store.content(key.id)).read() == pdf("", NOTE.decode())
         assert (await store.text(key.id))[1] == text
     assert traces(tmp_path / "new", b"walnut") == []
 

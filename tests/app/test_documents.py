@@ -165,7 +165,7 @@ async def test_names_lose_their_directories(store: DocumentStore) -> None:
 async def test_list_get_and_content(store: DocumentStore) -> None:
     first, second = await ingest(store, "a.txt", NOTE), await ingest(store, "b.txt", OTHER)
     assert {document.id for document in await store.list()} == {first.id, second.id}
-    assert (await store.content(first.id)).read_bytes() == NOTE
+    assert (await store.content(first.id)).read() == NOTE
     for call in (store.get, store.content, store.watch, store.delete):
         with pytest.raises(NotFoundError, match="'file-none'"):
             await call("file-none")
@@ -179,8 +179,30 @@ async def test_bytes_that_were_lost_can_be_uploaded_again(
     with pytest.raises(NotFoundError, match="upload it again"):
         await store.content(document.id)
     await ingest(store, "key.txt", NOTE)
-    assert (await store.content(document.id)).read_bytes() == NOTE
+    assert (await store.content(document.id)).read() == NOTE
     assert (await store.text(document.id))[1] == NOTE.decode()
+
+
+@pytest.mark.parametrize("text_lost", [False, True])
+async def test_deleted_at_the_moment_it_is_read(
+    store: DocumentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text_lost: bool
+) -> None:
+    found = store.get
+
+    async def found_and_deleted(identity: str) -> Document:
+        monkeypatch.setattr(store, "get", found)
+        document = await found(identity)
+        await store.delete(identity)
+        return document
+
+    for read in (store.text, store.content):
+        document = await ingest(store, "key.txt", NOTE)
+        if text_lost:
+            (tmp_path / "files" / document.id / "text").unlink()
+        monkeypatch.setattr(store, "get", found_and_deleted)
+        with pytest.raises(NotFoundError, match="There is no file"):
+            await read(document.id)
+    assert files(tmp_path, "files") == []
 
 
 async def test_a_text_is_not_parsed_beside_its_ingestion(

@@ -266,7 +266,7 @@ def test_a_new_version_replaces_the_old_one_once_it_can_be_found(client: httpx.C
     # The same bytes once more, beside another version: that one goes at once.
     events(client, upload(client, "key.txt", NOTE).json()["id"])
     assert len(client.get("/files").json()["data"]) == 2
-    assert upload(client, "key.txt", OTHER, replace="1").json()["id"] == new["id"]
+    assert upload(client, "key.txt", OTHER, replace="True").json()["id"] == new["id"]
     assert [file["id"] for file in client.get("/files").json()["data"]] == [new["id"]]
     assert error(upload(client, "key.txt", OTHER, replace="perhaps"), 400)["param"] == "replace"
 
