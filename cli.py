@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from urllib.parse import quote
 import typer
 from dotenv import dotenv_values
 
-from app.auth import api_key
+from app.auth import api_key, kept_key
 from app.settings import Settings
 from dragon.errors import DragonError
 from peer.settings import PeerSettings
@@ -61,13 +60,7 @@ def up() -> None:
     from peer.corpus import outdated
 
     _share_cores()
-    data_dir = Settings.read().data_dir
-    _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
-    given = Settings.read().peer_key
-    _default("DRAGON_PEER_KEYS", given.get_secret_value() if given else secrets.token_urlsafe(32))
-    peer = PeerSettings.read()
-    _default("DRAGON_PEER_KEY", peer.peer_keys[0])
-    _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}/v1/link")
+    peer = _share_link()
     device = Settings.read()
     key = api_key(device)
     require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
@@ -152,6 +145,8 @@ def restore(
 def profile() -> None:
     """Measure decode delay and link; the services start with what was found."""
     _share_cores()
+    if not _is_set("DRAGON_PEER_URL"):
+        _share_link()
     settings = Settings.read()
     import torch
     from rich.console import Console
@@ -249,10 +244,27 @@ def _share_cores() -> None:
     _default("DRAGON_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
 
 
+def _share_link() -> PeerSettings:
+    """The peer of this machine, whose key, address and corpus the device's settings then fit."""
+    data_dir = Settings.read().data_dir
+    _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
+    given = Settings.read().peer_key
+    key = given.get_secret_value() if given else kept_key(data_dir / "peer_key")
+    _default("DRAGON_PEER_KEYS", key)
+    peer = PeerSettings.read()
+    _default("DRAGON_PEER_KEY", peer.peer_keys[0])
+    _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}/v1/link")
+    return peer
+
+
 def _default(name: str, value: str) -> None:
     """Set what neither the environment nor `.env` sets, for this process and its children."""
-    if not {**dotenv_values(".env"), **os.environ}.get(name):
+    if not _is_set(name):
         os.environ[name] = value
+
+
+def _is_set(name: str) -> bool:
+    return bool({**dotenv_values(".env"), **os.environ}.get(name))
 
 
 def _corpus(settings: Settings) -> Path:

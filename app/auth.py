@@ -24,7 +24,11 @@ def api_key(settings: Settings) -> str:
     """The key that is set, or the one kept in the data directory, made on the first start."""
     if settings.api_key is not None:
         return settings.api_key.get_secret_value()
-    path = settings.data_dir / "api_key"
+    return kept_key(settings.data_dir / "api_key")
+
+
+def kept_key(path: Path) -> str:
+    """The key in a file, made when it is first asked for. Raises `ConfigurationError`."""
     if not path.exists():
         _create(path, f"dragon-{secrets.token_urlsafe(32)}")
     key = path.read_text("ascii", "replace").strip()

@@ -124,7 +124,7 @@ def test_up_prints_what_a_person_needs(up: Up, environment: dict[str, str], tmp_
     assert f"API key  {key}" in output
     keys = {tuple(line.split()[3:]) for line in up.lines if line.startswith("started")}
     ((peer_key, peer_keys, url, threads),) = keys
-    assert peer_key == peer_keys
+    assert peer_key == peer_keys == (tmp_path / "data" / "peer_key").read_text().strip()
     assert len(peer_key) > 30
     assert url == f"ws://127.0.0.1:{environment['DRAGON_PEER_PORT']}/v1/link"
     assert int(threads) == max(1, (os.cpu_count() or 1) // 2)

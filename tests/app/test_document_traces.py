@@ -78,7 +78,8 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     conversations = ConversationStore(database.session_maker(engine))
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
     passage = record_of(document, secret)["sources"][0]
-    other = {"side": "private", "id": "file-2", "title": "router.txt", "text": OTHER.decode()}
+    router = await ingest(store, "router.txt", OTHER)
+    other = record_of(router, OTHER.decode())["sources"][0]
     record = {"sources": [passage, other], "nothing_relevant": False}
     await conversations.save(answer.id, MessageState.DONE, "In a drawer.", record, [])
     await store.delete(document.id)

@@ -11,7 +11,7 @@ import pytest
 
 from app import uploads
 from app.documents import DocumentStore
-from app.models import Status
+from app.models import Document, Status
 from app.progress import Progress, Stage
 from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from app.probe import measure
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.link import Network, relay
-from bench.services import KEY, Service, Setup
+from bench.services import KEY, ROOT, Service, Setup
 from dragon.errors import HandshakeError, LinkError
 from dragon.link import messages
 from dragon.link.messages import MAX_PROBE, Hello
@@ -36,9 +39,13 @@ def hello() -> Hello:
 
 
 @pytest.fixture(scope="module")
-def peer(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    data = tmp_path_factory.mktemp("probe")
-    setup = Setup(data, {"DRAGON_MODEL": str(tiny.save(data / "model"))})
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp("probe") / "model")
+
+
+@pytest.fixture(scope="module")
+def peer(corpus: Path, small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    setup = Setup(tmp_path_factory.mktemp("peer"), {"DRAGON_MODEL": str(small)})
     with services.peer(setup, corpus) as running:
         yield running
 
@@ -59,6 +66,21 @@ def test_refusals_say_why(peer: Service, hello: Hello) -> None:
         measure(url, KEY, hello.model_copy(update={"tokenizer": "another"}))
     with pytest.raises(LinkError, match="no peer"):
         measure("ws://127.0.0.1:9/v1/link", KEY, hello)
+
+
+def test_the_program_finds_the_key_that_up_has_made(
+    peer: Service, small: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "peer_key").write_text(f"{KEY}\n")
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
+    settings = {"DATA_DIR": tmp_path, "PEER_PORT": peer.port, "MODEL": small}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "profile"],
+        env=ours | {f"DRAGON_{name}": str(value) for name, value in settings.items()},
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "round trip" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.documents import SENTENCES, blocks, changed, scale
+from bench.document_scale import SENTENCES, blocks, changed, scale
 
 
 def test_what_changed_in_files(tmp_path: Path) -> None:
@@ -18,8 +18,9 @@ def test_what_changed_in_files(tmp_path: Path) -> None:
 
 
 async def test_a_row_of_the_scale(tmp_path: Path) -> None:
-    row = await scale(4 * SENTENCES, 3, tmp_path)
+    row = await scale(4 * SENTENCES, 3, 2, tmp_path)
     assert row["chunks"] == 200
     assert row["search_ms"] > 0
     assert row["new_kb"] * 1000 > SENTENCES * 384 * 4
-    assert 0 < row["rewritten_share"] < 1
+    assert 0 < row["rewritten_share"] <= row["rewritten_max"] < 1
+    assert row["written_kb"] > row["new_kb"]
