@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Literal
 
@@ -111,7 +112,7 @@ def require_free(setting: str, host: str, port: int) -> None:
 
 
 def own_command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "cli", *arguments]
+    return [sys.executable, str(Path(__file__).with_name("cli.py")), *arguments]
 
 
 @contextmanager

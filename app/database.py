@@ -17,10 +17,12 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 
+from dragon.resources import resource
+
 logger = logging.getLogger(__name__)
 
 DATABASE = "dragon.db"
-_MIGRATIONS = Path(__file__).resolve().parents[1] / "alembic"
+_MIGRATIONS = resource("alembic")
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",

@@ -12,9 +12,10 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
+from dragon.resources import resource
 from dragon.sampling import MAX_RESCORE_EVERY, Mode
 
-EMBEDDED_MODEL = Path(__file__).resolve().parent.parent / "models" / "dragon-7m"
+EMBEDDED_MODEL = resource("models") / "dragon-7m"
 
 
 class Settings(BaseSettings):

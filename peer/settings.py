@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
+from dragon.resources import resource
 
 
 class PeerSettings(BaseSettings):
@@ -26,7 +27,7 @@ class PeerSettings(BaseSettings):
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
     peer_corpus: Path
     peer_max_sessions: int = Field(64, ge=1)
-    model: str = str(Path(__file__).parent.parent / "models" / "dragon-7m")
+    model: str = str(resource("models") / "dragon-7m")
     embedder: Path | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,8 +11,9 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from app.api.asking import DEFAULT_TEMPERATURE
 from app.auth import COOKIE
 from app.state import State
+from dragon.resources import resource
 
-STATIC = Path(__file__).resolve().parent.parent.parent / "static"
+STATIC = resource("static")
 _NO_STORE = {"Cache-Control": "no-store"}
 _SIGN_IN_PAGE = """<!doctype html>
 <html lang="en">
