@@ -79,13 +79,13 @@ def clean_name(name: str) -> str:
 
 def clean_collection(name: str) -> str:
     """A collection's name; empty is the default one. Raises InvalidRequestError."""
-    name = name.strip()
-    if not name.isprintable() or len(name) > MAX_COLLECTION_CHARACTERS:
+    clean = name.strip()
+    if not clean.isprintable() or len(name) > MAX_COLLECTION_CHARACTERS:
         raise InvalidRequestError(
             f"A collection's name is at most {MAX_COLLECTION_CHARACTERS} printable characters.",
             param="collection",
         )
-    return name
+    return clean
 
 
 class Form:
