@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from sqlalchemy import ColumnElement, func, literal_column, select, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app import database
 from app.document_index import DocumentIndex
 from app.erasure import Erasure
 from app.ingestion import Chore, Ingestion, Keeper
-from app.models import Document, Status
+from app.models import UPLOADED, Document, Status
 from app.parsing import parse
 from app.progress import Progress, Stage
 from app.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
@@ -32,7 +32,8 @@ MAX_WINDOW = 100_000
 CANCELLED = "It was cancelled. Retry it, or delete it."
 UNREAD = "The file is not read yet. Try again once it is."
 
-_ADDED: ColumnElement[int] = literal_column("documents.rowid")  # tells files of one second apart
+# It was uploaded again, so that it replaces those that were uploaded since.
+_LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
 
 T = TypeVar("T")
 
@@ -165,6 +166,8 @@ class DocumentStore:
         await asyncio.to_thread(_move, content.path, directory)
         async with self._sessions.begin() as session:
             document = await session.merge(document)
+            await session.flush()
+            await session.execute(_LATEST, {"id": document.id})
         self._ingestion.submit(document)
         return document
 
@@ -173,6 +176,7 @@ class DocumentStore:
         async with self._sessions.begin() as session:
             chosen = update(Document).where(Document.id == document.id)
             await session.execute(chosen.values(replaces=True))
+            await session.execute(_LATEST, {"id": document.id})
             # Asked again within the transaction: its ingestion may have ended just now.
             status = await session.scalar(select(Document.status).where(Document.id == document.id))
             chunks = {}
@@ -182,7 +186,7 @@ class DocumentStore:
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""
-        newest_first = select(Document).order_by(Document.created_at.desc(), _ADDED.desc())
+        newest_first = select(Document).order_by(Document.created_at.desc(), UPLOADED.desc())
         async with self._sessions() as session:
             return (await session.scalars(newest_first)).all()
 

@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.document_index import DocumentIndex
 from app.erasure import Erasure, Forgetful
-from app.models import Chunk, Document, Status
+from app.models import UPLOADED, Chunk, Document, Status
 from app.parsing import Kind, parse
 from app.progress import Channel, Progress, Stage
 from dragon.errors import DocumentError, DragonError
@@ -219,18 +219,18 @@ class Ingestion:
     async def replace_others(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
         """If a document is to replace others, delete their rows; returns what `erase` wants.
 
-        Others at work stay: they were uploaded later, or will be replaced in their turn.
+        Those stay that were uploaded later.
         """
-        document = await session.get_one(Document, document_id, populate_existing=True)
-        if not document.replaces:
+        document = await session.get(Document, document_id, populate_existing=True)
+        if document is None or not document.replaces:
             return {}
         document.replaces = False
+        own = await session.scalar(select(UPLOADED).where(Document.id == document.id))
         others = await session.scalars(
             select(Document.id)
             .where(Document.filename == document.filename)
             .where(Document.collection == document.collection)
-            .where(Document.id != document.id)
-            .where(Document.status != Status.UPLOADED)
+            .where(own > UPLOADED)
         )
         return await self.erasure.rows(session, others.all())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, MetaData, false
+from sqlalchemy import JSON, ColumnElement, ForeignKey, MetaData, false, literal_column
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -52,6 +52,10 @@ class Document(Base):
     chunks: Mapped[int] = mapped_column(server_default="0")  # so far
     replaces: Mapped[bool] = mapped_column(server_default=false())
     cached: Mapped[bool] = mapped_column(server_default=false())
+
+
+UPLOADED: ColumnElement[int] = literal_column("documents.rowid")
+"""The order in which documents were uploaded, those of one second too."""
 
 
 class Chunk(Base):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from app.documents import DocumentStore
 from app.models import Status
 from app.search import Scope
-from dragon.errors import InvalidRequestError
+from dragon.errors import InvalidRequestError, NotFoundError
 from tests.app.stores import NOTE, OTHER, finished, ingest
 from tests.samples import prose
 
@@ -111,6 +111,21 @@ async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: Docu
     await store.retry(cancelled.id)
     await finished(store, cancelled)
     assert [document.id for document in await store.list()] == [cancelled.id]
+
+
+async def test_the_latest_upload_replaces_those_at_work_too(store: DocumentStore) -> None:
+    first = await ingest(store, "key.txt", NOTE)
+    slow = await store.add("key.txt", prose(300).encode(), replace=True)
+    await store.add("key.txt", NOTE, replace=True)  # the first again, while the other is at work
+    assert [document.id for document in await store.list()] == [first.id]
+    assert len(await store.search("Where is the spare key?", 5)) == 1
+    early = await store.add("key.txt", prose(300).encode())
+    late = await store.add("key.txt", OTHER, replace=True)
+    for document in (late, early):
+        with suppress(NotFoundError):
+            await finished(store, document)
+    assert slow.id == early.id
+    assert [document.id for document in await store.list()] == [late.id]
 
 
 async def test_a_cancelled_search_keeps_no_snapshot(store: DocumentStore, tmp_path: Path) -> None:
