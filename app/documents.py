@@ -17,7 +17,7 @@ from app import database
 from app.document_index import DocumentIndex
 from app.erasure import Erasure
 from app.ingestion import Chore, Ingestion, Keeper
-from app.models import UPLOADED, Document, Status
+from app.models import Document, Status, upload_order
 from app.parsing import parse
 from app.progress import Progress, Stage
 from app.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
@@ -186,7 +186,7 @@ class DocumentStore:
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""
-        newest_first = select(Document).order_by(Document.created_at.desc(), UPLOADED.desc())
+        newest_first = select(Document).order_by(Document.created_at.desc(), upload_order.desc())
         async with self._sessions() as session:
             return (await session.scalars(newest_first)).all()
 

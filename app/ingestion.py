@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.document_index import DocumentIndex
 from app.erasure import Erasure, Forgetful
-from app.models import UPLOADED, Chunk, Document, Status
+from app.models import Chunk, Document, Status, upload_order
 from app.parsing import Kind, parse
 from app.progress import Channel, Progress, Stage
 from dragon.errors import DocumentError, DragonError
@@ -225,12 +225,12 @@ class Ingestion:
         if document is None or not document.replaces:
             return {}
         document.replaces = False
-        own = await session.scalar(select(UPLOADED).where(Document.id == document.id))
+        placed = await session.execute(select(upload_order).where(Document.id == document.id))
         others = await session.scalars(
             select(Document.id)
             .where(Document.filename == document.filename)
             .where(Document.collection == document.collection)
-            .where(own > UPLOADED)
+            .where(upload_order < placed.scalar_one())
         )
         return await self.erasure.rows(session, others.all())
 

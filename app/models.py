@@ -54,7 +54,7 @@ class Document(Base):
     cached: Mapped[bool] = mapped_column(server_default=false())
 
 
-UPLOADED: ColumnElement[int] = literal_column("documents.rowid")
+upload_order: ColumnElement[int] = literal_column("documents.rowid")
 """The order in which documents were uploaded, those of one second too."""
 
 
