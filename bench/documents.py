@@ -30,6 +30,7 @@ from app.documents import DocumentStore
 from bench import report, services
 from bench.pdf import pdf
 from dragon.retrieval.index import Vectors
+from dragon.retrieval.reranker import Reranker
 from dragon.tokenizer import Tokenizer
 
 DIM = 384
@@ -91,7 +92,7 @@ async def opened(directory: Path, tokenizer: Tokenizer) -> Any:
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
     sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), tokenizer, NothingKept())
+    store = DocumentStore(directory, sessions, StandIn(), tokenizer, NothingKept(), Reranker.load())
     await store.start()
     yield store
     await store.close()
