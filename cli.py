@@ -160,6 +160,7 @@ def profile() -> None:
     from dragon.profiler import decode_delays
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.reranker import Reranker
     from dragon.tokenizer import Tokenizer
 
     torch.set_num_threads(settings.threads)
@@ -169,7 +170,8 @@ def profile() -> None:
     )
     contexts, seconds = decode_delays(model, settings.top_k)
     found = Profile(model=model.name, rows=settings.top_k, decode=DecodeFit.of(contexts, seconds))
-    scale = relevance.scale_of(Embedder.load(settings.embedder).fingerprint)
+    embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)
+    scale = relevance.scale_of(embedder.fingerprint, reranker.fingerprint)
     hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
     peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
     try:

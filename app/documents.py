@@ -25,6 +25,7 @@ from app.uploads import Incoming, clean_collection, clean_name
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.reranker import TextReranker
 
 MAX_WINDOW = 100_000
 """Characters of a document's text that are given at once."""
@@ -46,8 +47,8 @@ async def in_thread(function: Callable[[], T]) -> T:
 class DocumentStore:
     """Files under `data_dir`, rows in SQLite, vectors in FAISS, `kv`. SQLite is the truth.
 
-    Use between `start` and `close`. The embedder runs as an `errand` for questions, as a `chore`
-    for documents.
+    Use between `start` and `close`. Embedder and reranker run as an `errand` for questions, the
+    embedder as a `chore` for documents.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class DocumentStore:
         embedder: TextEmbedder,
         tokenizer: Offsets,
         kv: Keeper,
+        reranker: TextReranker,
         *,
         errand: Errand = in_thread,
         chore: Chore = in_thread,
@@ -67,7 +69,7 @@ class DocumentStore:
         self._kv = kv
         self._index = DocumentIndex(data_dir / "index", embedder)
         self._erasure = Erasure(self._files, self._index, kv, sessions)
-        self._finder = Finder(sessions, self._index.vectors, embedder, errand)
+        self._finder = Finder(sessions, self._index.vectors, embedder, reranker, errand)
         self._ingestion = Ingestion(
             self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, chore
         )

@@ -108,6 +108,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.profile import Profile
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.reranker import Reranker
     from dragon.tokenizer import Tokenizer
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,6 +121,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         stack.push_async_callback(database.dispose)
         sessions = session_maker(database)
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
+        reranker = await asyncio.to_thread(Reranker.load, settings.reranker)
         tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
         model = await asyncio.to_thread(
             LanguageModel.load,
@@ -138,6 +140,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             embedder,
             tokenizer,
             DocumentKV(engine, tokenizer, store),
+            reranker,
             errand=lambda function: asyncio.wrap_future(engine.errand(function)),
             chore=lambda function: asyncio.wrap_future(engine.chore(function)),
         )
@@ -145,7 +148,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         stack.push_async_callback(documents.close)
         hello = Hello(
             tokenizer=tokenizer.fingerprint,
-            relevance=relevance.scale_of(embedder.fingerprint),
+            relevance=relevance.scale_of(embedder.fingerprint, reranker.fingerprint),
             model=model.name,
         )
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None

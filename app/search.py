@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -12,15 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.ingestion import _to_the_end
 from app.models import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import VectorIndex, Vectors
-from dragon.retrieval.lexical import coverage, fused, match_expression
-from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
-
-_CANDIDATES = 32
-"""Passages looked at, at least, in each of both rankings."""
+from dragon.retrieval.lexical import fused, match_expression
+from dragon.retrieval.ranking import CANDIDATES, answering, ranked
+from dragon.retrieval.relevance import Hit
+from dragon.retrieval.reranker import TextReranker
 
 _FTS = table("chunks_fts", column("rowid"))
 
@@ -77,6 +76,7 @@ class Finder:
     sessions: async_sessionmaker[AsyncSession]
     vectors: VectorIndex
     embedder: TextEmbedder
+    reranker: TextReranker
     errand: Errand
 
     async def search(
@@ -101,16 +101,18 @@ class Finder:
     ) -> list[DocumentHit]:
         """`search` for a question whose embedding [dim] is known."""
         # Cancelled within, the connection would keep its snapshot, and with it what is deleted.
-        rows = await _to_the_end(self._candidates(query, vector, max(_CANDIDATES, 4 * k), scope))
+        rows = await _to_the_end(self._candidates(query, vector, max(CANDIDATES, 4 * k), scope))
         vectors = self.vectors.vectors([chunk.id for chunk, _ in rows])
         hits = [
-            _hit(chunk, filename, query, vector, vectors[chunk.id])
+            _hit(chunk, filename, vectors[chunk.id])
             for chunk, filename in rows
             if chunk.id in vectors
         ]
         newest_first = sorted(hits, key=lambda hit: -hit.id)
-        best_first = sorted(distinct(newest_first), key=lambda hit: (-hit.score, hit.id))
-        return [hit for hit in best_first if not relevant or hit.score >= MINIMUM_SCORE][:k]
+        best = await asyncio.to_thread(lambda: ranked(query, vector, distinct(newest_first)))
+        if not relevant:
+            return best[:k]
+        return await self.errand(lambda: answering(query, vector, best, k, self.reranker))
 
     async def _candidates(
         self, query: str, vector: Vectors, wanted: int, scope: Scope
@@ -118,7 +120,8 @@ class Finder:
         """Chunks of processed documents that may fit, and their files' names."""
         async with self.sessions() as session:
             allowed = await _chunks_within(session, scope) if scope.limited else None
-            near = [key for key, _ in self.vectors.search(vector, wanted, allowed)]
+            nearest = await asyncio.to_thread(self.vectors.search, vector, wanted, allowed)
+            near = [key for key, _ in nearest]
             worded = await _worded(session, query, wanted, scope)
             candidates = fused(near, worded)[:wanted]
             processed = (
@@ -162,17 +165,16 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
     return list(await session.scalars(scope.within(matching), {"expression": expression}))
 
 
-def _hit(chunk: Chunk, filename: str, query: str, asked: Vectors, vector: Vectors) -> DocumentHit:
-    shared = coverage(query, embedded_text(chunk.text, chunk.context))
-    value = score(float(vector @ asked), shared)
+def _hit(chunk: Chunk, filename: str, vector: Vectors) -> DocumentHit:
+    """A chunk that is not scored yet."""
     return DocumentHit(
         id=chunk.id,
         document=chunk.document_id,
         title=filename,
         text=chunk.text,
-        score=value,
-        relevance=relevance(value),
-        coverage=shared,
+        score=0.0,
+        relevance=0.0,
+        context=chunk.context,
         vector=vector,
         page=chunk.page,
         start=chunk.start,

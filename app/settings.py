@@ -31,7 +31,7 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     model: str = str(EMBEDDED_MODEL)
     embedder: Path | None = None
-    reranker: str | None = None
+    reranker: Path | None = None
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
     peer_key: SecretStr | None = None
     aggregation: Mode = Mode.COUPLED
@@ -69,13 +69,6 @@ class Settings(BaseSettings):
         ):
             raise ValueError("a key is printable ASCII without spaces")
         return key
-
-    @field_validator("reranker")
-    @classmethod
-    def _no_reranker_yet(cls, reranker: str | None) -> str | None:
-        if reranker is not None:
-            raise ValueError("rerankers are not supported yet; leave it unset")
-        return reranker
 
     @field_validator("peer_url")
     @classmethod

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from bench.reference import Passage
 from dragon import aggregation
 from dragon.decoder import Decoder, step
@@ -15,8 +13,9 @@ from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.lexical import coverage
-from dragon.retrieval.relevance import MINIMUM_SCORE, score
+from dragon.retrieval.ranking import answering, ranked
+from dragon.retrieval.relevance import Hit
+from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import Sampling
 from dragon.tokenizer import Message, Tokenizer
@@ -51,18 +50,22 @@ class Alone:
         decoder.release()
         return self.tokenizer.decode(text)
 
-    def found(self, question: str, text: str, embedder: TextEmbedder, count: int) -> list[Passage]:
-        """The `count` sentences of a text nearest to a question, cut as retrieval does."""
+    def found(
+        self,
+        question: str,
+        text: str,
+        embedder: TextEmbedder,
+        reranker: TextReranker,
+        count: int,
+    ) -> list[Passage]:
+        """At most `count` sentences of a text that answer a question, as retrieval finds them."""
         pieces = sentences([text], self.tokenizer)
-        seen = [embedded_text(piece.text, piece.context) for piece in pieces]
-        asked, *vectors = embedder.embed([question, *seen])
-        scores = np.array(
-            [
-                score(float(vector @ asked), coverage(question, one))
-                for vector, one in zip(vectors, seen, strict=True)
-            ]
+        asked, *vectors = embedder.embed(
+            [question, *(embedded_text(piece.text, piece.context) for piece in pieces)]
         )
-        best = np.argsort(-scores, kind="stable")[:count]
-        return [
-            Passage(pieces[i].text, float(scores[i])) for i in best if scores[i] >= MINIMUM_SCORE
+        hits = [
+            Hit(number, "", "", piece.text, 0.0, 0.0, context=piece.context, vector=vector)
+            for number, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
         ]
+        best = answering(question, asked, ranked(question, asked, hits), count, reranker)
+        return [Passage(hit.text, hit.score) for hit in best]

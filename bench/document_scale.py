@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from app import database
 from app.documents import DocumentStore
@@ -56,6 +57,16 @@ class StandIn:
         return unit
 
 
+class Unread:
+    """Judges no passage: what a reranker takes is the same at every size."""
+
+    fingerprint = "unread"
+
+    def logits(self, question: str, passages: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Zeros, float64 [len(passages)]."""
+        return np.zeros(len(passages))
+
+
 class NothingKept:
     """Keeps no document KV."""
 
@@ -88,7 +99,7 @@ async def opened(directory: Path, tokenizer: Tokenizer) -> Any:
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
     sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), tokenizer, NothingKept())
+    store = DocumentStore(directory, sessions, StandIn(), tokenizer, NothingKept(), Unread())
     await store.start()
     yield store
     await store.close()

@@ -35,6 +35,7 @@ from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL, Setup
 from bench.workload import Query
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.reranker import Reranker
 from dragon.wire import cut
 
 TOP_K = 2
@@ -131,10 +132,12 @@ def loop_measure(client: httpx.Client, options: argparse.Namespace, alone: Alone
 
 def alone_measures(options: argparse.Namespace, alone: Alone) -> Iterator[Measure]:
     """Three sentences and rare strings, on one side."""
-    embedder = Embedder.load()
+    embedder, reranker = Embedder.load(), Reranker.load()
     asked = squad.among_three(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
     rows = [
-        one.answered_by(alone.reply(one.question, alone.found(one.question, text, embedder, TOP_K)))
+        one.answered_by(
+            alone.reply(one.question, alone.found(one.question, text, embedder, reranker, TOP_K))
+        )
         for one, text in asked
     ]
     yield Measure("SQuAD among three sentences, as rows", mean(rows), len(rows), ">= 0.6")

@@ -21,14 +21,12 @@ from dragon.errors import ConfigurationError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
-from dragon.retrieval.lexical import coverage, fused, match_expression
-from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
+from dragon.retrieval.lexical import fused, match_expression
+from dragon.retrieval.ranking import CANDIDATES
+from dragon.retrieval.relevance import Hit
 
-VERSION = 2
+VERSION = 3
 VECTORS, PASSAGES, META = "vectors.faiss", "passages.db", "meta.json"
-
-_CANDIDATES = 32
-"""Passages looked at, at least, in each of both rankings."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,7 @@ class _Row(NamedTuple):
     document: str
     title: str
     text: str
+    context: str
 
 
 def outdated(path: Path, source: str) -> bool:
@@ -110,22 +109,27 @@ class Corpus:
         return self._info
 
     def search(self, query: str, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
-        """The passages that fit a question best, best first: at most k, and only relevant ones.
+        """Passages among which the k that fit a question best should be, not scored yet.
 
         `vector` is the question's embedding [dim]. Of passages that say the same, one is returned.
         """
-        wanted = max(_CANDIDATES, 4 * k)
+        wanted = max(CANDIDATES, 4 * k)
         near = [key for key, _ in self._index.search(vector, wanted)]
         candidates = fused(near, self._worded(query, wanted))[:wanted]
         vectors = self._index.vectors(candidates)
         places = ", ".join("?" * len(candidates))
-        rows = f"SELECT id, document, title, text FROM passages WHERE id IN ({places})"  # noqa: S608
-        hits = [
-            _hit(_Row(*row), query, float(vectors[row[0]] @ vector), vectors[row[0]])
-            for row in self._rows(rows, candidates)
-        ]
-        best_first = sorted(hits, key=lambda hit: (-hit.score, hit.id))
-        return distinct(hit for hit in best_first if hit.score >= MINIMUM_SCORE)[:k]
+        columns = ", ".join(_Row._fields)
+        rows = f"SELECT {columns} FROM passages WHERE id IN ({places}) ORDER BY id"  # noqa: S608
+        return distinct(
+            Hit(
+                *row[:4],
+                score=0.0,
+                relevance=0.0,
+                context=row.context,
+                vector=vectors[row.id],
+            )
+            for row in map(_Row._make, self._rows(rows, candidates))
+        )
 
     def _worded(self, query: str, k: int) -> list[int]:
         """Passages with words of the query, by BM25, best first."""
@@ -139,9 +143,3 @@ class Corpus:
     def _rows(self, statement: str, values: Sequence[object]) -> list[Any]:
         with self._lock:
             return self._passages.execute(statement, values).fetchall()
-
-
-def _hit(passage: _Row, query: str, cosine: float, vector: npt.NDArray[np.float32]) -> Hit:
-    shared = coverage(query, f"{passage.title} {passage.text}")
-    value = score(cosine, shared)
-    return Hit(*passage, value, relevance(value), coverage=shared, vector=vector)

@@ -35,6 +35,7 @@ CREATE TABLE passages (
     part INTEGER NOT NULL,
     title TEXT NOT NULL,
     text TEXT NOT NULL,
+    context TEXT NOT NULL,
     UNIQUE (document, part)
 )
 """
@@ -149,9 +150,9 @@ def _batches(passages: Iterator[_Passage]) -> Iterator[list[_Passage]]:
 def _insert(connection: sqlite3.Connection, ids: range, batch: list[_Passage]) -> None:
     for key, passage in zip(ids, batch, strict=True):
         record = passage.record
-        row = (key, record.id, passage.part, record.title, passage.text)
+        row = (key, record.id, passage.part, record.title, passage.text, passage.context)
         try:
-            connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", row)
         except sqlite3.IntegrityError:
             reason = f"the id '{record.id}' occurred before"
             raise MalformedLineError(record.line, reason) from None

@@ -22,6 +22,7 @@ from dragon.pacing import DecodeDelay
 from dragon.profile import Profile
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.reranker import Reranker
 from dragon.tokenizer import Tokenizer
 from peer.corpus import Corpus
 from peer.link import serve
@@ -47,6 +48,7 @@ def open_state(settings: PeerSettings) -> PeerState:
     torch.set_num_threads(settings.threads)
     tokenizer = Tokenizer.load(settings.model)
     embedder = Embedder.load(settings.embedder)
+    reranker = Reranker.load(settings.reranker)
     corpus = Corpus.open(settings.peer_corpus, embedder)
     model = LanguageModel.load(
         settings.model,
@@ -62,10 +64,10 @@ def open_state(settings: PeerSettings) -> PeerState:
     shared = Shared(
         engine=engine,
         tokenizer=tokenizer,
-        retriever=Retriever(engine, embedder, corpus, tokenizer),
+        retriever=Retriever(engine, embedder, reranker, corpus, tokenizer),
         hello=messages.Hello(
             tokenizer=tokenizer.fingerprint,
-            relevance=relevance.scale_of(embedder.fingerprint),
+            relevance=relevance.scale_of(embedder.fingerprint, reranker.fingerprint),
             model=model.name,
         ),
         max_sessions=settings.peer_max_sessions,

@@ -10,7 +10,9 @@ from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
+from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
 from dragon.tokenizer import Tokenizer
@@ -38,10 +40,11 @@ class Found:
 
 @dataclass
 class Retriever:
-    """Embeds a question on the engine's thread and looks it up in the corpus."""
+    """Embeds a question, looks it up in the corpus and reranks, on the engine's thread."""
 
     engine: Engine
     embedder: Embedder
+    reranker: TextReranker
     corpus: Corpus
     tokenizer: Tokenizer
 
@@ -61,4 +64,6 @@ class Retriever:
 
     def _search(self, query: str, top_k: int) -> list[Hit]:
         vector = self.embedder.embed([query])[0]
-        return self.corpus.search(query, vector, min(top_k, self.engine.model.cache.slots))
+        k = min(top_k, self.engine.model.cache.slots)
+        best = ranked(query, vector, self.corpus.search(query, vector, k))
+        return answering(query, vector, best, k, self.reranker)

@@ -29,6 +29,7 @@ class PeerSettings(BaseSettings):
     peer_max_sessions: int = Field(64, ge=1)
     model: str = str(resource("models") / "dragon-7m")
     embedder: Path | None = None
+    reranker: Path | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)

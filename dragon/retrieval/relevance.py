@@ -44,7 +44,8 @@ class Hit:
 
     `id` is the chunk's; `document` and `title` are its document's; `score` is made of the cosine
     with the query and of `coverage`, the share of its words that the chunk has; `relevance` is the
-    score in nats; `vector` float32 [dim] is the chunk's embedding, which re-scoring needs.
+    score in nats; `vector` float32 [dim] is the chunk's embedding, which re-scoring needs;
+    `context` is what its paragraph, or else its document, opens with.
     """
 
     id: int
@@ -54,6 +55,7 @@ class Hit:
     score: float
     relevance: float
     coverage: float = field(default=0.0, kw_only=True)
+    context: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
@@ -73,7 +75,7 @@ def relevance(score: float) -> float:
     return min(max(SLOPE * (score - MINIMUM_SCORE), LOWEST), HIGHEST)
 
 
-def scale_of(embedder: str) -> str:
-    """Names this scale and the embedder (its fingerprint) it applies to: alike on both sides."""
-    scale = (SLOPE, WORDS, LOWEST, HIGHEST, MINIMUM_SCORE, BARE_RELEVANCE, embedder)
+def scale_of(embedder: str, reranker: str) -> str:
+    """Names this scale and the fingerprints of what it applies to: alike on both sides."""
+    scale = (SLOPE, WORDS, LOWEST, HIGHEST, MINIMUM_SCORE, BARE_RELEVANCE, embedder, reranker)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

@@ -23,7 +23,7 @@ from app.progress import Channel, Progress, Stage
 from dragon.retrieval.index import Vectors
 from dragon.tokenizer import Tokenizer
 from tests.fakes import NothingKept
-from tests.samples import embedder
+from tests.samples import embedder, reranker
 
 
 def die() -> None:
@@ -45,7 +45,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
     tokenizer = Tokenizer.load("models/dragon-7m")
-    store = DocumentStore(data_dir, sessions, embedder(), tokenizer, NothingKept())
+    store = DocumentStore(data_dir, sessions, embedder(), tokenizer, NothingKept(), reranker())
     await store.start()
     document = await store.add(name, content)
     async for _ in await store.watch(document.id):

@@ -19,7 +19,7 @@ from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.segments import Segments
 from tests.fakes import NothingKept
-from tests.samples import embedder
+from tests.samples import embedder, reranker
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
 OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
@@ -43,6 +43,7 @@ async def opened(
         model or embedder(),
         tokenizer,
         kv or NothingKept(),
+        reranker(),
     )
     await store.start()
     yield store

@@ -25,6 +25,7 @@ from dragon.sampling import Mode
 from dragon.scoring import CREDIT, CloudScore
 from dragon.tokenizer import Message, Tokenizer
 from tests import tiny
+from tests.samples import reranker
 
 pytestmark = pytest.mark.services
 WAIT_S = 60
@@ -57,7 +58,7 @@ def link(peer: Service, key: str = KEY) -> Iterator[ClientConnection]:
 def hello(fitting: Tokenizer, **changes: Any) -> str:
     own = messages.Hello(
         tokenizer=fitting.fingerprint,
-        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256),
+        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, reranker().fingerprint),
         model="tiny",
     )
     return messages.encode(own.model_copy(update=changes))

@@ -25,6 +25,7 @@ from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.tokenizer import Tokenizer
 from tests import tiny
+from tests.samples import reranker
 
 pytestmark = pytest.mark.services
 
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.services
 def hello() -> Hello:
     return Hello(
         tokenizer=Tokenizer.load(EMBEDDED_MODEL).fingerprint,
-        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256),
+        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, reranker().fingerprint),
         model="tiny",
     )
 

@@ -13,7 +13,9 @@ from rich.progress import Progress
 from dragon.errors import ConfigurationError, DocumentError
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
+from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from dragon.tokenizer import Tokenizer
 from peer import corpus_building as module
@@ -61,8 +63,14 @@ def headless(path: Path) -> Path:
 
 
 def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, str]]:
-    hits = corpus.search(question, embedder().embed([question])[0], k)
+    asked = embedder().embed([question])[0]
+    best = ranked(question, asked, corpus.search(question, asked, k))
+    hits = [hit for hit in best if hit.score >= MINIMUM_SCORE][:k]
     return [(hit.document, hit.title, hit.text) for hit in hits]
+
+
+def nearest(corpus: Corpus, vector: Vectors) -> str:
+    return ranked("", vector, corpus.search("", vector, 1))[0].document
 
 
 def beside(out: Path) -> list[str]:
@@ -98,11 +106,12 @@ def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(
     corpus = Corpus.open(tmp_path / "corpus")
     asked = "Who came up with Velcro?"
     question = embedder().embed([asked])[0]
-    hit = corpus.search(asked, question, 3)[0]
+    hit = ranked(asked, question, corpus.search(asked, question, 3))[0]
     found = sentences([PASSAGES[2][2]], tokenizer)
     (context,) = [each.context or PASSAGES[2][1] for each in found if each.text == hit.text]
     (passage,) = embedder().embed([embedded_text(hit.text, context)])
-    shared = coverage(asked, f"{hit.title} {hit.text}")
+    assert hit.context == context
+    shared = coverage(asked, embedded_text(hit.text, context))
     assert shared == hit.coverage > 0
     assert hit.score == pytest.approx(score(float(question @ passage), shared), abs=1e-5)
     assert hit.score > MINIMUM_SCORE
@@ -149,7 +158,7 @@ def test_threads_may_search_at_once(tmp_path: Path, tokenizer: Tokenizer) -> Non
     questions = ["How deep is Lake Baikal?", "What is Bhutan's capital?", "Who invented Velcro?"]
     vectors = embedder().embed(questions * 20)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda vector: corpus.search("", vector, 1)[0].document, vectors))
+        found = list(pool.map(lambda vector: nearest(corpus, vector), vectors))
     assert found == ["1", "2", "3"] * 20
 
 

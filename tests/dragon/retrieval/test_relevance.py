@@ -70,8 +70,9 @@ def test_the_bare_prompt_counts_less_than_any_document() -> None:
     assert relevance(MINIMUM_SCORE) > BARE_RELEVANCE
 
 
-def test_the_scale_is_named_with_its_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = scale.scale_of("a")
-    assert before == scale.scale_of("a") != scale.scale_of("b")
+def test_the_scale_is_named_with_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = scale.scale_of("a", "r")
+    assert before == scale.scale_of("a", "r")
+    assert before not in (scale.scale_of("b", "r"), scale.scale_of("a", "s"))
     monkeypatch.setattr(scale, "SLOPE", 41.0)
-    assert scale.scale_of("a") != before
+    assert scale.scale_of("a", "r") != before

@@ -1,0 +1,53 @@
+"""From passages that may fit a question to those that answer it, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from dragon.retrieval.answering import LEAST_LOG_ODDS, log_odds
+from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.index import Vectors
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
+from dragon.retrieval.reranker import TextReranker
+
+CANDIDATES = 32
+"""Passages looked at, at least, in each of both rankings, by meaning and by words."""
+
+_READ = 4
+"""Passages that are read together with the question, at least."""
+
+H = TypeVar("H", bound=Hit)
+
+
+def ranked(question: str, asked: Vectors, found: Sequence[H]) -> list[H]:
+    """Passages with score and relevance to a question, whose embedding is `asked` [dim]; best
+    first, ties by id. The same text and context gets the same score on either side.
+    """
+    scored = []
+    for hit in found:
+        shared = coverage(question, embedded_text(hit.text, hit.context))
+        value = score(_cosine(hit, asked), shared)
+        scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
+    return sorted(scored, key=lambda hit: (-hit.score, hit.id))
+
+
+def answering(
+    question: str, asked: Vectors, best: Sequence[H], k: int, reranker: TextReranker
+) -> list[H]:
+    """At most k of the best passages, those that are relevant and likely to answer."""
+    read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(_READ, k)]
+    seen = [embedded_text(hit.text, hit.context) for hit in read]
+    likely = [
+        hit
+        for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True)
+        if log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
+        >= LEAST_LOG_ODDS
+    ]
+    return likely[:k]
+
+
+def _cosine(hit: Hit, asked: Vectors) -> float:
+    return 0.0 if hit.vector is None else float(hit.vector @ asked)

@@ -1,0 +1,107 @@
+"""Which passages take part: the best ones that are likely to answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from dragon.retrieval.answering import kind_missing, names, signs
+from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.ranking import answering, ranked
+from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance
+from tests.samples import embedder, reranker
+from training.sources import open_facts
+
+NOTES = [
+    ("The spare key hangs under the third flowerpot on the balcony.", "Things to know."),
+    ("The router sits behind the bookshelf.", "Moved into the flat."),
+    ("Our landlady Mrs Halvorsen comes by on the first of March.", "Things to know."),
+    ("England formally declared war on France on May 18, 1756.", "The war began late."),
+]
+
+
+def hits(texts: Sequence[tuple[str, str]], first: int = 0) -> list[Hit]:
+    vectors = embedder().embed([embedded_text(*each) for each in texts])
+    return [
+        Hit(first + n, "d", "title", text, 0.0, 0.0, context=context, vector=vector)
+        for n, ((text, context), vector) in enumerate(zip(texts, vectors, strict=True))
+    ]
+
+
+def found(question: str, k: int = 2) -> list[str]:
+    asked = embedder().embed([question])[0]
+    best = ranked(question, asked, hits(NOTES))
+    return [hit.text for hit in answering(question, asked, best, k, reranker())]
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("Where is the spare key?", 0),
+        ("Where do I find the router?", 1),
+        ("When does Mrs Halvorsen come?", 2),
+        ("When did England declare war on France?", 3),
+    ],
+)
+def test_what_answers_comes_first(question: str, place: int) -> None:
+    assert found(question)[0] == NOTES[place][0]
+    assert len(found(question, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Write a poem about autumn.",
+        "How many people live in Brazil?",
+        "What is Mr Petrossian's passport number?",
+    ],
+)
+def test_nothing_takes_part_where_nothing_answers(question: str) -> None:
+    assert found(question) == []
+
+
+def test_a_text_gets_the_same_score_on_both_sides() -> None:
+    question = "When does Mrs Halvorsen come?"
+    asked = embedder().embed([question])[0]
+    device = ranked(question, asked, hits(NOTES))
+    cloud = ranked(question, asked, hits([*NOTES[::-1], ("Paris is in France.", "France")], 9))
+    scores = {hit.text: (hit.score, hit.relevance, hit.coverage) for hit in cloud}
+    for hit in device:
+        assert scores[hit.text] == pytest.approx((hit.score, hit.relevance, hit.coverage), abs=1e-4)
+        assert hit.relevance == relevance(hit.score)
+    assert [hit.score for hit in device] == sorted((hit.score for hit in device), reverse=True)
+
+
+def test_unanswered_generated_questions_are_refused_more_often() -> None:
+    """Held-out phrasings, asked of their own document and of it without the sentence."""
+    facts, rng = open_facts("phrasing", None), random.Random(3)
+    answered, unanswered, nearby = [], [], []
+    while len(answered) < 30:
+        doc = facts.document(rng)
+        fact = rng.choice(doc.facts)
+        question = facts.question(doc, fact, rng)
+        others = [(each.sentence, "") for each in doc.facts if each.sentence != fact.sentence]
+        if question is None or not others:
+            continue
+        asked = embedder().embed([question])[0]
+        for texts, kept in (([*others, (fact.sentence, "")], answered), (others, unanswered)):
+            best = ranked(question, asked, hits(texts))
+            taken = answering(question, asked, best, 2, reranker())
+            kept.append(any(hit.text == fact.sentence for hit in taken) or not taken)
+        best = ranked(question, asked, hits(others))
+        nearby.append(all(hit.score < MINIMUM_SCORE for hit in best))
+    assert sum(answered) >= 24
+    # The score alone, of cosine and shared words, refuses hardly any of them.
+    assert sum(unanswered) > sum(nearby) + 5
+
+
+def test_signs_against_an_answer() -> None:
+    assert kind_missing("When did it end?", "The war was long.")
+    assert not kind_missing("When did it end?", "It was over in 1763.")
+    assert kind_missing("How many came?", "They all came.")
+    assert names("Did Anna Roth meet Bela in Rome?") == ["Anna Roth", "Bela", "Rome"]
+    question = "Did Anna go to Rome in 1999?"
+    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1998.")[4] == 1
+    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1999.")[4] == 0

@@ -1,0 +1,182 @@
+"""Questions with sentences, some of which answer them: what the reranker is trained on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dragon.retrieval.answering import kind_missing, names
+from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from dragon.retrieval.lexical import coverage
+from training.corpus import GroundedQuestion, split_sentences
+from training.facts import FactSource, stable_hash
+from training.instructions import instruction
+from training.prose import ProseSource
+from training.rules import make_question
+from training.spoiling import Spoiler
+
+ROWS = 5
+"""Sentences a question, at most."""
+_SPOILT = 0.33
+_POOL = 4000
+_HELD_OUT = 10
+
+
+@dataclass(frozen=True)
+class Group:
+    """A question, and sentences as the product shows them to the reranker: which answer it."""
+
+    question: str
+    rows: list[str]
+    answers: list[bool]
+
+
+@dataclass
+class _Cut:
+    """A text cut as the product does: the sentences, and what is seen of each."""
+
+    texts: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+
+
+def held_out(row: GroundedQuestion) -> bool:
+    """Whether a passage of the human questions is kept from training."""
+    return stable_hash(row.context) % _HELD_OUT == 0
+
+
+class GroupSource:
+    """Draws groups of every kind."""
+
+    def __init__(
+        self, facts: FactSource, prose: ProseSource, spoiler: Spoiler, tokenizer: Offsets
+    ) -> None:
+        self.facts = facts
+        self.prose = prose
+        self.spoiler = spoiler
+        self.tokenizer = tokenizer
+        self.grounded = [row for row in prose.grounded if not held_out(row)]
+        self._kinds: dict[Callable[[random.Random], Group | None], float] = {
+            self.fact: 0.40, self.human: 0.27, self.ruled: 0.30, self.request: 0.03,
+        }  # fmt: skip
+
+    def draw(self, rng: random.Random) -> Group:
+        """One group, with at least two sentences."""
+        while True:
+            made = rng.choices(list(self._kinds), list(self._kinds.values()))[0](rng)
+            if made is not None and len(made.rows) > 1:
+                return made
+
+    def fact(self, rng: random.Random) -> Group | None:
+        """A generated fact, among facts that share its relation or its names."""
+        doc = self.facts.document(rng, 700)
+        fact = rng.choice(doc.facts)
+        question = self.facts.question(doc, fact, rng)
+        if question is None:
+            return None
+        question = self.prose.synonyms.swap(question, rng, 0.3)
+        cut = self._cut(doc.text)
+        right = [fact.sentence.rstrip(".") in text for text in cut.texts]
+        if not any(right):
+            return None
+        if rng.random() < 0.3:
+            return self._about_another(question, cut, right, rng)
+        return self._group(question, cut, right, rng)
+
+    def _about_another(
+        self, question: str, cut: _Cut, right: list[bool], rng: random.Random
+    ) -> Group | None:
+        """Sentences of another document that share most words with the question."""
+        others = [self.facts.document(rng, 700) for _ in range(8)]
+        best = max(others, key=lambda doc: coverage(question, doc.text))
+        other = self._cut(best.text)
+        keep = [i for i, text in enumerate(other.texts) if coverage(question, text) < 0.99]
+        if rng.random() < 0.5:
+            cut.seen += [other.seen[i] for i in keep]
+            cut.texts += [other.texts[i] for i in keep]
+            return self._group(question, cut, right + [False] * len(keep), rng)
+        rows = [other.seen[i] for i in keep]
+        return Group(question, rows[:ROWS], [False] * min(len(rows), ROWS))
+
+    def human(self, rng: random.Random) -> Group | None:
+        """A question of a person, with its passage."""
+        return self.grounded_group(rng.choice(self.grounded), rng)
+
+    def grounded_group(self, row: GroundedQuestion, rng: random.Random) -> Group | None:
+        """The sentences of a passage; other sentences with the answer's string are left out."""
+        cut = self._cut(row.context)
+        holders = [i for i, text in enumerate(cut.texts) if row.answer in text]
+        if not holders:
+            return None
+        best = max(holders, key=lambda i: coverage(row.question, cut.texts[i]))
+        keep = [i for i in range(len(cut.texts)) if i == best or i not in holders]
+        kept = _Cut([cut.texts[i] for i in keep], [cut.seen[i] for i in keep])
+        return self._group(
+            self.prose.synonyms.swap(row.question, rng, 0.15), kept, [i == best for i in keep], rng
+        )
+
+    def ruled(self, rng: random.Random) -> Group | None:
+        """A question made by rule from a real sentence, with the sentence's paragraph."""
+        text = self.prose.paragraph(rng)
+        if rng.random() < 0.3:
+            text += " " + self.prose.paragraph(rng)
+        cut = self._cut(text[:1200])
+        place = rng.randrange(len(cut.texts))
+        sentence = cut.texts[place]
+        question = make_question(sentence, cut.texts, rng)
+        if question is None:
+            return None
+        question = self.prose.synonyms.swap(question, rng, 0.5)
+        if not question.lower().startswith(("who", "what", "which", "when", "where", "how", "why",
+                                            "in which")) and rng.random() < 0.7:  # fmt: skip
+            return None
+        missing = kind_missing(question, sentence)
+        if question.lower().startswith(("why", "how ")) and not missing and rng.random() < 0.7:
+            return None
+        right = [i == place and not missing for i in range(len(cut.texts))]
+        return self._group(question, cut, right, rng, near=place)
+
+    def request(self, rng: random.Random) -> Group:
+        """A request that no sentence answers."""
+        doc = self.facts.document(rng)
+        rows = self._cut(doc.text).seen + self._cut(self.prose.passage(rng, 300)).seen
+        rng.shuffle(rows)
+        rows = rows[:3]
+        return Group(instruction(self.prose, rng)[:200], rows, [False] * len(rows))
+
+    def _cut(self, text: str) -> _Cut:
+        pieces = sentences([text], self.tokenizer)
+        return _Cut(
+            [piece.text for piece in pieces],
+            [embedded_text(piece.text, piece.context) for piece in pieces],
+        )
+
+    def _group(
+        self,
+        question: str,
+        cut: _Cut,
+        right: list[bool],
+        rng: random.Random,
+        near: int | None = None,
+    ) -> Group:
+        """The sentence that answers, and those that share most words; or a question spoilt."""
+        spoilt = None
+        if rng.random() < _SPOILT:
+            at = right.index(True) if any(right) else near
+            spoilt = None if at is None else self.spoiler.spoil(question, cut.texts[at], rng)
+        place = right.index(True) if any(right) else near
+        shares = [coverage(question, text) + 0.3 * rng.random() for text in cut.texts]
+        order = sorted(range(len(shares)), key=lambda i: (i != place, -shares[i]))
+        chosen = order[: 2 if spoilt else ROWS]
+        rng.shuffle(chosen)
+        answers = [right[i] and spoilt is None for i in chosen]
+        return Group(spoilt or question, [cut.seen[i] for i in chosen], answers)
+
+
+def name_pool(prose: ProseSource, rng: random.Random) -> list[str]:
+    """Names of real texts."""
+    found: list[str] = []
+    while len(found) < _POOL:
+        for sentence in split_sentences(rng.choice(prose.articles)):
+            found += names(sentence)
+    return found

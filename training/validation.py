@@ -1,0 +1,46 @@
+"""Questions that the reranker is measured on and never trained on."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from training.corpus import SQUAD_DEV
+from training.ranking import Group
+
+TWO_SIDED = Path(__file__).parents[1] / "bench" / "two_sided.jsonl"
+
+
+def _group(question: str, text: str, answers: list[str], tokenizer: Offsets) -> Group:
+    pieces = sentences([text], tokenizer)
+    return Group(
+        question,
+        [embedded_text(piece.text, piece.context) for piece in pieces],
+        [any(answer.lower() in piece.text.lower() for answer in answers) for piece in pieces],
+    )
+
+
+def squad_groups(data: Path, tokenizer: Offsets, count: int, seed: int = 1) -> list[Group]:
+    """Questions of SQuAD 2.0 with their paragraphs, half of them unanswerable."""
+    with (data / SQUAD_DEV).open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    random.Random(seed).shuffle(rows)
+    return [
+        _group(
+            row["question"], row["context"], row["answers"] * (not row["unanswerable"]), tokenizer
+        )
+        for unanswerable in (False, True)
+        for row in [row for row in rows if row["unanswerable"] == unanswerable][:count]
+    ]
+
+
+def two_sided_groups(tokenizer: Offsets) -> list[Group]:
+    """The questions of bench/two_sided.jsonl about notes."""
+    rows = [json.loads(line) for line in TWO_SIDED.read_text(encoding="utf-8").splitlines()]
+    return [
+        _group(row["question"], row["note"], row["gold"], tokenizer)
+        for row in rows
+        if row["side"] == "private"
+    ]
