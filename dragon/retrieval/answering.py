@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dragon.retrieval.lexical import words
 
 CONSTANTS = (0.57, 2.52, 1.67, -0.64, -1.24, -0.40, -0.24)
-"""Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/relevance.py."""
+"""Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
 LEAST_LOG_ODDS = -1.1
 """A passage under this does not answer, and takes no part."""

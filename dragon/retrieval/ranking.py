@@ -16,7 +16,7 @@ from dragon.retrieval.reranker import TextReranker
 CANDIDATES = 32
 """Passages looked at, at least, in each of both rankings, by meaning and by words."""
 
-_READ = 4
+READ = 4
 """Passages that are read together with the question, at least."""
 
 H = TypeVar("H", bound=Hit)
@@ -38,7 +38,7 @@ def answering(
     question: str, asked: Vectors, best: Sequence[H], k: int, reranker: TextReranker
 ) -> list[H]:
     """At most k of the best passages, those that are relevant and likely to answer."""
-    read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(_READ, k)]
+    read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
     seen = [embedded_text(hit.text, hit.context) for hit in read]
     likely = [
         hit

@@ -23,7 +23,6 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("DTYPE", "float8"),
         ("LOG_FORMAT", "xml"),
         ("THREADS", "0"),
-        ("RERANKER", "some/model"),
         ("PEER_URL", "http://127.0.0.1:8100"),
         ("PEER_URL", "ws://peer.example/v1/link"),
         ("API_KEY", "two words"),
