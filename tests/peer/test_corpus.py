@@ -19,7 +19,7 @@ from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from dragon.tokenizer import Tokenizer
 from peer import corpus_building as module
-from peer.corpus import Corpus, outdated
+from peer.corpus import VERSION, Corpus, outdated
 from peer.corpus_building import CHUNK_TOKENS, build
 from tests.samples import embedder, prose
 
@@ -264,7 +264,10 @@ def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer
         Corpus.open(out, Embedder(embedder()._model, "another"))
     for name, damage in (
         ("meta.json", b"{"),
-        ("meta.json", (out / "meta.json").read_bytes().replace(b'"version": ', b'"version": 9')),
+        (
+            "meta.json",
+            (out / "meta.json").read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'),
+        ),
         (
             "meta.json",
             (out / "meta.json")
@@ -298,7 +301,7 @@ def test_a_corpus_of_an_older_version_is_told(tmp_path: Path, tokenizer: Tokeniz
     build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
     assert not outdated(out, "source")
     meta = out / "meta.json"
-    meta.write_bytes(meta.read_bytes().replace(b'"version": ', b'"version": 9'))
+    meta.write_bytes(meta.read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'))
     assert outdated(out, "source")
     assert not outdated(out, "passages of mine.tsv")
 
