@@ -90,12 +90,12 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
 
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
     """Change the parts of a peer that has started."""
-    server = app.state.peer.server
-    adapt_model(server.engine.model, server.tokenizer, options)
+    shared = app.state.peer.shared
+    adapt_model(shared.engine.model, shared.tokenizer, options)
     if options.documents:
         found = workload.load(options.documents, "cloud")
-        parts = vars(server.retriever)
-        server.retriever = FixedRetriever(**parts, passages=found)
+        parts = vars(shared.retriever)
+        shared.retriever = FixedRetriever(**parts, passages=found)
 
 
 def started(app: FastAPI, adapt: Callable[[], None]) -> FastAPI:

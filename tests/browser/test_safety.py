@@ -92,7 +92,7 @@ def test_hostile_markdown_runs_nothing(page: Page, scripted: Scripted) -> None:
     assert chat.wait_answer(answer) == "done"
     for link in answer.locator("a").all():
         link.hover()
-    answer.locator(".code-head").hover()
+    answer.locator(".code-head").first.hover()
     assert answer.get_by_test_id("answer-text").locator(FORBIDDEN).count() == 0
     for link in answer.get_by_test_id("answer-text").locator("a").all():
         assert (link.get_attribute("href") or "").startswith(("http:", "https:", "mailto:", "x"))
