@@ -39,7 +39,7 @@ fmt: $(VENV)/test.stamp
 # Small versions of the experiments, for bench/RESULTS.md; without options they take hours.
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.two_sided --count 8
-	$(BIN)/python -m bench.latency --windows 200 --rtt-ms 0,300 --floors-ms 50/50 --temperature 1 --tokens 16 --prompts 1
+	$(BIN)/python -m bench.latency --windows 200 --modes local,sequencewise,tokenwise,exchange,speculative,speculative:paper,coupled --rtt-ms 0,300 --floors-ms 50/50 --temperature 1 --tokens 16 --prompts 1
 	$(BIN)/python -m bench.ttft --windows 200 --rtt-ms 0,100 --prompts 1
 	$(BIN)/python -m bench.perplexity --wikitext ../shared/data/wikitext-2 --documents 2 --windows 2
 	$(BIN)/python -m bench.scheduling --answers 2 --sequences 8
