@@ -19,7 +19,7 @@ from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from dragon.tokenizer import Tokenizer
 from peer import corpus_building as module
-from peer.corpus import Corpus, outdated
+from peer.corpus import VERSION, Corpus, outdated
 from peer.corpus_building import CHUNK_TOKENS, build
 from tests.samples import embedder, prose
 
@@ -264,7 +264,10 @@ def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer
         Corpus.open(out, Embedder(embedder()._model, "another"))
     for name, damage in (
         ("meta.json", b"{"),
-        ("meta.json", (out / "meta.json").read_bytes().replace(b'"version": 2', b'"version": 1')),
+        (
+            "meta.json",
+            (out / "meta.json").read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'),
+        ),
         (
             "meta.json",
             (out / "meta.json")
