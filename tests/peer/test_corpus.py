@@ -301,7 +301,7 @@ def test_a_corpus_of_an_older_version_is_told(tmp_path: Path, tokenizer: Tokeniz
     build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
     assert not outdated(out, "source")
     meta = out / "meta.json"
-    meta.write_bytes(meta.read_bytes().replace(b'"version": 2', b'"version": 1'))
+    meta.write_bytes(meta.read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'))
     assert outdated(out, "source")
     assert not outdated(out, "passages of mine.tsv")
 
