@@ -48,7 +48,7 @@ so that the work for a block is linear in its length, too."""
 _MARKS = {False: "\ue000", True: "\ue001"}
 _NO_MARKS = str.maketrans(dict.fromkeys(_MARKS.values(), "\ufffd"))
 _SEAMS = {
-    False: "The cloud dropped out here. The device goes on alone.",
+    False: "From here on the device writes alone.",
     True: "The cloud joins in from here.",
 }
 # Between two words of running text, where a mark changes the meaning of nothing.

@@ -86,7 +86,7 @@ export class AnswerView {
       this.message.nothing_relevant = frame.nothing_relevant;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
     } else if (frame.type === "peer") {
-      announce(frame.joint ? "The cloud joins in." : "The cloud dropped out. The device goes on alone.");
+      announce(frame.joint ? "The cloud joins in from here." : "From here on the device writes alone.");
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
       if (frame.type === "done") this.message.done = frame;

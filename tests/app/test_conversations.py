@@ -88,7 +88,7 @@ def test_a_question_begins_a_conversation(page: Page, generation: FakeGeneration
     assert html(frames) == (
         "<p>The <strong>key</strong><span"
         ' class="seam" role="note" data-testid="seam" data-joint="false">'
-        "The cloud dropped out here. The device goes on alone.</span> is here.</p>\n"
+        "From here on the device writes alone.</span> is here.</p>\n"
         "<ul>\n<li>under</li>\n<li>the mat</li>\n</ul>\n"
     ) or "<strong>key</strong>" in html(frames)
     assert frames[-1]["finish_reason"] == "stop"
