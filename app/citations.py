@@ -12,8 +12,9 @@ _NOTHING = {"id": "", "title": GONE, "text": "", "page": None, "start": None, "e
 
 
 def cited(record: dict[str, Any]) -> set[str]:
-    """The private documents among the sources of an answer's record."""
-    return {source["id"] for source in record.get("sources", []) if source["side"] == "private"}
+    """The private documents that an answer's record names: its sources, and its choice of them."""
+    sources = {source["id"] for source in record.get("sources", []) if source["side"] == "private"}
+    return sources | set(_chosen(record))
 
 
 def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
@@ -27,6 +28,15 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
         source | _NOTHING | {"deleted": True}
         if source["side"] == "private" and source["id"] in gone
         else source
-        for source in record["sources"]
+        for source in record.get("sources", [])
     ]
-    return record | {"sources": sources}
+    kept = record | {"sources": sources}
+    if chosen := _chosen(record):
+        left = [document for document in chosen if document not in gone]
+        kept["asked"] = record["asked"] | {"documents": left}
+    return kept
+
+
+def _chosen(record: dict[str, Any]) -> list[str]:
+    """The documents that a question was limited to, if it was."""
+    return record.get("asked", {}).get("documents") or []

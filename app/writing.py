@@ -117,6 +117,7 @@ class Writing:
                 "temperature": request.sampling.temperature,
                 "seed": request.sampling.seed,
                 "left_out": left_out,
+                "documents": request.documents,
             }
             async with aclosing(generate(request)) as events:
                 async for event in events:
