@@ -23,7 +23,7 @@ from bench.pdf import pdf
 from dragon.tokenizer import Tokenizer
 from tests.app.conftest import serving
 from tests.fakes import NothingKept
-from tests.samples import embedder, prose
+from tests.samples import embedder, prose, reranker
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
 OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
@@ -37,7 +37,7 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
         await asyncio.to_thread(database.migrate, url)
         engine = database.connect(url)
         sessions = database.session_maker(engine)
-        store = DocumentStore(tmp_path, sessions, embedder(), tokenizer, NothingKept())
+        store = DocumentStore(tmp_path, sessions, embedder(), tokenizer, NothingKept(), reranker())
         await store.start()
         app.state.dragon = SimpleNamespace(documents=store)
         yield

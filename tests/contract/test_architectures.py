@@ -9,6 +9,7 @@ import pytest
 
 from bench import services
 from bench.services import Service, Setup
+from dragon.tokenizer import Tokenizer
 from tests import tiny
 from tests.contract.asking import Ask, ask_all, questions, upload
 
@@ -32,11 +33,17 @@ def device(
 
 
 @pytest.mark.services
-def test_both_sides_answer_with_a_model_of_another_shape(device: Service) -> None:
+def test_both_sides_answer_with_a_model_of_another_shape(
+    device: Service, tokenizer: Tokenizer
+) -> None:
     """Tiny models have learnt nothing: what counts is that both write the same text, together."""
+    endless = {str(token): -100 for token in tokenizer.end_ids}
 
     def replies(mode: str) -> list[tuple[str, list[list[int]]]]:
-        asks = [Ask(q.text, mode, tokens=TOKENS, model="tiny") for q in questions()[:4]]
+        asks = [
+            Ask(q.text, mode, tokens=TOKENS, model="tiny", more=(("logit_bias", endless),))
+            for q in questions()[:4]
+        ]
         return [(reply.text, reply.participation) for reply in ask_all(device, asks)]
 
     found = replies("coupled")
