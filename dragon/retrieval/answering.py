@@ -21,6 +21,14 @@ CONSTANTS = (0.57, 2.52, 1.67, -0.64, -1.24, -0.40, -0.24)
 LEAST_LOG_ODDS = -1.1
 """A passage under this does not answer, and takes no part."""
 
+TRUSTED_SCORE = 0.6
+"""A passage of this score takes part whatever its log-odds.
+
+The judgement mistrusts what answers only half of a question, which the other side may complete
+(`follow_up`), and free paraphrases: with it alone 4 % of the questions about notes lose their
+answer, with this 2 %, and of questions about nothing there 72 % are refused, not 87 %.
+"""
+
 _NAME = re.compile(r"(?<!^)(?<![.?!] )\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
 _NUMBER = re.compile(r"\d+")
 _TIME = re.compile(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dragon.retrieval.answering import LEAST_LOG_ODDS, log_odds
+from dragon.retrieval.answering import LEAST_LOG_ODDS, TRUSTED_SCORE, log_odds
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
@@ -39,14 +39,15 @@ def answering(
 ) -> list[H]:
     """At most k of the best passages, those that are relevant and likely to answer."""
     read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
-    seen = [embedded_text(hit.text, hit.context) for hit in read]
-    likely = [
-        hit
-        for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True)
+    doubtful = [hit for hit in read if hit.score < TRUSTED_SCORE]
+    seen = [embedded_text(hit.text, hit.context) for hit in doubtful]
+    unlikely = {
+        hit.id
+        for hit, text, logit in zip(doubtful, seen, reranker.logits(question, seen), strict=True)
         if log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
-        >= LEAST_LOG_ODDS
-    ]
-    return likely[:k]
+        < LEAST_LOG_ODDS
+    }
+    return [hit for hit in read if hit.id not in unlikely][:k]
 
 
 def _cosine(hit: Hit, asked: Vectors) -> float:
