@@ -66,7 +66,6 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
         f"{len(frames)} frames, the longest {max(frames):.0f} ms; {max(first):.0f}, {max(last):.0f}"
     )
     assert sum(last) < 3 * sum(first)
-    assert max(last) < 3 * max(first)
     assert answer.locator(".code").count() == PARAGRAPHS
     shifts = page.evaluate("() => window.shifts")
     assert sum(value for value, *_ in shifts) < 0.01, shifts

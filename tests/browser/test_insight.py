@@ -124,14 +124,14 @@ def test_what_left_the_device(chat: ChatPage) -> None:
 
 def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: ChatPage) -> None:
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        note = b"Honeymoon is settled: two weeks in Madagascar in October."
-        file = client.post("/v1/files", files={"file": ("honeymoon.txt", note)}).json()
+        note = b"Grandfather was born in Latvia in 1931."
+        file = client.post("/v1/files", files={"file": ("grandfather.txt", note)}).json()
         while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
             pass
-        answer = chat.ask("What money do they use where we go on honeymoon?")
+        answer = chat.ask("What is the capital of the country my grandfather was born in?")
         assert chat.wait_answer(answer) == "done"
         client.delete(f"/v1/files/{file['id']}")
-    assert "Madagascar in October. The currency of Madagascar is the ariary" in chat.text(answer)
-    assert "Madagascar" in chat.open_source(chat.sources("private", answer).first)
+    assert "born in Latvia in 1931. The Latvian capital, Riga, stands" in chat.text(answer)
+    assert "Latvia" in chat.open_source(chat.sources("private", answer).first)
     public = chat.sources("public", answer)
-    assert any("ariary" in chat.open_source(source) for source in public.all())
+    assert any("Riga" in chat.open_source(source) for source in public.all())

@@ -23,10 +23,10 @@ from tests.contract.conftest import Pair
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(1500)]
 
-NOTE = "Honeymoon is settled: two weeks in Madagascar in October."
-QUESTION = "What money do they use where we go on honeymoon?"
-CURRENCY = "The currency of Madagascar is the ariary."
-BOTH = f"{NOTE} {CURRENCY}"
+NOTE = "Grandfather was born in Latvia in 1931."
+QUESTION = "What is the capital of the country my grandfather was born in?"
+CAPITAL = "The Latvian capital, Riga, stands on the Daugava."
+BOTH = f"{NOTE} {CAPITAL}"
 TOKENS, SEED = 48, 5
 
 
@@ -38,7 +38,7 @@ def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         relay(peer.port, Network()) as network,
         services.device(setup, network.port) as device,
     ):
-        upload(device, "honeymoon.md", NOTE)
+        upload(device, "grandfather.md", NOTE)
         services.wait_joint(device)
         yield Pair(device, peer, network)
 
@@ -121,8 +121,8 @@ def test_details_and_sources_are_those_of_the_whole_answer(exact: Pair) -> None:
     said = {s["text"]: place for place, s in enumerate(own["sources"])}
     assert all(t["documents"][said[NOTE]] > 0.5 for t in provenance[:seam])
     hop = {s["text"]: s["hop"] for s in own["sources"] if s["side"] == "public"}
-    assert hop[CURRENCY] == 1
-    assert all(t["documents"][said[CURRENCY]] > 0.5 for t in provenance[seam:-1])
+    assert hop[CAPITAL] == 1
+    assert all(t["documents"][said[CAPITAL]] > 0.5 for t in provenance[seam:-1])
 
 
 def test_a_stream_goes_on_to_the_same_text(exact: Pair) -> None:
@@ -151,8 +151,8 @@ def test_limits_and_stop_strings_are_of_the_whole_answer(exact: Pair) -> None:
     assert cut["choices"][0]["finish_reason"] == "length"
     assert cut["usage"]["completion_tokens"] == seam + 2 < count
     assert BOTH.startswith(cut["choices"][0]["message"]["content"])
-    stopped = post(exact, stop="Madagascar is")
-    assert stopped["choices"][0]["message"]["content"] == f"{NOTE} The currency of "
+    stopped = post(exact, stop="Riga, stands")
+    assert stopped["choices"][0]["message"]["content"] == f"{NOTE} The Latvian capital, "
     for more in ({"stop": ". The"}, {"max_tokens": seam}, {"dragon": {"hops": 0}}):
         assert post(exact, **more)["choices"][0]["message"]["content"] == NOTE
 
