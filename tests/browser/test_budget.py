@@ -6,7 +6,7 @@ import json
 from bisect import bisect
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import Scripted, signed_in
 
@@ -29,6 +29,12 @@ _WATCH_SHIFTS = """() => {
     }
   }).observe({type: "layout-shift", buffered: false});
 }"""
+
+_UNTIL_DONE = """(answer) => new Promise((resolve) => {
+  const look = () => answer.dataset.state === "done" && resolve();
+  new MutationObserver(look).observe(answer, {attributeFilter: ["data-state"]});
+  look();
+})"""
 
 
 def test_the_page_is_small(page: Page, scripted: Scripted) -> None:
@@ -57,7 +63,7 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
     categories = ["devtools.timeline", "disabled-by-default-devtools.timeline", "__metadata"]
     browser.start_tracing(page=page, categories=categories)
     answer = chat.ask("Tell me everything.")
-    expect(answer).to_have_attribute("data-state", "done", timeout=180_000)
+    answer.evaluate(_UNTIL_DONE)  # asking again and again would count among the page's own work
     frames = frame_times(json.loads(browser.stop_tracing())["traceEvents"])
     assert len(frames) > 100
     third = len(frames) // 3
@@ -66,6 +72,7 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
         f"{len(frames)} frames, the longest {max(frames):.0f} ms; {max(first):.0f}, {max(last):.0f}"
     )
     assert sum(last) < 3 * sum(first)
+    assert max(last) < 3 * max(first)
     assert answer.locator(".code").count() == PARAGRAPHS
     shifts = page.evaluate("() => window.shifts")
     assert sum(value for value, *_ in shifts) < 0.01, shifts
