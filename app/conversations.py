@@ -46,7 +46,7 @@ class ConversationStore:
             await session.execute(update(Message).where(writing).values(state=MessageState.STOPPED))
 
     async def list(
-        self, search: str, limit: int, before: int | None = None, after: str | None = None
+        self, search: str, limit: int, before: int | None = None, after: str = ""
     ) -> Sequence[Listed]:
         """The latest first; with `search` those whose title or text has a word beginning so.
 
@@ -60,7 +60,7 @@ class ConversationStore:
             # Of one that is gone meanwhile nothing is known: rather list its second again.
             last = select(insertion).where(Conversation.id == after).scalar_subquery()
             tied = (Conversation.updated_at == before) & (insertion < func.coalesce(last, 1 << 62))
-            query = query.where(earlier if after is None else earlier | tied)
+            query = query.where(earlier | tied if after else earlier)
         words = _WORD.findall(search)
         async with self._sessions() as session:
             found = await _found(session, words)

@@ -52,7 +52,8 @@ def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
         "contentMediaType": "application/json",
         "contentSchema": {"$ref": f"{_REF}{chunk.__name__}"},
     }
-    event = {"type": "object", "required": ["data"], "properties": {"data": data}}
+    either = {"anyOf": [data, {"const": "[DONE]"}]}
+    event = {"type": "object", "required": ["data"], "properties": {"data": either}}
     return {
         "content": {"text/event-stream": {"schema": event}},
         "description": "At once; with `stream`, server-sent events: chunks, then `[DONE]`.",

@@ -37,7 +37,7 @@ async def list_conversations(
     search: Annotated[str, Query(max_length=500)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
     before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
-    after: Annotated[str | None, Query(max_length=64)] = None,
+    after: Annotated[str, Query(max_length=64)] = "",
 ) -> dict[str, Any]:
     """The latest first; for more, `before` and `after` are `updated_at` and `id` of the last."""
     listed = await state.conversations.list(search, limit + 1, before, after)

@@ -66,6 +66,7 @@ def test_every_failure_has_the_error_shape() -> None:
 def test_a_stream_is_declared_with_its_chunks() -> None:
     chat = API.raw_schema["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert chat["application/json"]["schema"]["$ref"].endswith("/ChatCompletion")
-    data = chat["text/event-stream"]["schema"]["properties"]["data"]
+    data, done = chat["text/event-stream"]["schema"]["properties"]["data"]["anyOf"]
+    assert done == {"const": "[DONE]"}
     assert data["contentSchema"]["$ref"].endswith("/ChatCompletionChunk")
     assert "ChunkChoice" in API.raw_schema["components"]["schemas"]
