@@ -172,7 +172,7 @@ class Ingestion:
             await self.index.add(document.id, ids, vectors)
             await self._publish(document)
 
-        await _to_the_end(finish())
+        await to_the_end(finish())
         channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids)))
 
     async def _chunk(self, kind: Kind, text: str) -> list[chunking.Sentence]:
@@ -260,7 +260,7 @@ class Ingestion:
             await self._update(session, document.id, cached=True)
 
 
-async def _to_the_end(work: Awaitable[T]) -> T:
+async def to_the_end(work: Awaitable[T]) -> T:
     """Await something that a cancel must not leave half done; the cancel takes effect after it."""
     task = asyncio.ensure_future(work)
     try:

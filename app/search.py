@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import ColumnElement, Row, Select, column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ingestion import _to_the_end
+from app.ingestion import to_the_end
 from app.models import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
@@ -101,7 +101,7 @@ class Finder:
     ) -> list[DocumentHit]:
         """`search` for a question whose embedding [dim] is known."""
         # Cancelled within, the connection would keep its snapshot, and with it what is deleted.
-        rows = await _to_the_end(self._candidates(query, vector, max(CANDIDATES, 4 * k), scope))
+        rows = await to_the_end(self._candidates(query, vector, max(CANDIDATES, 4 * k), scope))
         vectors = self.vectors.vectors([chunk.id for chunk, _ in rows])
         hits = [
             _hit(chunk, filename, vectors[chunk.id])
