@@ -47,6 +47,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.wire --windows 200 --tokens 32 --prompts 4
 	$(BIN)/python -m bench.throughput --windows 200 --concurrency 1,8 --tokens 48 --rounds 1
 	$(BIN)/python -m bench.exactness --windows 200 --draws 5000 --pairs 5 --prompts 3
+	$(BIN)/python -m bench.overhead --windows 200 --tokens 32 --prompts 3
 	$(BIN)/python -m bench.preemption
 	$(BIN)/python -m bench.drift --seeds 1 --tokens 16
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --pages 40 --answers 4 --tokens 32

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from dragon.decoder import Row, document_kv
+from dragon.decoder import document_kv
 from dragon.engine import Engine
 from dragon.errors import PreemptedError
 from dragon.kv_store import KVStore
 from dragon.retrieval.rows import document_row
+from dragon.rows import Row
 from dragon.tokenizer import Tokenizer
 
 _PAUSE_S = 0.05

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from app.events import GenerationRequest, Source, SourcesFound
-from dragon.decoder import Row
 from dragon.link import messages
+from dragon.rows import Row
 from dragon.weighting import Rescoring, Weights
 
 

@@ -12,12 +12,12 @@ from app.fetch import Fetcher, PublicHit
 from app.link import Link
 from app.plan import Retrieved
 from app.search import EVERYTHING, DocumentHit, Scope
-from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
+from dragon.rows import Row, room_for_document
 from dragon.sampling import Mode
 from dragon.tokenizer import Tokenizer
 

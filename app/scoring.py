@@ -19,10 +19,11 @@ from app.link import Link
 from app.partner import public_source
 from app.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from dragon import scoring
-from dragon.decoder import Decoder, Row
+from dragon.decoder import Decoder
 from dragon.engine import Engine
 from dragon.errors import FrameError, LinkError
 from dragon.link import messages
+from dragon.rows import Row
 from dragon.scoring import CloudScore, Scored
 from dragon.tokenizer import Tokenizer
 from dragon.weighting import Rescoring

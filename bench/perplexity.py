@@ -39,11 +39,11 @@ from bench import report, wikitext
 from bench.services import EMBEDDED_MODEL
 from bench.teacher_forcing import Case, Outcome, Scorer, Systems
 from bench.wikitext import Corpus
-from dragon.decoder import Row
 from dragon.model import LanguageModel
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.relevance import SLOPE, relevance
 from dragon.retrieval.rescoring import rescoring
+from dragon.rows import Row
 from dragon.tokenizer import Tokenizer
 from dragon.weighting import Rescoring
 

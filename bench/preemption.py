@@ -22,11 +22,12 @@ import torch
 from bench import report
 from bench.floors import slow_down
 from bench.services import EMBEDDED_MODEL
-from dragon.decoder import Decoder, Row
+from dragon.decoder import Decoder
 from dragon.engine import Engine
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.requests import Outcome
+from dragon.rows import Row
 from dragon.tokenizer import Tokenizer
 
 _DOCUMENT_TOKENS = 64

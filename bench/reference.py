@@ -11,11 +11,12 @@ import torch
 from dragon import aggregation, verification
 from dragon.adjustment import Adjustment
 from dragon.aggregation import ETA_ONE, Side
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Role, Work
 from dragon.retrieval.relevance import relevance
 from dragon.retrieval.rows import document_rows
+from dragon.rows import Row
 from dragon.sampling import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
 from dragon.verification import Drafted

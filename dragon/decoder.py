@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from dragon.adjustment import Adjustment
@@ -19,32 +17,9 @@ from dragon.kv_store import KVStore
 from dragon.likelihood import SequenceLikelihood
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.rows import Row
 from dragon.weighting import Rescoring, Weighting
 from dragon.wire import cut
-
-
-@dataclass(frozen=True)
-class Row:
-    """What stands before the conversation in one row, and how relevant it is, in nats.
-
-    `document` is the id of the document it is from: its keys and values may be kept for as long as
-    that document is. `kv` is given when another side with the same model has computed them; as
-    `KV.pack` made it. `vector` float32 [dim] is its document's embedding and `coverage` the share
-    of the question's words in it, which re-scoring needs.
-    """
-
-    tokens: tuple[int, ...]
-    relevance: float
-    document: str = ""
-    kv: bytes | None = None
-    vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
-    coverage: float = field(default=0.0, compare=False)
-
-
-def room_for_document(context: int, conversation: int, answer: int) -> int:
-    """Tokens a document may take: it leaves room for the answer, or for half of what is left."""
-    left = context - conversation
-    return left - min(answer, left // 2 + 1)
 
 
 @dataclass

@@ -17,12 +17,13 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from dragon.adjustment import Adjustment
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.requests import Decoded, Inbox, Outcome, Post, Step, deliver, directly
+from dragon.rows import Row
 from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)

@@ -16,16 +16,13 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from dragon.cache import KV
-
-if TYPE_CHECKING:
-    from dragon.decoder import Row
+from dragon.rows import Row
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from dragon.decoder import Row
 from dragon.errors import InvalidRequestError
 from dragon.link import bulk_frames, messages
 from dragon.retrieval.rows import document_rows
+from dragon.rows import Row
 from peer.shared import Channel, Shared
 from peer.task import CloudTask
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragon.decoder import Row, room_for_document
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
@@ -15,6 +14,7 @@ from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
+from dragon.rows import Row, room_for_document
 from dragon.tokenizer import Tokenizer
 from dragon.weighting import Rescoring
 from peer.corpus import Corpus

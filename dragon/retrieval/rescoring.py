@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragon.decoder import Row
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import relevance, score
+from dragon.rows import Row
 from dragon.tokenizer import Tokenizer
 from dragon.weighting import Rescoring
 

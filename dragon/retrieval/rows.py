@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dragon.decoder import Row
 from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.rows import Row
 from dragon.tokenizer import Tokenizer
 
 

@@ -16,12 +16,12 @@ from app.scoring import Scorer
 from app.settings import EMBEDDED_MODEL
 from dragon import scoring
 from dragon.aggregation import LOG_H_LIMIT
-from dragon.decoder import Row
 from dragon.engine import Engine
 from dragon.errors import FrameError
 from dragon.link import messages
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.rows import Row
 from dragon.sampling import Sampling
 from dragon.scoring import CloudScore
 from dragon.tokenizer import Tokenizer

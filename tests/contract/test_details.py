@@ -16,9 +16,9 @@ from bench.link import Network
 from bench.reference import Passage
 from bench.services import wait_joint
 from dragon.aggregation import ETA_ONE, device_weight
-from dragon.decoder import Row
 from dragon.model import LanguageModel
 from dragon.retrieval.rows import document_rows
+from dragon.rows import Row
 from dragon.sampling import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
 from dragon.weighting import Weights

@@ -14,10 +14,11 @@ from bench.link import relay
 from bench.reference import Passage
 from bench.services import Setup
 from dragon import aggregation
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.rows import document_rows
+from dragon.rows import Row
 from dragon.sampling import Sampling
 from dragon.tokenizer import Message, Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, upload

@@ -11,10 +11,11 @@ import torch
 from dragon import aggregation
 from dragon.adjustment import Adjustment
 from dragon.aggregation import Side
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.errors import InvalidRequestError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.rows import Row
 from dragon.sampling import MAX_BIASED, Sampling
 from dragon.wire import cut
 from tests import tiny

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.requests import Decoded, Outcome
+from dragon.rows import Row
 from dragon.wire import WireDistribution, cut
 from tests import tiny
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from dragon.cache import KV
-from dragon.decoder import Decoder, Row, document_kv
+from dragon.decoder import Decoder, document_kv
 from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
+from dragon.rows import Row
 from tests import tiny
 
 ROOMY = 1 << 24

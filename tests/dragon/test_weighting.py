@@ -12,9 +12,10 @@ import torch
 
 from dragon import aggregation
 from dragon.aggregation import Side, fixed_log_h
-from dragon.decoder import Decoder, Row, step
+from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Limits, Role, Work
+from dragon.rows import Row
 from dragon.sampling import Sampling
 from dragon.weighting import Rescoring, Weighting
 from dragon.wire import cut

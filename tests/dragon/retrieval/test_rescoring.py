@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from app.settings import EMBEDDED_MODEL
-from dragon.decoder import Row
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring
+from dragon.rows import Row
 from dragon.tokenizer import Tokenizer
 
 QUESTION = "What do I have to bring?"

@@ -1,0 +1,141 @@
+"""What a token costs beside the model: `python -m bench.overhead [options]`
+
+The link's own share, on one side and for one position: *encode* (a distribution cut to its nucleus,
+and the frame), *decode* (the other side's frame), *mix* (both sides judged), *dispatch* (a step
+from the event loop to the engine's thread and its outcome back; the step itself is abandoned at
+once). Distributions are the embedded model's at temperature 1, of both kinds of `bench.wire`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench import distributions, report, wire, workload
+from bench.distributions import Pair
+from bench.services import EMBEDDED_MODEL
+from dragon.aggregation import Side
+from dragon.decoder import Decoder
+from dragon.engine import Engine
+from dragon.judging import Judge
+from dragon.link import codec
+from dragon.model import LanguageModel
+from dragon.protocol import Draft, Role, Work
+from dragon.requests import Outcome
+from dragon.rows import Row as DocumentRow
+from dragon.sampling import Sampling
+from dragon.wire import cut
+
+_VOCABULARY = wire.VOCABULARIES[0]
+_WORK = Work(0, (1,), 1, 0)
+Row = dict[str, Any]
+
+_NOTES = """Milliseconds a token on one side; `sum` is of the means."""
+
+
+def timed(call: Callable[[Pair], object], pairs: Sequence[Pair]) -> list[float]:
+    """Milliseconds of a call on each pair; the first tenth warms up."""
+    taken = []
+    for pair in [*pairs[: len(pairs) // 10], *pairs]:
+        began = time.perf_counter()
+        call(pair)
+        taken.append(1000 * (time.perf_counter() - began))
+    return taken[len(pairs) // 10 :]
+
+
+def frame(side: Side) -> bytes:
+    """The frame of a side's draft."""
+    token = int(side.wire.ids[0])
+    return codec.encode(1, Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side))
+
+
+def dispatched(steps: int) -> list[float]:
+    """Milliseconds from the event loop to the engine's thread and back, a step each."""
+    model = LanguageModel.load(EMBEDDED_MODEL, _VOCABULARY)
+    engine = Engine(model)
+    decoder = engine.open([DocumentRow((1, 2, 3), 0.0)], (4, 5))
+    decoder.prefilled.result()
+    taken = asyncio.run(_dispatch(engine, decoder, steps))
+    engine.stop()
+    return taken
+
+
+async def _dispatch(engine: Engine, decoder: Decoder, steps: int) -> list[float]:
+    loop = asyncio.get_running_loop()
+    taken = []
+    for _ in range(steps):
+        back = loop.create_future()
+        began = time.perf_counter()
+
+        def done(_: Outcome, back: asyncio.Future[None] = back) -> None:
+            back.set_result(None)
+
+        engine.run(decoder, _WORK, done, loop.call_soon_threadsafe).stale = True
+        await back
+        taken.append(1000 * (time.perf_counter() - began))
+    return taken
+
+
+def measure(
+    name: str, pairs: Sequence[Pair], dispatch: Sequence[float]
+) -> Iterator[dict[str, Any]]:
+    """A row for each part, and their sum."""
+    frames = {id(pair): frame(pair.cloud) for pair in pairs}
+    judge = Judge(Role.DEVICE, Sampling())
+    parts = {
+        "encode": timed(lambda pair: (cut(pair.full_device), frame(pair.device)), pairs),
+        "decode": timed(
+            lambda pair: codec.decode(frames[id(pair)], pair.full_device.numel()), pairs
+        ),
+        "mix": timed(lambda pair: judge.judge(pair.device, pair.cloud, 100), pairs),
+        "dispatch": dispatch,
+    }
+    for part, taken in parts.items():
+        yield {
+            "distributions": name,
+            "part": part,
+            "mean_ms": round(float(np.mean(taken)), 3),
+            "p95_ms": round(float(np.percentile(taken, 95)), 3),
+        }
+    total = sum(float(np.mean(taken)) for taken in parts.values())
+    yield {"distributions": name, "part": "sum", "mean_ms": round(total, 3), "p95_ms": None}
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """Rows of both kinds of distributions."""
+    torch.set_num_threads(1)
+    kinds = {
+        "questions": wire.questions(options.prompts),
+        "prompts": workload.build(options, EMBEDDED_MODEL),
+    }
+    dispatch = dispatched(500)
+    return [
+        row
+        for name, queries in kinds.items()
+        for row in measure(
+            name, distributions.collect(queries, EMBEDDED_MODEL, options.tokens), dispatch
+        )
+    ]
+
+
+def main() -> None:
+    """Measure, write the results, and print one JSON object last."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tokens", type=int, default=48, help="of an answer, at most")
+    workload.add_options(parser, prompts=8)
+    rows = run(parser.parse_args())
+    report.section("overhead", rows, notes=_NOTES)
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
