@@ -14,8 +14,7 @@ test: lint
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-services test-rest
 
 test-services: $(VENV)/test.stamp
-	$(BIN)/pytest tests/browser
-	$(BIN)/pytest tests/contract
+	$(BIN)/pytest tests/browser tests/contract
 
 test-rest: $(VENV)/test.stamp
 	$(BIN)/pytest --ignore=tests/browser --ignore=tests/contract

@@ -82,11 +82,16 @@ async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
     for attempt in range(_ATTEMPTS):
         if attempt:
             await asyncio.sleep(_WAIT_SECONDS)  # writers, too, get their turn
-        async with sessions() as session:
-            connection = await session.connection()
-            result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-            busy = result.one()[0]
-        if not busy:
+        if await empty_log(sessions):
             break
     else:
         logger.warning("the write-ahead log is in use; it is emptied at the next deletion or start")
+
+
+async def empty_log(sessions: async_sessionmaker[AsyncSession]) -> bool:
+    """Move what the write-ahead log holds into the database; whether the log is empty now."""
+    async with sessions() as session:
+        connection = await session.connection()
+        result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy, *_ = result.one()
+        return not busy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,9 +18,9 @@ from app.erasure import Erasure
 from app.ingestion import Chore, Ingestion, Keeper
 from app.models import Document, Status, upload_order
 from app.parsing import parse
-from app.progress import Progress, Stage
+from app.progress import Progress, final
 from app.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
-from app.uploads import Incoming, clean_collection, clean_name
+from app.uploads import Incoming, clean_collection, clean_name, identity
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import TextEmbedder
@@ -134,7 +133,7 @@ class DocumentStore:
             raise DocumentError("The file has no name.", param="file")
         if content.size == 0:
             raise DocumentError("The file is empty.", param="file")
-        document_id = _document_id(name, collection, content.sha256)
+        document_id = identity(name, collection, content.sha256)
         async with self._changing:
             existing = await self._find(document_id)
             if existing is None or existing.status == Status.ERROR:
@@ -157,7 +156,7 @@ class DocumentStore:
                 return await self._keep(document, content)
             directory = self._files / document_id
             if not (directory / "original").exists():  # it was lost
-                await asyncio.to_thread(_move, content.path, directory)
+                await asyncio.to_thread(content.move, directory)
             if replace:
                 await self._replace_with(existing)
             return await self.get(document_id)
@@ -165,7 +164,7 @@ class DocumentStore:
     async def _keep(self, document: Document, content: Incoming) -> Document:
         """Move the file into place, write the row, begin to ingest."""
         directory = self._files / document.id
-        await asyncio.to_thread(_move, content.path, directory)
+        await asyncio.to_thread(content.move, directory)
         async with self._sessions.begin() as session:
             document = await session.merge(document)
             await session.flush()
@@ -257,7 +256,7 @@ class DocumentStore:
         """
         # Asked first: once it is None, the row has the final word.
         progress = self._ingestion.watch(document_id)
-        return progress or _final(await self.get(document_id))
+        return progress or final(await self.get(document_id))
 
     async def cancel(self, document_id: str) -> Document:
         """Stop ingesting a document, or computing ahead for one that can be found already.
@@ -297,20 +296,3 @@ class DocumentStore:
     ) -> Sequence[DocumentHit]:
         """See Finder.search."""
         return await self._finder.search(query, k, scope, relevant=relevant)
-
-
-async def _final(document: Document) -> AsyncIterator[Progress]:
-    stage = Stage.CACHED if document.cached else Stage.INDEXED
-    status = Status(document.status)
-    yield Progress(stage, status, document.chunks, document.chunks, document.status_details)
-
-
-def _move(original: Path, directory: Path) -> None:
-    directory.mkdir(exist_ok=True, mode=0o700)
-    (directory / "text").unlink(missing_ok=True)
-    original.replace(directory / "original")
-
-
-def _document_id(name: str, collection: str, sha256: str) -> str:
-    place = f"{sha256} {name}" if not collection else f"{sha256} {collection}\0{name}"
-    return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]

@@ -10,14 +10,17 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app import database
 from app.document_index import DocumentIndex
 from app.erasure import Erasure, Forgetful
 from app.models import Chunk, Document, Status, upload_order
@@ -171,6 +174,9 @@ class Ingestion:
         async def finish() -> None:
             await self.index.add(document.id, ids, vectors)
             await self._publish(document)
+            # Else one document in so many pays for the others' pages.
+            with suppress(OperationalError):  # nothing is lost: the log stays as it is
+                await database.empty_log(self.sessions)
 
         await to_the_end(finish())
         channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids)))

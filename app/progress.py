@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.models import Status
+from app.models import Document, Status
 
 
 class Stage(StrEnum):
@@ -30,6 +30,13 @@ class Progress:
     done: int = 0
     total: int = 0
     message: str | None = None
+
+
+async def final(document: Document) -> AsyncIterator[Progress]:
+    """All there is to tell of a document that nothing is done to any more."""
+    stage = Stage.CACHED if document.cached else Stage.INDEXED
+    status = Status(document.status)
+    yield Progress(stage, status, document.chunks, document.chunks, document.status_details)
 
 
 class Channel:

@@ -70,6 +70,18 @@ class Incoming:
         """Write out what is buffered; the file is then complete."""
         await asyncio.to_thread(self._file.close)
 
+    def move(self, directory: Path) -> None:
+        """Keep it in a document's directory, as its original. Blocks."""
+        directory.mkdir(exist_ok=True, mode=0o700)
+        (directory / "text").unlink(missing_ok=True)
+        self.path.replace(directory / "original")
+
+
+def identity(name: str, collection: str, sha256: str) -> str:
+    """The id of the document of these bytes under this name in this collection."""
+    place = f"{sha256} {name}" if not collection else f"{sha256} {collection}\0{name}"
+    return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]
+
 
 def clean_name(name: str) -> str:
     """The last component of a client's file name, printable, at most 255 characters long."""

@@ -1,8 +1,7 @@
 """A store of many chunks: how fast it is searched, and what one more document rewrites.
 
 Vectors are a stand-in's, so that no time goes into embedding; all the rest is the device's own. Of
-the files there were before, the blocks that changed are counted, SQLite's log among them. What the
-log holds goes into the database now and then, hence the mean over many documents.
+the files there were before, the blocks that changed are counted, SQLite's log among them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _FILLING = 1000
 NOTES = (
     "`search_ms` is without embedding. `rewritten_share`: what changed in the files there were, "
     "SQLite's log included, of all bytes on disk, for a document of 50 chunks that is added, in "
-    "the mean; `rewritten_max`: for the one that changed most, as the log went into the database. "
+    "the mean; `rewritten_max`: for the one that changed most. "
     "`new_kb` was appended, `written_kb` is all that was written for one."
 )
 

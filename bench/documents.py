@@ -1,8 +1,10 @@
 """Many documents, and large ones: `python -m bench.documents [options]`
 
 Two measurements. *Scale* (`bench.document_scale`): stores of so many chunks are searched, and more
-documents are added. *Responsiveness*: a device writes answers one after another, idle and while it
-takes in a PDF of so many pages; between them, a second client asks for its health.
+documents are added. *Responsiveness*: a device writes answers, idle and while it takes in a PDF of
+so many pages, until all of its stages are over; a second client asks for its health all the while.
+Between the latter answers are pauses: ingestion makes way for answers, and beside one after
+another it would take hours.
 """
 
 from __future__ import annotations
@@ -16,31 +18,81 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
+from app.progress import Stage
 from bench import document_scale, report, services
 from bench.document_scale import sentence
 from bench.pdf import pdf
+from bench.services import Service
 
 _HEALTH_PAUSE_S = 0.02
+# What is being done, by the stage that was told of last.
+_WORK = {
+    Stage.STORED: "read",
+    Stage.PARSED: "cut up",
+    Stage.CHUNKED: "embedded",
+    Stage.EMBEDDED: "embedded",
+    Stage.INDEXED: "cached",
+    Stage.CACHED: "cached",
+}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Milliseconds that something took, and what was done with the PDF when it was over."""
+
+    milliseconds: float
+    work: str
+
+
+class Watch:
+    """What is being done with a file, followed in a thread; `ended` once all of it is done."""
+
+    def __init__(self, service: Service, file_id: str) -> None:
+        self._service = service
+        self._file_id = file_id
+        self.work = _WORK[Stage.STORED]
+        self.last: dict[str, Any] = {}
+        self.ended = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        url = f"{self._service.url}/v1/files/{self._file_id}/events"
+        try:
+            with httpx.stream("GET", url, headers=self._service.headers, timeout=None) as response:
+                for line in response.iter_lines():
+                    if line.startswith("data: "):
+                        self.last = json.loads(line.removeprefix("data: "))
+                        self.work = _WORK[Stage(self.last["stage"])]
+        finally:
+            self.ended.set()
+
+
+class Idle:
+    """In place of a watch while nothing is taken in."""
+
+    work = "idle"
 
 
 class Probe:
     """Asks a service for its health again and again, in a thread of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, watch: Watch | Idle) -> None:
         self._url = url
+        self._watch = watch
         self._ended = threading.Event()
-        self._milliseconds: list[float] = []
+        self._taken: list[Taken] = []
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> list[float]:
+    def __enter__(self) -> list[Taken]:
         self._thread.start()
-        return self._milliseconds
+        return self._taken
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
@@ -51,11 +103,12 @@ class Probe:
             while not self._ended.wait(_HEALTH_PAUSE_S):
                 began = time.perf_counter()
                 client.get("/health").raise_for_status()
-                self._milliseconds.append(1000 * (time.perf_counter() - began))
+                took = 1000 * (time.perf_counter() - began)
+                self._taken.append(Taken(took, self._watch.work))
 
 
-def answer_gaps(client: httpx.Client, seed: int, tokens: int) -> list[float]:
-    """Milliseconds between the pieces of an answer, as they arrive."""
+def answer_gaps(client: httpx.Client, seed: int, tokens: int, watch: Watch | Idle) -> list[Taken]:
+    """What goes by between the pieces of an answer, as they arrive."""
     body = {
         "model": "dragon-7m", "stream": True, "seed": seed, "max_tokens": tokens,
         "messages": [{"role": "user", "content": "Tell me about the keeper's ledger."}],
@@ -65,9 +118,10 @@ def answer_gaps(client: httpx.Client, seed: int, tokens: int) -> list[float]:
         response.raise_for_status()
         for line in response.iter_lines():
             if '"content":' in line:
-                arrived.append(time.perf_counter())
+                arrived.append((time.perf_counter(), watch.work))
     # The first piece comes at once and empty, the second after retrieval and prefill.
-    return [1000 * (b - a) for a, b in itertools.pairwise(arrived[1:])]
+    pairs = itertools.pairwise(arrived[1:])
+    return [Taken(1000 * (ended - began), work) for (began, _), (ended, work) in pairs]
 
 
 def pages(count: int) -> Iterator[str]:
@@ -79,7 +133,7 @@ def pages(count: int) -> Iterator[str]:
 
 
 def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Rows: idle, and while a large PDF is taken in."""
+    """Rows: idle, while a large PDF is taken in, and the parts of that by what was done with it."""
     with tempfile.TemporaryDirectory() as directory:
         setup = services.Setup(Path(directory), endless=True)
         with (
@@ -89,38 +143,47 @@ def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         ):
             services.wait_joint(device)
             seeds = itertools.count()
+            idle = Idle()
             for _ in range(2):
-                answer_gaps(client, next(seeds), options.tokens)  # to warm up
-            with Probe(device.url) as health:
-                idle = [
-                    gap
-                    for _ in range(options.answers)
-                    for gap in answer_gaps(client, next(seeds), options.tokens)
-                ]
-            yield _row("idle", idle, health)
+                answer_gaps(client, next(seeds), options.tokens, idle)  # to warm up
+            gaps: list[Taken] = []
+            with Probe(device.url, idle) as health:
+                for _ in range(options.answers):
+                    gaps += answer_gaps(client, next(seeds), options.tokens, idle)
+            yield _row("idle", gaps, health)
             content = pdf(*pages(options.pages))
             began = time.perf_counter()
             file = client.post("/v1/files", files={"file": ("large.pdf", content)}).json()
-            accepted = time.perf_counter() - began
-            busy: list[float] = []
-            with Probe(device.url) as health:
-                for _ in range(options.answers):
-                    busy += answer_gaps(client, next(seeds), options.tokens)
-                state = client.get(f"/v1/files/{file['id']}").json()
-            row = _row(f"while {options.pages} pages are ingested", busy, health)
-            row["accepted_ms"] = round(1000 * accepted, 1)
-            row["status_at_end"] = state["status"]
+            accepted = time.perf_counter()
+            watch = Watch(device, file["id"])
+            gaps = []
+            with Probe(device.url, watch) as health:
+                while not watch.ended.is_set():
+                    gaps += answer_gaps(client, next(seeds), options.tokens, watch)
+                    watch.ended.wait(options.pause)
+            if watch.last["stage"] != Stage.CACHED:
+                raise RuntimeError(f"the PDF was not taken in: {watch.last}")
+            row = _row(f"while {options.pages} pages are taken in", gaps, health)
+            row["accepted_ms"] = round(1000 * (accepted - began), 1)
+            row["chunks"] = watch.last["total"]
+            row["seconds"] = round(time.perf_counter() - accepted, 1)
             yield row
+            for work in dict.fromkeys(_WORK.values()):
+                of_work = [gap for gap in gaps if gap.work == work]
+                if of_work:
+                    yield _row(f"... {work}", of_work, [ask for ask in health if ask.work == work])
 
 
-def _row(when: str, gaps: Sequence[float], health: Sequence[float]) -> dict[str, Any]:
+def _row(when: str, gaps: Sequence[Taken], health: Sequence[Taken]) -> dict[str, Any]:
+    between = [each.milliseconds for each in gaps]
+    asked = [each.milliseconds for each in health]
     return {
         "when": when,
         "pieces": len(gaps),
-        "ms_per_token": round(float(np.median(gaps)), 2),
-        "p95_ms_per_token": round(float(np.percentile(gaps, 95)), 2),
-        "health_ms": round(float(np.median(health)), 2),
-        "p95_health_ms": round(float(np.percentile(health, 95)), 2),
+        "ms_per_token": round(float(np.median(between)), 2),
+        "p95_ms_per_token": round(float(np.percentile(between, 95)), 2),
+        "health_ms": round(float(np.median(asked)), 2),
+        "p95_health_ms": round(float(np.percentile(asked, 95)), 2),
     }
 
 
@@ -128,11 +191,12 @@ def main() -> None:
     """Measure, write the results, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", default="10000,100000")
-    parser.add_argument("--searches", type=int, default=200)
+    parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--added", type=int, default=50)
     parser.add_argument("--pages", type=int, default=500)
-    parser.add_argument("--answers", type=int, default=20)
+    parser.add_argument("--answers", type=int, default=20, help="while nothing is taken in")
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--pause", type=float, default=2, help="seconds between answers meanwhile")
     options = parser.parse_args()
     scaled = []
     for chunks in map(int, options.chunks.split(",")):
@@ -144,7 +208,9 @@ def main() -> None:
             )
     report.section("documents", scaled, title="documents, scale", notes=document_scale.NOTES)
     responsive = list(responsiveness(options))
-    report.section("documents", responsive, title="documents, responsiveness")
+    report.section(
+        "documents", responsive, columns=list(responsive[1]), title="documents, responsiveness"
+    )
     growth = scaled[-1]["search_ms"] / scaled[0]["search_ms"]
     slowing = responsive[1]["p95_ms_per_token"] / responsive[0]["p95_ms_per_token"]
     health = responsive[1]["p95_health_ms"] / responsive[0]["p95_health_ms"]

@@ -1,11 +1,22 @@
-"""Says plainly when the browser tests did not run, and fails where they are required."""
+"""The demo corpus, once for all that start services; and what is said of browser tests not run.
+
+It is said plainly that they did not run, and where they are required the run fails.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from bench import services
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 def _skipped(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.respond import new_seed
+from app.api.requests import new_seed
 from app.events import Details, GenerationRequest
 from app.fields import Limit, Names, Seed, Temperature
 from app.models import Message, MessageState

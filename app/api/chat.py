@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.api.models import require_model
-from app.api.respond import Job, plan, respond
+from app.api.requests import plan
+from app.api.respond import Job, respond
 from app.openapi import failures, streamed
 from app.prompts import chat_prompt
 from app.replies import ChatCompletion, ChatCompletionChunk

@@ -235,6 +235,14 @@ async def test_search_without_documents(store: DocumentStore) -> None:
     assert await store.search("anything", 4) == []
 
 
+async def test_each_document_pays_for_its_own_pages(store: DocumentStore, tmp_path: Path) -> None:
+    """The log does not grow until one of many documents writes all of it into the database."""
+    before = (tmp_path / "dragon.db").stat().st_size
+    await ingest(store, "stones.txt", prose(200).encode())
+    assert (tmp_path / "dragon.db").stat().st_size > before + len(prose(200))
+    assert (tmp_path / "dragon.db-wal").stat().st_size < len(prose(200)) / 2
+
+
 async def test_every_watcher_sees_the_end(store: DocumentStore) -> None:
     document = await store.add("long.txt", prose(150).encode())
     early = await asyncio.gather(*(finished(store, document) for _ in range(3)))

@@ -56,11 +56,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture(scope="package")
 def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The embedded model, slowed down a little so that there is time to press stop."""
     setup = Setup(tmp_path_factory.mktemp("page"), {}, Floor(5), Floor(5))

@@ -17,11 +17,6 @@ from dragon.tokenizer import Tokenizer
 from tests.contract.asking import questions, upload
 
 
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
-
-
 class Pair:
     """A device, its peer, and the network between them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -37,6 +38,11 @@ def data(device: Service) -> Path:
     return device.log.parent / "device"
 
 
+def kept(data: Path) -> set[Path]:
+    """Files of documents' KV."""
+    return {path for path in (data / "kv").rglob("*") if path.is_file()}
+
+
 def ask(device: Service, question: str = QUESTION, **dragon: Any) -> tuple[str, dict[str, Any]]:
     """An answer's text, and what the response says of it."""
     body = Ask(question, "local", temperature=0.0).body()
@@ -49,13 +55,20 @@ def ask(device: Service, question: str = QUESTION, **dragon: Any) -> tuple[str, 
 
 
 def test_documents_are_cited_limited_and_gone_when_deleted(device: Service, data: Path) -> None:
-    one, other = upload(device, "ravello.txt", SAFE), upload(device, "lodge.txt", LODGE)
+    before = kept(data)
+    one = upload(device, "ravello.txt", SAFE)
     text, own = ask(device, documents=[one], top_k=1)
     assert "7731-M" in text
+    of_one = kept(data) - before
+    other = upload(device, "lodge.txt", LODGE)
     (source,) = own["sources"]
     assert (source["id"], source["side"], own["nothing_relevant"]) == (one, "private", False)
     assert SAFE[source["start"] : source["end"]] == source["text"]
     assert "9046-T" in ask(device, documents=[other], top_k=1)[0]
+    # Its id, too, is known to nothing any more, nor is what the model made of it.
+    needles = (b"7731", b"Ravello", b"ravello", one.encode())
+    assert {path.split("/")[0] for path in traces(data, *needles)} >= {"files", "index"}
+    assert of_one
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
         assert client.delete(f"/v1/files/{one}").status_code == 200
         found = client.post("/v1/search", json={"query": "7731-M Ravello", "top_k": 9}).json()
@@ -64,11 +77,24 @@ def test_documents_are_cited_limited_and_gone_when_deleted(device: Service, data
     text, own = ask(device)
     assert "7731" not in text
     assert {source["id"] for source in own["sources"]} == {other}
-    # Its id, too, is known to nothing any more.
-    needles = (b"7731", b"Ravello", b"ravello", one.encode())
     assert traces(data, *needles) == []
+    assert not of_one & kept(data)
     assert ask(device, documents=[one])[1]["param"] == "documents"
     assert ask(device, collections=["b"])[1]["sources"] == []
+
+
+def test_a_stream_tells_its_sources(device: Service) -> None:
+    upload(device, "lodge.txt", LODGE)
+    body = Ask(QUESTION, "local", temperature=0.0).body(stream=True)
+    url = f"{device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=device.headers, json=body, timeout=60)
+    *chunks, done = (line for line in reply.text.splitlines() if line)
+    assert done == "data: [DONE]"
+    told = [json.loads(chunk.removeprefix("data: ")).get("dragon") for chunk in chunks]
+    (last,) = (each["choices"][0] for each in told if each and "choices" in each)
+    expected = ask(device)[1]
+    assert last["sources"] == expected["sources"] != []
+    assert last["nothing_relevant"] is expected["nothing_relevant"] is False
 
 
 def test_nothing_relevant_is_said(device: Service) -> None:

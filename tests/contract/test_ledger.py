@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.database import DATABASE
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import ROOT, Service, Setup
@@ -43,18 +46,20 @@ class Tapped:
 
     def ask(self, ask: Ask, **more: Any) -> tuple[dict[str, Any], list[str | bytes]]:
         """The response, and what left the device from the question to the ledger's last word."""
+        reply, sent = self.post("/v1/chat/completions", ask.body(**more))
+        return reply.json(), sent
+
+    def post(self, path: str, body: Any) -> tuple[httpx.Response, list[str | bytes]]:
+        """The same of any request."""
         before = len(self.tap.sent)
         reply = httpx.post(
-            f"{self.device.url}/v1/chat/completions",
-            headers=self.device.headers,
-            json=ask.body(**more),
-            timeout=120,
+            f"{self.device.url}{path}", headers=self.device.headers, json=body, timeout=120
         ).raise_for_status()
         # A later answer's frames come behind all of this one's.
         mark = len(self.tap.sent)
         while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
             self.get("/health")
-        return reply.json(), self.tap.sent[before:]
+        return reply, self.tap.sent[before:]
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +166,36 @@ def test_a_private_answer_sends_nothing(tapped: Tapped) -> None:
     assert ledger["fivegrams"]["drafts"] == ledger["fivegrams"]["answer"] == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (
+            "chat/completions",
+            {"messages": [{"role": "user", "content": QUESTION}], "stream": True, "n": 2},
+        ),
+        (
+            "chat/completions",
+            {"messages": [{"role": "user", "content": QUESTION}], "top_logprobs": 3},
+        ),
+        ("completions", {"prompt": [QUESTION, "Nairobi"], "echo": True, "logprobs": 5}),
+        ("completions", {"prompt": QUESTION, "echo": True, "logprobs": 5, "max_tokens": 0}),
+    ],
+)
+@pytest.mark.parametrize("mode", ["coupled", "sequencewise", "context_text"])
+def test_nothing_of_a_private_request_is_sent(
+    tapped: Tapped, mode: str, path: str, body: dict[str, Any]
+) -> None:
+    own = {"aggregation": mode, "private": True, "provenance": True}
+    body = {"model": "dragon-7m", "max_tokens": 6, "dragon": own} | body
+    if "top_logprobs" in body:
+        body["logprobs"] = True
+    _, sent = tapped.post(f"/v1/{path}", body)
+    assert {kind_of(frame) for frame in sent} <= {"ping", "pong"}
+    # The same, not private, is sent, so that this shows something.
+    _, sent = tapped.post(f"/v1/{path}", body | {"dragon": {"aggregation": mode}})
+    assert of_answers(sent)
+
+
 def test_lists_and_export_agree_and_the_chain_holds(tapped: Tapped) -> None:
     ids = [
         tapped.ask(Ask(QUESTION, seed=seed, tokens=4))[0]["dragon"]["choices"][0]["ledger"]
@@ -176,15 +211,34 @@ def test_lists_and_export_agree_and_the_chain_holds(tapped: Tapped) -> None:
     frames = [line for line in lines if line["answer"] == ids[0] and line["bytes"]]
     assert len(frames) == listed[1]["frames"]
     assert sum(frame["bytes"] for frame in frames) == listed[1]["bytes"]
-    verified = subprocess.run(
+    verified = verify(tapped.data / "device")
+    assert (verified.returncode, lines[-1]["hash"] in verified.stdout) == (0, True)
+
+
+def verify(data: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "cli", "ledger", "verify"],
-        env={"PATH": "", "DRAGON_DATA_DIR": str(tapped.data / "device")},
+        env={"PATH": "", "DRAGON_DATA_DIR": str(data)},
         cwd=ROOT,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    assert lines[-1]["hash"] in verified.stdout
+
+
+def test_a_chain_that_was_tampered_with_does_not_verify(tapped: Tapped, tmp_path: Path) -> None:
+    tapped.ask(Ask(QUESTION, tokens=4))
+    with (
+        closing(sqlite3.connect(tapped.data / "device" / DATABASE)) as served,
+        closing(sqlite3.connect(tmp_path / DATABASE)) as copy,
+    ):
+        served.backup(copy)
+        assert verify(tmp_path).returncode == 0
+        with copy:
+            copy.execute("UPDATE ledger_entries SET bytes = bytes - 1 WHERE seq = 2")
+    refused = verify(tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("dragon: ")
 
 
 def test_an_unknown_answer_is_not_found(tapped: Tapped) -> None:
