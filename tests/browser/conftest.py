@@ -31,7 +31,7 @@ from bench import services
 from bench.services import KEY, Floor, Service, Setup
 from dragon.pacing import DecodeDelay, LinkMeter, Pace
 from dragon.tokenizer import Tokenizer
-from tests import tiny
+from tests import memorised, tiny
 from tests.app.conftest import serving
 from tests.browser.page import ChatPage
 from tests.fakes import FakeDocuments, FakeGeneration
@@ -39,6 +39,7 @@ from tests.samples import embedder
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
+ANSWER = (_FOLDER / "answer.md").read_text()
 # A machine may be busy: what is waited for decides, not how long it takes.
 expect.set_options(timeout=60_000)
 
@@ -91,6 +92,17 @@ def endless_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     folder = tmp_path_factory.mktemp("endless")
     model = tiny.save(folder / "model")
     setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(120), Floor(120))
+    with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
+        services.wait_joint(running)
+        yield Pair(running, peer, setup, corpus)
+
+
+@pytest.fixture(scope="package")
+def telling_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both sides know `answer.md` by heart, and take some seconds to write it."""
+    folder = tmp_path_factory.mktemp("telling")
+    model = memorised.save(folder / "model", ANSWER)
+    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(30), Floor(30))
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
         yield Pair(running, peer, setup, corpus)

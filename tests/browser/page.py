@@ -17,6 +17,22 @@ AnswerState = Literal["streaming", "done", "stopped", "error"]
 Panel = Literal["documents", "live", "ledger"]
 PeerState = Literal["connected", "connecting", "refused", "unknown"]
 
+# Collects in `window.shifts` what moves without the person's doing, and how much.
+WATCH_SHIFTS = """() => {
+  window.shifts = [];
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      if (entry.hadRecentInput) continue;
+      const moved = entry.sources.map(({node}) => node?.className ?? node?.parentNode?.className);
+      window.shifts.push([entry.value, ...moved]);
+    }
+  }).observe({type: "layout-shift", buffered: false});
+}"""
+
+# The words of each highlight, by its name.
+SHADED = """() => Object.fromEntries([...CSS.highlights].map(([name, ranges]) =>
+  [name, [...ranges].map((range) => range.toString())]))"""
+
 
 class ChatPage:
     """A signed-in browser tab. `timeout` is how long each wait may take, in seconds."""

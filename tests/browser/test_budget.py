@@ -8,7 +8,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from bench.services import Service
 from tests.browser.conftest import Scripted, signed_in
+from tests.browser.page import WATCH_SHIFTS
 
 BUDGET_BYTES = 150_000
 PARAGRAPH = (
@@ -19,17 +21,6 @@ PARAGRAPH = (
 )
 PARAGRAPHS = 100
 
-_WATCH_SHIFTS = """() => {
-  window.shifts = [];
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) {
-      if (entry.hadRecentInput) continue;
-      const moved = entry.sources.map(({node}) => node?.className ?? node?.parentNode?.className);
-      window.shifts.push([entry.value, ...moved]);
-    }
-  }).observe({type: "layout-shift", buffered: false});
-}"""
-
 _UNTIL_DONE = """(answer) => new Promise((resolve) => {
   const look = () => answer.dataset.state === "done" && resolve();
   new MutationObserver(look).observe(answer, {attributeFilter: ["data-state"]});
@@ -37,13 +28,13 @@ _UNTIL_DONE = """(answer) => new Promise((resolve) => {
 })"""
 
 
-def test_the_page_is_small(page: Page, scripted: Scripted) -> None:
+def test_the_page_is_small(page: Page, device: Service) -> None:
     """All that a first visit loads, headers included, as it comes over the wire."""
     network = page.context.new_cdp_session(page)
     loaded: list[float] = []
     network.on("Network.loadingFinished", lambda event: loaded.append(event["encodedDataLength"]))
     network.send("Network.enable")
-    signed_in(page, scripted.url)
+    signed_in(page, device.url)
     page.wait_for_load_state("networkidle")
     assert len(loaded) > 30, "else not all was counted"
     assert sum(loaded) < BUDGET_BYTES
@@ -59,7 +50,7 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
     assert len(scripted.generation.tokenizer.encode(answer_text)) >= 10_000
     scripted.generation.script, scripted.generation.delay = answer_text, 0.001
     chat = signed_in(page, scripted.url)
-    page.evaluate(_WATCH_SHIFTS)
+    page.evaluate(WATCH_SHIFTS)
     categories = ["devtools.timeline", "disabled-by-default-devtools.timeline", "__metadata"]
     browser.start_tracing(page=page, categories=categories)
     answer = chat.ask("Tell me everything.")

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from bench.services import Service
-from tests.browser.conftest import Scripted, signed_in
-from tests.browser.page import ChatPage
-
-_SHADED = """() => Object.fromEntries([...CSS.highlights].map(([name, ranges]) =>
-  [name, [...ranges].map((range) => range.toString())]))"""
+from tests.browser.page import SHADED, ChatPage
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +32,7 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     assert "8823-LM" in chat.text(answer)
     answer.get_by_test_id("provenance").click()
     expect(answer.get_by_test_id("cloud-share")).to_be_visible()
-    shaded = page.evaluate(_SHADED)
+    shaded = page.evaluate(SHADED)
     words = [word for level in range(5) for word in shaded[f"cloud-{level}"]]
     assert sorted(words) == sorted(chat.text(answer).split())
     assert any("8823" in word for level in (0, 1) for word in shaded[f"cloud-{level}"])
@@ -59,35 +55,12 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
 
     page.reload()
     expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_visible()
-    assert sorted(w for name, ws in page.evaluate(_SHADED).items() if "cloud" in name for w in ws)
+    assert sorted(w for name, ws in page.evaluate(SHADED).items() if "cloud" in name for w in ws)
     page.keyboard.press("Tab")
     page.evaluate("() => document.activeElement.blur()")
     page.keyboard.press("p")
     expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_hidden()
-    assert not any(page.evaluate(_SHADED).values())
-
-
-def test_shading_follows_the_markdown(page: Page, scripted: Scripted) -> None:
-    """Words are found in what Markdown made of them, in tables, lists and code, too."""
-    scripted.generation.script = (
-        "# One & two\n\nThree **four** [five](https://example.org/six) seven.\n\n"
-        "- eight\n- nine \\* ten\n\n| a | b |\n|---|---|\n| c | d |\n\n```\ncode here\n```\n"
-    )
-    chat = signed_in(page, scripted.url)
-    answer = chat.ask("Show me.")
-    chat.wait_answer(answer)
-    answer.get_by_test_id("provenance").click()
-    expect(answer.get_by_test_id("cloud-share")).to_have_text("75 % from the cloud")
-    shaded = page.evaluate(_SHADED)
-    # The seam that says where the cloud was lost is not the answer's text.
-    texts = answer.get_by_test_id("answer-text").evaluate(
-        """(text) => {
-          const copy = text.cloneNode(true);
-          for (const seam of copy.querySelectorAll(".seam")) seam.remove();
-          return [...copy.querySelectorAll("h1, p, li, td, th, code")].map((e) => e.textContent);
-        }"""
-    )
-    assert set(shaded["cloud-3"]) == {word for text in texts for word in text.split()}
+    assert not any(page.evaluate(SHADED).values())
 
 
 @pytest.mark.usefixtures("noted")

@@ -1,0 +1,128 @@
+"""An answer in Markdown that both real services write: drawn, stopped, read on, shaded.
+
+Both sides know `answer.md` by heart, so what has to be on the page is known beforehand.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.app.conftest import wait_until
+from tests.browser.conftest import ANSWER, Pair, signed_in
+from tests.browser.page import SHADED, WATCH_SHIFTS, ChatPage
+
+QUESTION = "Show me."
+
+
+@pytest.fixture
+def told(page: Page, telling_device: Pair) -> ChatPage:
+    page.add_init_script("localStorage['dragon.settings'] ??= JSON.stringify({ temperature: '0' })")
+    chat = signed_in(page, telling_device.device.url)
+    chat.wait_peer("connected")
+    return chat
+
+
+def copied(chat: ChatPage) -> str:
+    """The answer's own text, by its button."""
+    chat.page.evaluate("() => navigator.clipboard.writeText('')")
+    chat.last_answer.get_by_test_id("copy").click()
+    chat.page.wait_for_function("async () => (await navigator.clipboard.readText()) !== ''")
+    text: str = chat.page.evaluate("() => navigator.clipboard.readText()")
+    return text
+
+
+def until_code(chat: ChatPage) -> None:
+    """Waits for the middle of the answer."""
+    expect(chat.last_answer.locator(".code")).to_be_visible()
+    expect(chat.last_answer).to_have_attribute("data-state", "streaming")
+
+
+def test_markdown_is_drawn_while_both_sides_write_it(told: ChatPage) -> None:
+    page = told.page
+    page.evaluate(WATCH_SHIFTS)
+    answer = told.ask(QUESTION)
+    until_code(told)
+    expect(answer.get_by_role("cell", name="Heron")).to_be_visible()
+    assert told.wait_answer(answer) == "done"
+    shifts = page.evaluate("() => window.shifts")
+    assert sum(value for value, *_ in shifts) < 0.01, shifts
+    assert copied(told) == ANSWER.strip()
+    expect(answer.get_by_test_id("summary")).to_have_text(re.compile("^With the cloud · "))
+
+    text = answer.get_by_test_id("answer-text")
+    expect(text.get_by_role("heading", level=1)).to_have_text("The boat house")
+    expect(text.locator("strong")).to_have_text("row out")
+    expect(text.get_by_role("listitem")).to_have_text(["the oars are dry", "the rope is coiled"])
+    expect(text.get_by_role("columnheader")).to_have_text(["Boat", "Seats"])
+    expect(text.get_by_role("cell")).to_have_text(["Heron", "4", "Otter", "2"])
+    code = text.locator(".code code")
+    plain = code.evaluate("e => getComputedStyle(e).color")
+    for kind in (".k", ".sd", ".c1"):
+        assert code.locator(kind).first.evaluate("e => getComputedStyle(e).color") != plain
+    answer.get_by_test_id("copy-code").click()
+    source = ANSWER.partition("```python\n")[2].partition("```")[0]
+    page.wait_for_function(
+        "async (code) => (await navigator.clipboard.readText()) === code", arg=source
+    )
+    # The only link is the harmless one, and tags are words.
+    expect(text.get_by_role("link")).to_have_attribute("href", "https://example.org/log")
+    expect(text.locator("img, b")).to_have_count(0)
+    expect(text).to_contain_text("says <b>no swimming</b> <img src=x onerror=window.hit=1> & means")
+    assert page.evaluate("() => window.hit") is None
+
+    answer.get_by_test_id("summary").click()
+    for side in ("device", "cloud"):
+        expect(page.get_by_test_id(f"accept-{side}")).to_contain_text("100 %")
+    answer.get_by_test_id("provenance").click()
+    expect(answer.get_by_test_id("cloud-share")).to_be_visible()
+    shaded = page.evaluate(SHADED)
+    drawn = text.evaluate(
+        "(text) => [...text.querySelectorAll('h1, p, li, td, th, code')].map((e) => e.textContent)"
+    )
+    words = {word for level in range(5) for word in shaded[f"cloud-{level}"]}
+    assert words == {word for shown in drawn for word in shown.split()}
+
+
+def test_a_stopped_answer_frees_both_sides_and_goes_on(
+    told: ChatPage, telling_device: Pair
+) -> None:
+    answer = told.ask(QUESTION)
+    until_code(told)
+    told.page.keyboard.press("Escape")
+    assert told.wait_answer(answer) == "stopped"
+    wait_until(lambda: telling_device.device.metric("dragon_answers_in_progress") == 0)
+    wait_until(lambda: telling_device.peer.metric("dragon_peer_sessions") == 0)
+    written = copied(told)
+    assert ANSWER.startswith(written)
+    assert len(written) < len(ANSWER.strip())
+    answer.get_by_test_id("continue").click()
+    expect(answer).to_have_attribute("data-state", "done")
+    assert copied(told) == ANSWER.strip()
+
+
+def test_a_reload_in_mid_answer_reads_on(told: ChatPage) -> None:
+    told.ask(QUESTION)
+    expect(told.last_answer.get_by_role("listitem").first).to_be_visible()
+    told.page.reload()
+    expect(told.last_answer).to_have_attribute("data-state", "streaming")
+    expect(told.page.get_by_test_id("stop")).to_be_visible()
+    assert told.wait_answer() == "done"
+    assert copied(told) == ANSWER.strip()
+    expect(told.last_answer.get_by_test_id("summary")).to_contain_text("With the cloud")
+
+
+def test_motion_is_reduced(browser: Browser, telling_device: Pair) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    chat = signed_in(page, telling_device.device.url)
+    answer = chat.ask(QUESTION)
+    chat.wait_text(answer)
+    moving = "() => document.getAnimations().filter((e) => e.playState === 'running').length"
+    assert page.evaluate(moving) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) > 0, "else the check shows nothing"
+    chat.stop()
+    context.close()
