@@ -161,6 +161,15 @@ def test_a_seed_is_chosen_when_none_is_given(
     assert generation.requests[0].sampling.seed != generation.requests[1].sampling.seed
 
 
+@pytest.mark.parametrize("seed", [-(1 << 63), 0, (1 << 64) - 1])
+def test_seeds_have_64_bits(stock: openai.OpenAI, generation: FakeGeneration, seed: int) -> None:
+    own = {"dragon": {}}
+    chat = stock.chat.completions.create(model="dragon-7m", messages=ASK, seed=seed, extra_body=own)
+    text = stock.completions.create(model="dragon-7m", prompt="a", seed=seed, extra_body=own)
+    assert [reply.model_dump()["dragon"]["seed"] for reply in (chat, text)] == [seed, seed]
+    assert [request.sampling.seed for request in generation.requests] == [seed, seed]
+
+
 def test_every_parameter_of_the_client_is_known(
     stock: openai.OpenAI, generation: FakeGeneration
 ) -> None:
