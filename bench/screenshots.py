@@ -28,8 +28,8 @@ RTT_MS = 100.0
 FLOOR = Floor(20)  # ms a step on both sides, as on hardware with a larger model
 QUESTIONS = ("What is the wifi password of the cabin?", "What is the capital of Kenya?")
 Scheme = Literal["light", "dark"]
-DESKTOP = ViewportSize(width=1280, height=800)
-PHONE = ViewportSize(width=390, height=780)
+DESKTOP = ViewportSize(width=1280, height=900)  # room for both answers
+PHONE = ViewportSize(width=390, height=844)
 
 
 class Tour:
@@ -97,7 +97,7 @@ def tour(tour: Tour, *, first: bool) -> None:
         tour.take(page, name)
     page.locator("#inspector-close").click()
     page.get_by_test_id("provenance").last.click()
-    page.get_by_test_id("cloud-share").last.wait_for()
+    page.get_by_test_id("answer").last.get_by_test_id("cloud-share").wait_for()
     page.get_by_test_id("answer-text").last.focus()
     page.keyboard.press("ArrowRight")
     tour.take(page, "provenance")

@@ -50,9 +50,9 @@ function row(source) {
       icon("icon-chevron", "icon chevron"),
       el("span", { class: "visually-hidden" }, `${SIDES[source.side].label} source: `),
       el("span", { class: "source-title", title: source.title }, source.title),
-      el("span", { class: "source-start" }, source.text.trim()),
+      el("span", { class: "source-start" }, source.text.trim().replace(/^#+ /, "")),
       el("span", { class: "source-page" }, source.page ? `p. ${source.page}` : ""),
-      el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent} %`),
+      el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`),
     ),
     passage,
   );
