@@ -10,13 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from bench.services import Service
-from tests.browser.conftest import Scripted, signed_in
+from tests.browser.conftest import Pair, Scripted, signed_in
 from tests.samples import prose
 
-SCRIPT = (
-    "# A heading\n\nText with `code` and a [link](https://example.org), **bold**.\n\n"
-    "| a | b |\n|---|--:|\n| 1 | 2 |\n\n```python\ndef f(x):  # why\n    return 'a' + 1\n```\n"
-)
 _DRAG = """() => {
   const dataTransfer = new DataTransfer();
   dataTransfer.items.add(new File(["x"], "x.txt"));
@@ -52,14 +48,27 @@ def looked_at(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page
     context.close()
 
 
-def test_of_a_conversation(looked_at: Page, scripted: Scripted) -> None:
+@pytest.fixture(scope="module")
+def told(browser: Browser, telling_device: Pair) -> str:
+    """The address of a conversation with an answer in Markdown and a public source."""
+    context = browser.new_context()
+    chat = signed_in(context.new_page(), telling_device.device.url)
+    chat.wait_peer("connected")
+    chat.ask("What is the capital of Kenya? Look it up.")
+    assert chat.wait_answer() == "done"
+    address = chat.page.url
+    context.close()
+    return address
+
+
+def test_of_a_conversation(looked_at: Page, told: str, telling_device: Pair) -> None:
     page = looked_at
     narrow = page.viewport_size is not None and page.viewport_size["width"] < 800
-    scripted.generation.script = SCRIPT
-    chat = signed_in(page, scripted.url)
+    chat = signed_in(page, telling_device.device.url)
     assert serious(page) == []
-    chat.ask("What does it look like?", private=True)
-    chat.wait_answer()
+    page.goto(told)
+    expect(chat.last_answer.locator(".code")).to_be_visible()
+    page.get_by_test_id("private-switch").check()
     chat.sources().first.locator("summary").click()
     assert serious(page) == []
     for key in ("p", "d", "l", "w"):
@@ -80,12 +89,12 @@ def test_of_a_conversation(looked_at: Page, scripted: Scripted) -> None:
         assert serious(page) == [], opened
         page.get_by_test_id(opened).click()
     chat.last_answer.get_by_test_id("again").click()
-    chat.wait_answer()
+    chat.stop()
     expect(chat.last_answer.get_by_test_id("branches")).to_be_visible()
     assert serious(page) == []
     if narrow:
         page.locator("#sidebar-open").click()
-    page.get_by_test_id("search").fill("look")
+    page.get_by_test_id("search").fill("heron")
     expect(page.locator(".conversation-found").first).to_be_visible()
     assert serious(page) == []
     page.get_by_test_id("conversation-menu").first.click()
@@ -145,21 +154,6 @@ def test_of_documents(looked_at: Page, device: Service) -> None:
         chat.delete(name)
     page.get_by_test_id("receipt").wait_for()
     assert serious(page) == []
-
-
-def test_motion_is_reduced(browser: Browser, scripted: Scripted) -> None:
-    scripted.generation.script, scripted.generation.delay = "A sentence goes on. " * 60, 0.05
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
-    chat = signed_in(page, scripted.url)
-    answer = chat.ask("Tell me.")
-    chat.wait_text(answer)
-    moving = "() => document.getAnimations().filter((e) => e.playState === 'running').length"
-    assert page.evaluate(moving) == 0
-    page.emulate_media(reduced_motion="no-preference")
-    assert page.evaluate(moving) > 0, "else the check shows nothing"
-    chat.stop()
-    context.close()
 
 
 def test_without_a_sign_in(looked_at: Page, device: Service) -> None:

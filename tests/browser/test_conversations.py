@@ -1,4 +1,4 @@
-"""Older conversations, errors, a reload and a stop in mid-answer, and all of it by the keyboard."""
+"""Older conversations, errors, and all of it by the keyboard."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Scripted, signed_in
+from tests.browser.page import ChatPage
 
-LONG = "A sentence of the answer goes on and on here. " * 12
 
-
-def test_older_conversations_are_shown_on_demand(page: Page, scripted: Scripted) -> None:
+def test_older_conversations_are_shown_on_demand(chat: ChatPage) -> None:
     """The device lists so many at once; here it is asked for two."""
+    page = chat.page
     page.route(
         re.compile(r"/api/conversations\?"),
         lambda route: route.continue_(url=f"{route.request.url}&limit=2"),
     )
-    chat = signed_in(page, scripted.url)
     titles = [f"Question number {number}?" for number in range(5)]
     for title in titles:
         chat.new_chat()
-        chat.ask(title)
+        chat.ask(title, private=True)
         chat.wait_answer()
     page.reload()
     expect(chat.conversations).to_have_count(2)
@@ -32,35 +31,6 @@ def test_older_conversations_are_shown_on_demand(page: Page, scripted: Scripted)
     expect(chat.conversations.nth(4)).to_be_visible()
     found = chat.conversations.locator(".conversation-title").all_inner_texts()
     assert found[:5] == titles[::-1]
-
-
-def test_a_reload_in_mid_answer_reads_on(page: Page, scripted: Scripted) -> None:
-    scripted.generation.script, scripted.generation.delay = LONG, 0.02
-    before = scripted.generation.cancelled
-    chat = signed_in(page, scripted.url)
-    answer = chat.ask("Tell me everything.")
-    chat.wait_text(answer)
-    page.reload()
-    expect(chat.last_answer).to_have_attribute("data-state", "streaming")
-    expect(page.get_by_test_id("stop")).to_be_visible()
-    assert chat.wait_answer() == "done"
-    assert " ".join(chat.text().split()) == LONG.strip()
-    assert scripted.generation.cancelled == before
-
-
-def test_stop_and_continue(page: Page, scripted: Scripted) -> None:
-    scripted.generation.script, scripted.generation.delay = LONG, 0.02
-    chat = signed_in(page, scripted.url)
-    answer = chat.ask("Tell me everything.")
-    chat.wait_text(answer)
-    page.keyboard.press("Escape")
-    assert chat.wait_answer(answer) == "stopped"
-    written = chat.text(answer).strip()
-    scripted.generation.script, scripted.generation.delay = " The very end.", 0
-    answer.get_by_test_id("continue").click()
-    expect(answer).to_contain_text("The very end.")
-    assert chat.wait_answer(answer) == "done"
-    assert chat.text(answer).strip().startswith(written)
 
 
 def test_an_error_says_what_to_do_and_asks_again(page: Page, scripted: Scripted) -> None:
@@ -74,8 +44,8 @@ def test_an_error_says_what_to_do_and_asks_again(page: Page, scripted: Scripted)
     expect(chat.last_answer).to_have_attribute("data-state", "done")
 
 
-def test_everything_by_the_keyboard(page: Page, scripted: Scripted) -> None:
-    chat = signed_in(page, scripted.url)
+def test_everything_by_the_keyboard(chat: ChatPage) -> None:
+    page = chat.page
     expect(page.get_by_test_id("prompt")).to_be_focused()
     page.keyboard.type("By keyboard?")
     page.keyboard.press("Enter")

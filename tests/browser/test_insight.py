@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from bench.services import Service
-from tests.browser.conftest import Scripted, signed_in
 from tests.browser.page import SHADED, ChatPage
 
 
@@ -62,29 +61,6 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     page.keyboard.press("p")
     expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_hidden()
     assert not any(page.evaluate(SHADED).values())
-
-
-def test_shading_follows_the_markdown(page: Page, scripted: Scripted) -> None:
-    """Words are found in what Markdown made of them, in tables, lists and code, too."""
-    scripted.generation.script = (
-        "# One & two\n\nThree **four** [five](https://example.org/six) seven.\n\n"
-        "- eight\n- nine \\* ten\n\n| a | b |\n|---|---|\n| c | d |\n\n```\ncode here\n```\n"
-    )
-    chat = signed_in(page, scripted.url)
-    answer = chat.ask("Show me.")
-    chat.wait_answer(answer)
-    answer.get_by_test_id("provenance").click()
-    expect(answer.get_by_test_id("cloud-share")).to_have_text("75 % from the cloud")
-    shaded = page.evaluate(SHADED)
-    # The seam that says where the cloud was lost is not the answer's text.
-    texts = answer.get_by_test_id("answer-text").evaluate(
-        """(text) => {
-          const copy = text.cloneNode(true);
-          for (const seam of copy.querySelectorAll(".seam")) seam.remove();
-          return [...copy.querySelectorAll("h1, p, li, td, th, code")].map((e) => e.textContent);
-        }"""
-    )
-    assert set(shaded["cloud-3"]) == {word for text in texts for word in text.split()}
 
 
 @pytest.mark.usefixtures("noted")
