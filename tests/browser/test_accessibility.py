@@ -48,25 +48,14 @@ def looked_at(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page
     context.close()
 
 
-@pytest.fixture(scope="module")
-def told(browser: Browser, telling_device: Pair) -> str:
-    """The address of a conversation with an answer in Markdown and a public source."""
-    context = browser.new_context()
-    chat = signed_in(context.new_page(), telling_device.device.url)
-    chat.wait_peer("connected")
-    chat.ask("What is the capital of Kenya? Look it up.")
-    assert chat.wait_answer() == "done"
-    address = chat.page.url
-    context.close()
-    return address
-
-
-def test_of_a_conversation(looked_at: Page, told: str, telling_device: Pair) -> None:
+def test_of_a_conversation(looked_at: Page, telling_device: Pair) -> None:
     page = looked_at
     narrow = page.viewport_size is not None and page.viewport_size["width"] < 800
     chat = signed_in(page, telling_device.device.url)
     assert serious(page) == []
-    page.goto(told)
+    chat.wait_peer("connected")
+    chat.ask("What is the capital of Kenya? Look it up.")
+    assert chat.wait_answer() == "done"
     expect(chat.last_answer.locator(".code")).to_be_visible()
     page.get_by_test_id("private-switch").check()
     chat.sources().first.locator("summary").click()
