@@ -3,11 +3,11 @@
     python -m bench.answering --data ../shared/data
 
 The questions are those of bench/relevance.py: about notes and the demo corpus, and of SQuAD 2.0,
-which is for validation only. The best passage of each side that reaches the least score is one
-case; it answers or it does not. Logistic regression on its signs, with every kind of question
-weighted as `KINDS` says, gives the constants. Shown for several thresholds is the share of
-questions left without any passage, and of how many of those with an answer the best passage left
-answers: a threshold is a choice between the two.
+about other paragraphs than those that bench/quality.py asks about. The best passage of each side
+that reaches the least score is one case; it answers or it does not. Logistic regression on its
+signs, with every kind of question weighted as `KINDS` says, gives the constants. Shown for several
+thresholds is the share of questions left without any passage, and of how many of those with an
+answer the best passage left answers: a threshold is a choice between the two.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from bench import report, squad, two_sided
 from bench.relevance import Sentences, corpus_sentences, cut
 from bench.services import EMBEDDED_MODEL
 from bench.workload import DATA, read_prompts
-from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, signs
+from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, judged, signs
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.ranking import READ
@@ -64,10 +65,12 @@ class Case:
     def left(self, constants: Array, least: float) -> list[tuple[float, bool]]:
         """Scores of the passages that take part, and whether they answer."""
         return [
-            (float(score), bool(answer))
+            (judged(float(score), float(odds)), bool(answer))
             for side in self.sides
-            for sign, score, answer in zip(side.signs, side.scores, side.answers, strict=True)
-            if sign @ constants >= least
+            for odds, score, answer in zip(
+                side.signs @ constants, side.scores, side.answers, strict=True
+            )
+            if odds >= least
         ]
 
 
@@ -82,6 +85,7 @@ class Reader:
         self, kind: str, question: str, held: tuple[Sentences, Sentences], golds: tuple[str, ...]
     ) -> Case:
         """A case; a passage answers if one of `golds` stands in it."""
+        question = plain(question)
         asked = self.embedder.embed([question])[0].astype(np.float64)
         device, cloud = (self._side(question, asked, one, golds) for one in held)
         return Case(kind, (device, cloud))
@@ -111,7 +115,10 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
     for question in two_sided.spread(questions, options.questions):
         yield reader.case(question.side, question.text, (notes, corpus), question.gold)
-    half = squad.open_half(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
+    every = squad.read(options.data / "squad2_dev_open.jsonl")
+    reported = squad.open_half(every, options.squad).paragraphs
+    others = [one for one in every if one.context not in reported]
+    half = squad.open_half(others, options.squad, seed=2)
     held = cut(half.paragraphs, embedder, tokenizer)
     places = (notes + held, corpus), (notes, corpus + held)
     for kind, asked in (
@@ -162,13 +169,13 @@ def main() -> None:
     )
     parser.add_argument("--reranker", type=Path, help="a directory; default: the embedded one")
     parser.add_argument("--questions", type=int, default=200, help="two-sided ones, a side")
-    parser.add_argument("--squad", type=int, default=200, help="questions of each kind")
+    parser.add_argument("--squad", type=int, default=300, help="questions of each kind")
     parser.add_argument("--instructions", type=int, default=100)
     options = parser.parse_args()
     torch.set_num_threads(1)
     found = list(cases(options))
     constants = fitted(found)
-    rows = [shares(found, np.asarray(CONSTANTS), kind) for kind in KINDS]
+    rows = [shares(found, constants, kind) for kind in KINDS]
     note = f"Fitted: {tuple(constants.tolist())}; in use: {CONSTANTS}, least {LEAST_LOG_ODDS}."
     report.section("answering", rows, notes=note)
     for row in rows:
