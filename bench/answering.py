@@ -40,6 +40,8 @@ KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, 
          "instructions": 0.3}  # fmt: skip
 THRESHOLDS = tuple(np.round(np.arange(-2.5, 0.6, 0.2), 1).tolist())
 PENALTY = 0.3
+NEAREST = 400
+"""Sentences looked at, those of the highest cosine."""
 
 Array = npt.NDArray[np.float64]
 
@@ -91,16 +93,19 @@ class Reader:
         return Case(kind, (device, cloud))
 
     def _side(self, question: str, asked: Array, held: Sentences, golds: tuple[str, ...]) -> Side:
-        cosines = held.vectors @ asked
-        shared = np.array([coverage(question, seen) for seen in held.seen])
+        near = np.argsort(-(held.vectors @ asked))[:NEAREST]
+        cosines = held.vectors[near] @ asked
+        seen = [held.seen[i] for i in near]
+        shared = np.array([coverage(question, each) for each in seen])
         scores = cosines + WORDS * shared
         best = [int(i) for i in np.argsort(-scores)[:READ] if scores[i] >= MINIMUM_SCORE]
-        logits = self.reranker.logits(question, [held.seen[i] for i in best])
+        logits = self.reranker.logits(question, [seen[i] for i in best])
         made = [
-            signs(float(logit), float(cosines[i]), float(shared[i]), question, held.seen[i])
+            signs(float(logit), float(cosines[i]), float(shared[i]), question, seen[i])
             for i, logit in zip(best, logits, strict=True)
         ]
-        answers = [any(gold.lower() in held.texts[i].lower() for gold in golds) for i in best]
+        texts = [held.texts[near[i]].lower() for i in best]
+        answers = [any(gold.lower() in text for gold in golds) for text in texts]
         return Side(
             np.array(made).reshape(-1, len(CONSTANTS)), scores[best], np.array(answers, bool)
         )
