@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dragon.retrieval.lexical import words
 
-CONSTANTS = (0.43, 3.63, 1.02, -0.61, -1.23, -0.09, -0.78)
+CONSTANTS = (0.43, 3.63, 1.01, -0.61, -1.23, -0.09, -0.78)
 """Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
 LEAST_LOG_ODDS = -1.5
