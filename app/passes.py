@@ -28,6 +28,7 @@ from app.events import (
     TokenDetail,
 )
 from app.trace import Entry
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.follow_up import FollowUp
 from dragon.retrieval.lexical import coverage
 from dragon.tokenizer import Tokenizer, may_stop
@@ -121,7 +122,7 @@ class Passes:
         ):
             return None
         source = max(written.sources, key=lambda source: coverage(written.text, source.text))
-        follow_up = FollowUp(request.query, written.text, source.text)
+        follow_up = FollowUp(plain(request.query), written.text, source.text)
         if not follow_up.wanted:
             return None
         private = source.side == "public"

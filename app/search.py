@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.ingestion import to_the_end
 from app.models import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import VectorIndex, Vectors
@@ -87,6 +88,7 @@ class Finder:
         Only relevant ones, unless told otherwise. Raises InvalidRequestError if the scope names
         what is not there.
         """
+        query = plain(query)
         vector = (await self.errand(lambda: self.embedder.embed([query])))[0]
         return await self.lookup(query, vector, k, scope, relevant=relevant)
 

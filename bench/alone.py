@@ -12,6 +12,7 @@ from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.chunking import embedded_text, sentences
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
@@ -59,6 +60,7 @@ class Alone:
         count: int,
     ) -> list[Passage]:
         """At most `count` sentences of a text that answer a question, as retrieval finds them."""
+        question = plain(question)
         pieces = sentences([text], self.tokenizer)
         asked, *vectors = embedder.embed(
             [question, *(embedded_text(piece.text, piece.context) for piece in pieces)]

@@ -3,11 +3,11 @@
     python -m bench.answering --data ../shared/data
 
 The questions are those of bench/relevance.py: about notes and the demo corpus, and of SQuAD 2.0,
-which is for validation only. The best passage of each side that reaches the least score is one
-case; it answers or it does not. Logistic regression on its signs, with every kind of question
-weighted as `KINDS` says, gives the constants. Shown for several thresholds is the share of
-questions left without any passage, and of how many of those with an answer the best passage left
-answers: a threshold is a choice between the two.
+about other paragraphs than those that bench/quality.py asks about. The best passage of each side
+that reaches the least score is one case; it answers or it does not. Logistic regression on its
+signs, with every kind of question weighted as `KINDS` says, gives the constants. Shown for several
+thresholds is the share of questions left without any passage, and of how many of those with an
+answer the best passage left answers: a threshold is a choice between the two.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from bench import report, squad, two_sided
 from bench.relevance import Sentences, corpus_sentences, cut
 from bench.services import EMBEDDED_MODEL
 from bench.workload import DATA, read_prompts
-from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, signs
+from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, judged, signs
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.ranking import READ
@@ -39,6 +40,8 @@ KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, 
          "instructions": 0.3}  # fmt: skip
 THRESHOLDS = tuple(np.round(np.arange(-2.5, 0.6, 0.2), 1).tolist())
 PENALTY = 0.3
+NEAREST = 400
+"""Sentences looked at, those of the highest cosine."""
 
 Array = npt.NDArray[np.float64]
 
@@ -64,10 +67,12 @@ class Case:
     def left(self, constants: Array, least: float) -> list[tuple[float, bool]]:
         """Scores of the passages that take part, and whether they answer."""
         return [
-            (float(score), bool(answer))
+            (judged(float(score), float(odds)), bool(answer))
             for side in self.sides
-            for sign, score, answer in zip(side.signs, side.scores, side.answers, strict=True)
-            if sign @ constants >= least
+            for odds, score, answer in zip(
+                side.signs @ constants, side.scores, side.answers, strict=True
+            )
+            if odds >= least
         ]
 
 
@@ -82,21 +87,25 @@ class Reader:
         self, kind: str, question: str, held: tuple[Sentences, Sentences], golds: tuple[str, ...]
     ) -> Case:
         """A case; a passage answers if one of `golds` stands in it."""
+        question = plain(question)
         asked = self.embedder.embed([question])[0].astype(np.float64)
         device, cloud = (self._side(question, asked, one, golds) for one in held)
         return Case(kind, (device, cloud))
 
     def _side(self, question: str, asked: Array, held: Sentences, golds: tuple[str, ...]) -> Side:
-        cosines = held.vectors @ asked
-        shared = np.array([coverage(question, seen) for seen in held.seen])
+        near = np.argsort(-(held.vectors @ asked))[:NEAREST]
+        cosines = held.vectors[near] @ asked
+        seen = [held.seen[i] for i in near]
+        shared = np.array([coverage(question, each) for each in seen])
         scores = cosines + WORDS * shared
         best = [int(i) for i in np.argsort(-scores)[:READ] if scores[i] >= MINIMUM_SCORE]
-        logits = self.reranker.logits(question, [held.seen[i] for i in best])
+        logits = self.reranker.logits(question, [seen[i] for i in best])
         made = [
-            signs(float(logit), float(cosines[i]), float(shared[i]), question, held.seen[i])
+            signs(float(logit), float(cosines[i]), float(shared[i]), question, seen[i])
             for i, logit in zip(best, logits, strict=True)
         ]
-        answers = [any(gold.lower() in held.texts[i].lower() for gold in golds) for i in best]
+        texts = [held.texts[near[i]].lower() for i in best]
+        answers = [any(gold.lower() in text for gold in golds) for text in texts]
         return Side(
             np.array(made).reshape(-1, len(CONSTANTS)), scores[best], np.array(answers, bool)
         )
@@ -111,7 +120,10 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
     for question in two_sided.spread(questions, options.questions):
         yield reader.case(question.side, question.text, (notes, corpus), question.gold)
-    half = squad.open_half(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
+    every = squad.read(options.data / "squad2_dev_open.jsonl")
+    reported = squad.open_half(every, options.squad).paragraphs
+    others = [one for one in every if one.context not in reported]
+    half = squad.open_half(others, options.squad, seed=2)
     held = cut(half.paragraphs, embedder, tokenizer)
     places = (notes + held, corpus), (notes, corpus + held)
     for kind, asked in (
@@ -162,13 +174,13 @@ def main() -> None:
     )
     parser.add_argument("--reranker", type=Path, help="a directory; default: the embedded one")
     parser.add_argument("--questions", type=int, default=200, help="two-sided ones, a side")
-    parser.add_argument("--squad", type=int, default=200, help="questions of each kind")
+    parser.add_argument("--squad", type=int, default=300, help="questions of each kind")
     parser.add_argument("--instructions", type=int, default=100)
     options = parser.parse_args()
     torch.set_num_threads(1)
     found = list(cases(options))
     constants = fitted(found)
-    rows = [shares(found, np.asarray(CONSTANTS), kind) for kind in KINDS]
+    rows = [shares(found, constants, kind) for kind in KINDS]
     note = f"Fitted: {tuple(constants.tolist())}; in use: {CONSTANTS}, least {LEAST_LOG_ODDS}."
     report.section("answering", rows, notes=note)
     for row in rows:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dragon.engine import Engine
 from dragon.link import messages
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
@@ -63,6 +64,7 @@ class Retriever:
         return await asyncio.wrap_future(self.engine.errand(lambda: self._search(query, top_k)))
 
     def _search(self, query: str, top_k: int) -> list[Hit]:
+        query = plain(query)
         vector = self.embedder.embed([query])[0]
         k = min(top_k, self.engine.model.cache.slots)
         best = ranked(query, vector, self.corpus.search(query, vector, k))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dragon.retrieval.answering import kind_missing, names
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from dragon.retrieval.lexical import coverage
+from training.chains import ChainSource
 from training.corpus import GroundedQuestion, split_sentences
 from training.facts import FactSource, stable_hash
 from training.instructions import instruction
@@ -49,15 +50,22 @@ class GroupSource:
     """Draws groups of every kind."""
 
     def __init__(
-        self, facts: FactSource, prose: ProseSource, spoiler: Spoiler, tokenizer: Offsets
+        self,
+        facts: FactSource,
+        prose: ProseSource,
+        spoiler: Spoiler,
+        chains: ChainSource,
+        tokenizer: Offsets,
     ) -> None:
         self.facts = facts
         self.prose = prose
         self.spoiler = spoiler
+        self.chains = chains
         self.tokenizer = tokenizer
         self.grounded = [row for row in prose.grounded if not held_out(row)]
         self._kinds: dict[Callable[[random.Random], Group | None], float] = {
-            self.fact: 0.40, self.human: 0.27, self.ruled: 0.30, self.request: 0.03,
+            self.fact: 0.30, self.human: 0.20, self.ruled: 0.22, self.chain: 0.25,
+            self.request: 0.03,
         }  # fmt: skip
 
     def draw(self, rng: random.Random) -> Group:
@@ -135,6 +143,21 @@ class GroupSource:
             return None
         right = [i == place and not missing for i in range(len(cut.texts))]
         return self._group(question, cut, right, rng, near=place)
+
+    def chain(self, rng: random.Random) -> Group:
+        """A question in two steps, answered in part by the note that it begins with.
+
+        In a third of cases that note is missing. Facts about other things never answer it.
+        """
+        chain = self.chains.draw(rng)
+        documents = [self.facts.document(rng, 400) for _ in range(6)]
+        near = max(documents, key=lambda document: coverage(chain.question, document.text))
+        facts = sorted(self._cut(near.text).seen, key=lambda text: -coverage(chain.question, text))
+        rows = chain.others[: rng.randint(1, 2)] + facts[:1]
+        missing = rng.random() < 0.33
+        if not missing:
+            rows.insert(rng.randint(0, len(rows)), chain.note)
+        return Group(chain.question, rows, [row == chain.note for row in rows])
 
     def request(self, rng: random.Random) -> Group:
         """A request that no sentence answers."""

@@ -22,6 +22,7 @@ from torch.nn import functional
 from dragon.retrieval.cross_encoder import CrossEncoder
 from dragon.retrieval.reranker import EMBEDDED_RERANKER, Pairs, padded, save, untrained
 from dragon.tokenizer import Tokenizer
+from training.chains import ChainSource
 from training.ranking import Group, GroupSource, held_out, name_pool
 from training.sources import SCHEMAS, open_facts, open_sources
 from training.spoiling import Spoiler
@@ -107,8 +108,9 @@ def main() -> None:
     rng = random.Random(options.seed)
     spoiler = Spoiler.load(SCHEMAS / "antonyms.txt", name_pool(prose, rng), prose.words["noun"])
     tokenizer = Tokenizer.load("models/dragon-7m")
-    source = GroupSource(facts, prose, spoiler, tokenizer)
-    held = GroupSource(open_facts("phrasing", prose), prose, spoiler, tokenizer)
+    chains = ChainSource(SCHEMAS / "chains.txt", facts.filler)
+    source = GroupSource(facts, prose, spoiler, chains, tokenizer)
+    held = GroupSource(open_facts("phrasing", prose), prose, spoiler, chains, tokenizer)
     validation = {
         "facts": [g for g in (held.fact(rng) for _ in range(150)) if g is not None],
         "human": [g for row in prose.grounded if held_out(row)

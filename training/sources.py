@@ -11,7 +11,7 @@ from training.slots import SlotFiller, read_lists
 from training.synonyms import Synonyms
 
 SCHEMAS = Path(__file__).parent / "schemas"
-_NOT_SCHEMAS = {"words", "lexicon", "synonyms", "antonyms"}
+_NOT_SCHEMAS = {"words", "lexicon", "synonyms", "antonyms", "chains"}
 
 
 def read_schemas() -> list[Schema]:

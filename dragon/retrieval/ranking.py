@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dragon.retrieval.answering import LEAST_LOG_ODDS, TRUSTED_SCORE, log_odds
+from dragon.retrieval.answering import LEAST_LOG_ODDS, judged, log_odds
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
@@ -37,17 +37,19 @@ def ranked(question: str, asked: Vectors, found: Sequence[H]) -> list[H]:
 def answering(
     question: str, asked: Vectors, best: Sequence[H], k: int, reranker: TextReranker
 ) -> list[H]:
-    """At most k of the best passages, those that are relevant and likely to answer."""
+    """At most k of the best passages, those that are relevant and likely to answer, best first.
+
+    What the judgement says counts in their scores.
+    """
     read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
-    doubtful = [hit for hit in read if hit.score < TRUSTED_SCORE]
-    seen = [embedded_text(hit.text, hit.context) for hit in doubtful]
-    unlikely = {
-        hit.id
-        for hit, text, logit in zip(doubtful, seen, reranker.logits(question, seen), strict=True)
-        if log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
-        < LEAST_LOG_ODDS
-    }
-    return [hit for hit in read if hit.id not in unlikely][:k]
+    seen = [embedded_text(hit.text, hit.context) for hit in read]
+    likely = []
+    for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True):
+        odds = log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
+        if odds >= LEAST_LOG_ODDS:
+            value = judged(hit.score, odds)
+            likely.append(replace(hit, score=value, relevance=relevance(value)))
+    return sorted(likely, key=lambda hit: (-hit.score, hit.id))[:k]
 
 
 def _cosine(hit: Hit, asked: Vectors) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragon.retrieval.answering import kind_missing, names, signs
+from dragon.retrieval.answering import MOST, WEIGHT, kind_missing, names, signs
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance
@@ -95,6 +95,24 @@ def test_unanswered_generated_questions_are_refused_more_often() -> None:
     assert sum(answered) >= 24
     # The score alone, of cosine and shared words, refuses hardly any of them.
     assert sum(unanswered) > sum(nearby) + 5
+
+
+def test_the_judgement_counts_in_the_score() -> None:
+    """Of two sentences with the question's words the one that answers gains on the other."""
+    question = "Where does the Amazon start?"
+    asked = embedder().embed([question])[0]
+    texts = [
+        ("The mouth of the Amazon lies in northern Brazil.", ""),
+        ("The Amazon rises in the Andes of Peru.", ""),
+    ]
+    before = {hit.text: hit for hit in ranked(question, asked, hits(texts))}
+    after = {
+        hit.text: hit for hit in answering(question, asked, list(before.values()), 2, reranker())
+    }
+    gained = [after[text].score - before[text].score for text, _ in texts]
+    assert gained[1] > gained[0]
+    assert max(map(abs, gained)) <= WEIGHT * MOST
+    assert all(hit.relevance == relevance(hit.score) for hit in after.values())
 
 
 def test_signs_against_an_answer() -> None:
