@@ -1,9 +1,9 @@
 """What a token costs beside the model: `python -m bench.overhead [options]`
 
 The link's own share, on one side and for one position: *encode* (a distribution cut to its nucleus,
-and the frame), *decode* (the other side's frame), *mix* (both sides judged), *dispatch* (a step
-from the event loop to the engine's thread and its outcome back; the step itself is abandoned at
-once). Distributions are the embedded model's at temperature 1, of both kinds of `bench.wire`.
+and the frame), *decode* (the other side's frame), *mix* (both sides judged), *dispatch* (from the
+event loop to the engine's thread and back, with nothing done there). Distributions are the embedded
+model's at temperature 1, of both kinds of `bench.wire`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,15 @@ from bench import distributions, report, wire, workload
 from bench.distributions import Pair
 from bench.services import EMBEDDED_MODEL
 from dragon.aggregation import Side
-from dragon.decoder import Decoder
 from dragon.engine import Engine
 from dragon.judging import Judge
 from dragon.link import codec
 from dragon.model import LanguageModel
-from dragon.protocol import Draft, Role, Work
-from dragon.requests import Outcome
-from dragon.rows import Row as DocumentRow
+from dragon.protocol import Draft, Role
 from dragon.sampling import Sampling
 from dragon.wire import cut
 
 _VOCABULARY = wire.VOCABULARIES[0]
-_WORK = Work(0, (1,), 1, 0)
 Row = dict[str, Any]
 
 _NOTES = """Milliseconds a token on one side; `sum` is of the means."""
@@ -56,29 +52,19 @@ def frame(side: Side) -> bytes:
     return codec.encode(1, Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side))
 
 
-def dispatched(steps: int) -> list[float]:
-    """Milliseconds from the event loop to the engine's thread and back, a step each."""
-    model = LanguageModel.load(EMBEDDED_MODEL, _VOCABULARY)
-    engine = Engine(model)
-    decoder = engine.open([DocumentRow((1, 2, 3), 0.0)], (4, 5))
-    decoder.prefilled.result()
-    taken = asyncio.run(_dispatch(engine, decoder, steps))
+def dispatched(times: int) -> list[float]:
+    """Milliseconds from the event loop to the engine's thread and back."""
+    engine = Engine(LanguageModel.load(EMBEDDED_MODEL, _VOCABULARY))
+    taken = asyncio.run(_dispatch(engine, times))
     engine.stop()
     return taken
 
 
-async def _dispatch(engine: Engine, decoder: Decoder, steps: int) -> list[float]:
-    loop = asyncio.get_running_loop()
+async def _dispatch(engine: Engine, times: int) -> list[float]:
     taken = []
-    for _ in range(steps):
-        back = loop.create_future()
+    for _ in range(times):
         began = time.perf_counter()
-
-        def done(_: Outcome, back: asyncio.Future[None] = back) -> None:
-            back.set_result(None)
-
-        engine.run(decoder, _WORK, done, loop.call_soon_threadsafe).stale = True
-        await back
+        await asyncio.wrap_future(engine.errand(lambda: None))
         taken.append(1000 * (time.perf_counter() - began))
     return taken
 
