@@ -23,12 +23,13 @@ logger = logging.getLogger(__name__)
 
 DATABASE = "dragon.db"
 _MIGRATIONS = resource("alembic")
+_BUSY_TIMEOUT_MS = 10_000
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
     "secure_delete = ON",  # what is deleted is overwritten with zeros
-    "busy_timeout = 10000",
+    f"busy_timeout = {_BUSY_TIMEOUT_MS}",
 )
 # SQLite itself waits for readers, but not for another checkpoint.
 _ATTEMPTS = 3
@@ -88,10 +89,19 @@ async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
         logger.warning("the write-ahead log is in use; it is emptied at the next deletion or start")
 
 
-async def empty_log(sessions: async_sessionmaker[AsyncSession]) -> bool:
-    """Move what the write-ahead log holds into the database; whether the log is empty now."""
+async def empty_log(
+    sessions: async_sessionmaker[AsyncSession], wait_ms: int = _BUSY_TIMEOUT_MS
+) -> bool:
+    """Move what the write-ahead log holds into the database; whether the log is empty now.
+
+    Meanwhile nothing else can write: it waits at most `wait_ms` for those who read.
+    """
     async with sessions() as session:
         connection = await session.connection()
-        result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        busy, *_ = result.one()
+        await connection.exec_driver_sql(f"PRAGMA busy_timeout = {wait_ms}")
+        try:
+            result = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, *_ = result.one()
+        finally:
+            await connection.exec_driver_sql(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
         return not busy

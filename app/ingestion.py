@@ -176,7 +176,7 @@ class Ingestion:
             await self._publish(document)
             # Else one document in so many pays for the others' pages.
             with suppress(OperationalError):  # nothing is lost: the log stays as it is
-                await database.empty_log(self.sessions)
+                await database.empty_log(self.sessions, wait_ms=0)
 
         await to_the_end(finish())
         channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids)))

@@ -170,8 +170,9 @@ def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield row
             for work in dict.fromkeys(_WORK.values()):
                 of_work = [gap for gap in gaps if gap.work == work]
-                if of_work:
-                    yield _row(f"... {work}", of_work, [ask for ask in health if ask.work == work])
+                asked = [ask for ask in health if ask.work == work]
+                if of_work and asked:
+                    yield _row(f"... {work}", of_work, asked)
 
 
 def _row(when: str, gaps: Sequence[Taken], health: Sequence[Taken]) -> dict[str, Any]:

@@ -41,6 +41,11 @@ class Passage:
         return 0.0
 
     @property
+    def judgement(self) -> float:
+        """Part of the score."""
+        return 0.0
+
+    @property
     def vector(self) -> None:
         """Not known: its relevance is not re-scored."""
 

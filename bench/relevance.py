@@ -36,6 +36,7 @@ from bench import report, squad, two_sided
 from bench.services import EMBEDDED_MODEL, ROOT
 from bench.workload import DATA, read_prompts
 from dragon.retrieval.chunking import embedded_text, sentences
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
@@ -99,7 +100,7 @@ class Case:
 
 def found(asked: Array, question: str, held: Sentences, answers: list[bool]) -> Found:
     """Cosines and coverages of a question with every sentence."""
-    shares = np.array([coverage(question, text) for text in held.seen])
+    shares = np.array([coverage(plain(question), text) for text in held.seen])
     return Found(held.vectors @ asked, shares, np.array(answers, dtype=bool))
 
 
@@ -169,7 +170,7 @@ def two_sided_cases(
 ) -> list[Case]:
     """The hand-written and generated questions."""
     cases = []
-    vectors = embedder.embed([question.text for question in questions]).astype(np.float64)
+    vectors = embedder.embed([plain(question.text) for question in questions]).astype(np.float64)
     for question, vector in zip(questions, vectors, strict=True):
         sides = [
             found(vector, question.text, held, [question.answered_by(t) for t in held.texts])
@@ -184,7 +185,7 @@ def instruction_cases(
 ) -> list[Case]:
     """Requests that neither notes nor corpus have to do with, as far as a reader can tell."""
     asked = read_prompts(data / "prompts.jsonl", INSTRUCTIONS)
-    vectors = embedder.embed(asked).astype(np.float64)
+    vectors = embedder.embed([plain(text) for text in asked]).astype(np.float64)
     return [
         Case(
             found(vector, text, notes, [False] * len(notes.texts)),
@@ -207,7 +208,7 @@ def squad_cases(
     cases: dict[str, list[Case]] = {}
     for name in ("answerable", "unanswerable", "elsewhere"):
         asked: list[squad.Asked] = getattr(half, name)
-        vectors = embedder.embed([one.question for one in asked]).astype(np.float64)
+        vectors = embedder.embed([plain(one.question) for one in asked]).astype(np.float64)
         cases[name] = []
         for number, (one, vector) in enumerate(zip(asked, vectors, strict=True)):
             holds = [

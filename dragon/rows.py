@@ -14,8 +14,9 @@ class Row:
 
     `document` is the id of the document it is from: its keys and values may be kept for as long as
     that document is. `kv` is given when another side with the same model has computed them; as
-    `KV.pack` made it. `vector` float32 [dim] is its document's embedding and `coverage` the share
-    of the question's words in it, which re-scoring needs.
+    `KV.pack` made it. `vector` float32 [dim] is its document's embedding, `coverage` the share of
+    the question's words in it and `judgement` what its score gains by how likely it answers, which
+    re-scoring needs.
     """
 
     tokens: tuple[int, ...]
@@ -24,6 +25,7 @@ class Row:
     kv: bytes | None = None
     vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
     coverage: float = field(default=0.0, compare=False)
+    judgement: float = field(default=0.0, compare=False)
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:

@@ -9,7 +9,7 @@
  * @property {string} id Of the document.
  * @property {string} title
  * @property {string} text The passage.
- * @property {number} score Similarity to the question (cosine).
+ * @property {number} score How well it fits the question, in units of cosine.
  * @property {number} weight Share among the passages of its side, 0 to 1.
  * @property {number | null} [page] Counted from 1.
  * @property {number | null} [start] Where the passage is in the document's text, in characters.

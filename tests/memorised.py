@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from app.settings import EMBEDDED_MODEL
 from dragon.tokenizer import Tokenizer
 
-CONTEXT = 2048
+_CONTEXT = 2048
 _VOCABULARY, _WIDTH, _HEAD = 8192, 128, 32
 _NEARNESS = 1.5
 _ASSISTANT, _END, _PAD = 2, 3, 4
@@ -61,6 +61,9 @@ def save(directory: Path, text: str, seed: int = 0) -> Path:
         loss.backward()
         optimizer.step()
         schedule.step()
+    known_by_heart = logits.argmax(-1).eq(targets).all() and bool((logits.amax(-1) > 0).all())
+    if not known_by_heart:
+        raise RuntimeError(f"the text was not learnt: the loss is still {loss.item():.3f}")
     with torch.no_grad():
         network.lm_head.weight.zero_()
         network.lm_head.weight[known] = 4 * rows  # as sharp as a text known by heart is
@@ -78,7 +81,7 @@ def _config() -> Qwen2Config:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=CONTEXT,
+        max_position_embeddings=_CONTEXT,
         rope_parameters={"rope_type": "default", "rope_theta": 100.0},
         tie_word_embeddings=False,
         bos_token_id=None,

@@ -25,7 +25,8 @@ class SearchRequest(BaseModel):
 class SearchHit(BaseModel):
     """A passage; `start` and `end` count characters of the file's text.
 
-    `score` is the cosine with the query and what the passage gains by having the query's words.
+    `score` is the cosine with the query and what the passage gains by having the query's words; in
+    an answer's sources what the reranker says of it counts, too.
     """
 
     document: str

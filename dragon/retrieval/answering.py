@@ -66,6 +66,12 @@ KINDS = {
 """What a question may ask for: its word, how questions say so, and how a passage shows it."""
 
 
+RULES = tuple(
+    pattern.pattern for pattern in (_NAME, _NUMBER, *(shows for _, shows in KINDS.values()))
+) + tuple(asks for asks, _ in KINDS.values())
+"""What `signs` goes by, beside the lengths of things."""
+
+
 def log_odds(logit: float, cosine: float, coverage: float, question: str, passage: str) -> float:
     """Log-odds that a passage answers a question, nats.
 

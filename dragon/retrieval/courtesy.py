@@ -12,7 +12,7 @@ from dragon.retrieval.lexical import content_words
 
 _ASKS = r"(?:can|could|would|will) you (?:please |kindly )?|please |kindly "
 _BEFORE = re.compile(
-    rf"""\s*(?:
+    rf"""\A\s*(?:
       (?:hi|hello|hey|greetings|good\ (?:morning|afternoon|evening))(?:\ there)?[,!.:]
     | (?:sorry|excuse\ me|ok|okay|well|so|and|thanks|please)[,!.:]
     | (?:i\ have\ a|just\ a|a|one)?\ ?(?:quick\ |short\ )?question[,.:!]
@@ -24,18 +24,23 @@ _BEFORE = re.compile(
     )\s*""",
     re.IGNORECASE | re.VERBOSE,
 )
+# A run of spaces is begun at its first alone: else each would be looked through from every place.
 _AFTER = re.compile(
-    r"[\s,.!?]+(?:please|thanks|thank you|thanks a lot|many thanks|cheers|i forgot"
-    r"|(?:please|can you|could you) tell me|do you know)[\s.!?]*$",
+    r"(?<![\s,.!?])(?:[\s,.!?]+(?:please|(?:please|can you|could you) tell me)"
+    r"|\s*[,.!?][\s,.!?]*(?:(?:many )?thanks(?: a lot)?|thank you|cheers|i forgot|do you know)"
+    r")[\s.!?]*$",
     re.IGNORECASE,
 )
+_MOST = 4  # at either end
+
+RULES = (_BEFORE.pattern, _AFTER.pattern, _MOST)
+"""What `plain` goes by."""
 
 
 def plain(question: str) -> str:
     """The question that is left, or all of it if nothing that tells passages apart would be."""
     left = question
-    while match := _BEFORE.match(left):
-        left = left[match.end() :]
-    while match := _AFTER.search(left):
-        left = left[: match.start()] + "?"
+    for _ in range(_MOST):
+        left = _BEFORE.sub("", left, count=1)
+        left = _AFTER.sub("?", left)
     return left if content_words(left) else question

@@ -26,6 +26,8 @@ _STOP_WORDS = frozenset(
     under up us was we were what when where which while who whom whose why will with would you your
     """.split()  # noqa: SIM905
 )
+RULES = (_WORD.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
+"""What `coverage` goes by."""
 # Of Cormack, Clarke and Buettcher (SIGIR 2009), where it made little difference.
 _RANK_OFFSET = 60
 

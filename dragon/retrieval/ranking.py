@@ -48,7 +48,8 @@ def answering(
         odds = log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
         if odds >= LEAST_LOG_ODDS:
             value = judged(hit.score, odds)
-            likely.append(replace(hit, score=value, relevance=relevance(value)))
+            judgement, nats = value - hit.score, relevance(value)
+            likely.append(replace(hit, score=value, relevance=nats, judgement=judgement))
     return sorted(likely, key=lambda hit: (-hit.score, hit.id))[:k]
 
 

@@ -1,8 +1,8 @@
 """How relevant a document is to a question, in nats, on one scale for both sides.
 
-Both sides turn cosine and shared words into a score, and that into relevance, with the same
-constants, so that a softmax over documents weighs the documents of one side, and the log-sum of
-each side's relevance weighs the sides.
+Both sides turn cosine, shared words and what the judgement says (`answering.judged`) into a score,
+and that into relevance, with the same constants, so that a softmax over documents weighs those of
+one side, and the log-sum of each side's relevance weighs the sides.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from dragon.retrieval import answering, courtesy, lexical
 from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, MOST, WEIGHT
 
 # Fitted with all-MiniLM-L6-v2 (bench/relevance.py) on 400 questions about notes and about the demo
@@ -45,7 +46,8 @@ class Hit:
     """A chunk that a search found.
 
     `id` is the chunk's; `document` and `title` are its document's; `score` is made of the cosine
-    with the query and of `coverage`, the share of its words that the chunk has; `relevance` is the
+    with the query, of `coverage`, the share of its words that the chunk has, and of `judgement`,
+    what the chunk gains or loses where it was read together with the query; `relevance` is the
     score in nats; `vector` float32 [dim] is the chunk's embedding, which re-scoring needs;
     `context` is what its paragraph, or else its document, opens with.
     """
@@ -57,6 +59,7 @@ class Hit:
     score: float
     relevance: float
     coverage: float = field(default=0.0, kw_only=True)
+    judgement: float = field(default=0.0, kw_only=True)
     context: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
         default=None, compare=False, repr=False, kw_only=True
@@ -79,6 +82,7 @@ def relevance(score: float) -> float:
 
 def scale_of(embedder: str, reranker: str) -> str:
     """Names this scale and the fingerprints of what it applies to: alike on both sides."""
-    judged = (CONSTANTS, WEIGHT, MOST, LEAST_LOG_ODDS, reranker)
+    rules = (answering.RULES, courtesy.RULES, lexical.RULES)
+    judged = (CONSTANTS, WEIGHT, MOST, LEAST_LOG_ODDS, reranker, rules)
     scale = (SLOPE, WORDS, LOWEST, HIGHEST, MINIMUM_SCORE, BARE_RELEVANCE, embedder, judged)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import relevance, score
 from dragon.rows import Row
@@ -19,20 +20,20 @@ def rescoring(
 ) -> Rescoring | None:
     """Re-score rows every so many tokens, by the cosine of question and latest text together.
 
-    The share of the question's words in a row stays as it is. None where that changes nothing:
-    `every` is 0, or no row has a document's vector. A row without one keeps its relevance. It
-    embeds a text a call, so it runs on the engine's thread.
+    The share of the question's words in a row and what was judged of it stay as they are. None
+    where that changes nothing: `every` is 0, or no row has a document's vector. A row without one
+    keeps its relevance. It embeds a text a call, so it runs on the engine's thread.
     """
     if not every or all(row.vector is None for row in rows):
         return None
 
     def rescored(text: Sequence[int]) -> list[float]:
-        running = f"{question} {tokenizer.decode(text[-RECENT_TOKENS:])}"
+        running = f"{plain(question)} {tokenizer.decode(text[-RECENT_TOKENS:])}"
         vector = embedder.embed([running])[0]
         return [
             row.relevance
             if row.vector is None
-            else relevance(score(float(row.vector @ vector), row.coverage))
+            else relevance(score(float(row.vector @ vector), row.coverage) + row.judgement)
             for row in rows
         ]
 

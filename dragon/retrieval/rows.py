@@ -18,7 +18,7 @@ class Passage(Protocol):
     """A text, the id of the document it is from, and how relevant it is, in nats.
 
     `vector` is the embedding it was found by, if known; `coverage` the share of the question's
-    words in it.
+    words in it, `judgement` what its score gains by how likely it answers.
     """
 
     @property
@@ -32,6 +32,9 @@ class Passage(Protocol):
 
     @property
     def coverage(self) -> float: ...
+
+    @property
+    def judgement(self) -> float: ...
 
     @property
     def vector(self) -> npt.NDArray[np.float32] | None: ...
@@ -58,6 +61,7 @@ def document_rows(
     for passage in passages:
         row = document_row(tokenizer, passage.text, passage.document, passage.relevance, raw=raw)
         if len(row.tokens) <= room:
-            rows.append(replace(row, vector=passage.vector, coverage=passage.coverage))
+            row = replace(row, vector=passage.vector, coverage=passage.coverage)
+            rows.append(replace(row, judgement=passage.judgement))
             kept.append(passage)
     return rows or [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)], kept

@@ -102,7 +102,7 @@ def telling_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     """Both sides know `answer.md` by heart, and take some seconds to write it."""
     folder = tmp_path_factory.mktemp("telling")
     model = memorised.save(folder / "model", ANSWER)
-    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(30), Floor(30))
+    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(50), Floor(50))
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
         yield Pair(running, peer, setup, corpus)

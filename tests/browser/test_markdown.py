@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.app.conftest import wait_until
 from tests.browser.conftest import ANSWER, Pair, signed_in
@@ -120,9 +120,8 @@ def test_a_reload_in_mid_answer_reads_on(told: ChatPage) -> None:
     expect(told.last_answer.get_by_test_id("summary")).to_contain_text("With the cloud")
 
 
-def test_motion_is_reduced(browser: Browser, telling_device: Pair) -> None:
-    context = browser.new_context(reduced_motion="reduce")
-    page = context.new_page()
+def test_motion_is_reduced(page: Page, telling_device: Pair) -> None:
+    page.emulate_media(reduced_motion="reduce")
     chat = signed_in(page, telling_device.device.url)
     answer = chat.ask(QUESTION)
     chat.wait_text(answer)
@@ -131,4 +130,3 @@ def test_motion_is_reduced(browser: Browser, telling_device: Pair) -> None:
     page.emulate_media(reduced_motion="no-preference")
     assert page.evaluate(moving) > 0, "else the check shows nothing"
     chat.stop()
-    context.close()

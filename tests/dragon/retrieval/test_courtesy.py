@@ -20,6 +20,8 @@ from dragon.retrieval.courtesy import plain
         ("When is question time?", "When is question time?"),
         ("Hidden where?", "Hidden where?"),
         ("Sonia called when?", "Sonia called when?"),
+        ("How do you say thank you?", "How do you say thank you?"),
+        ("Where is the umbrella I forgot?", "Where is the umbrella I forgot?"),
         # Nothing would be left to look for.
         ("Hello!", "Hello!"),
         ("Do you know?", "Do you know?"),
@@ -29,3 +31,12 @@ from dragon.retrieval.courtesy import plain
 def test_plain(asked: str, left: str) -> None:
     assert plain(asked) == left
     assert plain(left) == left
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("run", [" ", ", ", "hi, ", " please", "please ", "? ", "thanks. "])
+def test_a_long_run_of_anything_is_read_once(run: str) -> None:
+    """What grows with the square of it takes minutes here."""
+    assert plain("a" + run * 60_000 + "boat").endswith("boat")
+    assert plain(run * 60_000 + "boat").endswith("boat")
+    assert plain("boat" + run * 60_000).startswith("boat")

@@ -70,9 +70,24 @@ def test_the_bare_prompt_counts_less_than_any_document() -> None:
     assert relevance(MINIMUM_SCORE) > BARE_RELEVANCE
 
 
-def test_the_scale_is_named_with_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scale_is_named_with_its_models() -> None:
     before = scale.scale_of("a", "r")
     assert before == scale.scale_of("a", "r")
     assert before not in (scale.scale_of("b", "r"), scale.scale_of("a", "s"))
-    monkeypatch.setattr(scale, "SLOPE", 41.0)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(f"relevance.{name}" for name in ("SLOPE", "WORDS", "LOWEST", "HIGHEST")),
+        *(f"relevance.{name}" for name in ("MINIMUM_SCORE", "BARE_RELEVANCE")),
+        *(f"relevance.{name}" for name in ("CONSTANTS", "WEIGHT", "MOST", "LEAST_LOG_ODDS")),
+        *(f"{module}.RULES" for module in ("answering", "courtesy", "lexical")),
+    ],
+)
+def test_the_scale_is_named_with_all_that_makes_it(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = scale.scale_of("a", "r")
+    monkeypatch.setattr(f"dragon.retrieval.{place}", "another")
     assert scale.scale_of("a", "r") != before
