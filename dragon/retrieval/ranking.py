@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dragon.retrieval.answering import LEAST_LOG_ODDS, judged, log_odds
+from dragon.retrieval.answering import LEAST_LOG_ODDS, TRUSTED_SCORE, judged, log_odds
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
@@ -37,7 +37,7 @@ def ranked(question: str, asked: Vectors, found: Sequence[H]) -> list[H]:
 def answering(
     question: str, asked: Vectors, best: Sequence[H], k: int, reranker: TextReranker
 ) -> list[H]:
-    """At most k of the best passages, those that are relevant and likely to answer, best first.
+    """At most k of the best passages that are relevant and near or likely to answer, best first.
 
     What the judgement says counts in their scores.
     """
@@ -46,7 +46,7 @@ def answering(
     likely = []
     for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True):
         odds = log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
-        if odds >= LEAST_LOG_ODDS:
+        if odds >= LEAST_LOG_ODDS or hit.score >= TRUSTED_SCORE:
             value = judged(hit.score, odds)
             judgement, nats = value - hit.score, relevance(value)
             likely.append(replace(hit, score=value, relevance=nats, judgement=judgement))
