@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect
+from statistics import quantiles
 from typing import Any
 
 from playwright.sync_api import Browser, Page
@@ -43,7 +44,7 @@ def test_the_page_is_small(page: Page, device: Service) -> None:
 def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: Scripted) -> None:
     """Ten thousand tokens: nothing jumps, and frames at the end cost what they do at the beginning.
 
-    A frame is what the page's thread does from one animation frame to the next, in the time that it
+    A frame is what the page's thread does from one that it draws to the next, in the time that it
     had the processor. How long the longest takes depends on the machine, and is printed.
     """
     answer_text = PARAGRAPH * PARAGRAPHS
@@ -63,22 +64,21 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
         f"{len(frames)} frames, the longest {max(frames):.0f} ms; {max(first):.0f}, {max(last):.0f}"
     )
     assert sum(last) < 3 * sum(first)
-    assert max(last) < 3 * max(first)
+    assert quantiles(last, n=20)[-1] < 3 * quantiles(first, n=20)[-1]
     assert answer.locator(".code").count() == PARAGRAPHS
     shifts = page.evaluate("() => window.shifts")
     assert sum(value for value, *_ in shifts) < 0.01, shifts
 
 
 def frame_times(events: list[dict[str, Any]]) -> list[float]:
-    """Milliseconds of processor that the page's thread took for each of its frames."""
-    drawn = [event for event in events if event["name"] == "FireAnimationFrame"]
-    thread = {(event["pid"], event["tid"]) for event in drawn}
+    """Milliseconds of processor that the page's thread took for each frame that it drew."""
+    thread = {(e["pid"], e["tid"]) for e in events if e["name"] == "FireAnimationFrame"}
     assert len(thread) == 1, "one page draws"
-    edges = sorted(event["ts"] for event in drawn)
+    own = [event for event in events if (event["pid"], event["tid"]) in thread]
+    edges = sorted(event["ts"] + event["dur"] for event in own if event["name"] == "Commit")
     spent = [0.0] * (len(edges) + 1)
-    for event in events:
-        own = (event["pid"], event["tid"]) in thread
-        if own and event["name"] == "RunTask" and "tdur" in event:
-            # The callback that begins a frame runs inside of a task: it counts where it ends.
-            spent[bisect(edges, event["ts"] + event["dur"])] += event["tdur"]
+    for event in own:
+        if event["name"] == "RunTask" and "tdur" in event:
+            # The task that draws a frame goes on for a moment after it: it counts where it begins.
+            spent[bisect(edges, event["ts"])] += event["tdur"]
     return [microseconds / 1000 for microseconds in spent[1:-1]]
