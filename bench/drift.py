@@ -112,7 +112,7 @@ def compare(case: Case, answers: Answers, tokens: int) -> dict[str, Any]:
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A row a case."""
-    questions = read(QUESTIONS, 20)
+    questions = read(QUESTIONS, options.questions)
     rows = []
     for dtype, cases in groupby(CASES, key=lambda case: case.dtype):
         asked = {}
@@ -137,6 +137,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 def main() -> None:
     """Ask, compare, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--questions", type=int, default=20, help="of each side")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rtt-ms", type=float, default=20.0)
