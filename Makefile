@@ -38,8 +38,8 @@ fmt: $(VENV)/test.stamp
 # Small versions of the experiments, for bench/RESULTS.md; without options they take hours.
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.two_sided --count 6
-	$(BIN)/python -m bench.latency --windows 200 --modes local,sequencewise,tokenwise,exchange,speculative,speculative:paper,coupled --rtt-ms 0,300 --floors-ms 50/50 --temperature 1 --tokens 10 --prompts 1
-	$(BIN)/python -m bench.ttft --windows 200 --rtt-ms 0,100 --prompts 1
+	$(BIN)/python -m bench.latency --windows 200 --modes local,sequencewise,tokenwise,exchange,speculative,speculative:paper,coupled --rtt-ms 300 --floors-ms 50/50 --temperature 1 --tokens 10 --prompts 1
+	$(BIN)/python -m bench.ttft --windows 200 --rtt-ms 100 --prompts 1
 	$(BIN)/python -m bench.perplexity --wikitext ../shared/data/wikitext-2 --documents 2 --windows 2
 	$(BIN)/python -m bench.scheduling --answers 2 --tokens 50 --sequences 8
 	$(BIN)/python -m bench.speedup --tokens 1000
@@ -47,7 +47,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.throughput --windows 200 --concurrency 1,8 --tokens 32 --rounds 1
 	$(BIN)/python -m bench.exactness --windows 200 --draws 5000 --pairs 5 --prompts 3
 	$(BIN)/python -m bench.overhead --windows 200 --tokens 32 --prompts 3
-	$(BIN)/python -m bench.preemption
+	$(BIN)/python -m bench.preemption --steps 80
 	$(BIN)/python -m bench.drift --questions 4 --seeds 1 --tokens 16
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
