@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect
-from statistics import quantiles
 from typing import Any
 
 from playwright.sync_api import Browser, Page
@@ -64,7 +63,7 @@ def test_a_long_answer_streams_smoothly(page: Page, browser: Browser, scripted: 
         f"{len(frames)} frames, the longest {max(frames):.0f} ms; {max(first):.0f}, {max(last):.0f}"
     )
     assert sum(last) < 3 * sum(first)
-    assert quantiles(last, n=20)[-1] < 3 * quantiles(first, n=20)[-1]
+    assert max(last) < 3 * max(first)
     assert answer.locator(".code").count() == PARAGRAPHS
     shifts = page.evaluate("() => window.shifts")
     assert sum(value for value, *_ in shifts) < 0.01, shifts
