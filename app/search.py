@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.ingestion import to_the_end
 from app.models import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import VectorIndex, Vectors
 from dragon.retrieval.lexical import fused, match_expression
+from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import CANDIDATES, answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
@@ -88,22 +88,9 @@ class Finder:
         Only relevant ones, unless told otherwise. Raises InvalidRequestError if the scope names
         what is not there.
         """
-        query = plain(query)
-        vector = (await self.errand(lambda: self.embedder.embed([query])))[0]
-        return await self.lookup(query, vector, k, scope, relevant=relevant)
-
-    async def lookup(
-        self,
-        query: str,
-        vector: Vectors,
-        k: int,
-        scope: Scope = EVERYTHING,
-        *,
-        relevant: bool = True,
-    ) -> list[DocumentHit]:
-        """`search` for a question whose embedding [dim] is known."""
+        asked = await self.errand(lambda: Query.of(query, self.embedder))
         # Cancelled within, the connection would keep its snapshot, and with it what is deleted.
-        rows = await to_the_end(self._candidates(query, vector, max(CANDIDATES, 4 * k), scope))
+        rows = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
         vectors = self.vectors.vectors([chunk.id for chunk, _ in rows])
         hits = [
             _hit(chunk, filename, vectors[chunk.id])
@@ -111,20 +98,20 @@ class Finder:
             if chunk.id in vectors
         ]
         newest_first = sorted(hits, key=lambda hit: -hit.id)
-        best = await asyncio.to_thread(lambda: ranked(query, vector, distinct(newest_first)))
+        best = await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
         if not relevant:
             return best[:k]
-        return await self.errand(lambda: answering(query, vector, best, k, self.reranker))
+        return await self.errand(lambda: answering(asked, best, k, self.reranker))
 
     async def _candidates(
-        self, query: str, vector: Vectors, wanted: int, scope: Scope
+        self, query: Query, wanted: int, scope: Scope
     ) -> Sequence[Row[Chunk, str]]:
         """Chunks of processed documents that may fit, and their files' names."""
         async with self.sessions() as session:
             allowed = await _chunks_within(session, scope) if scope.limited else None
-            nearest = await asyncio.to_thread(self.vectors.search, vector, wanted, allowed)
+            nearest = await asyncio.to_thread(self.vectors.search, query.vector, wanted, allowed)
             near = [key for key, _ in nearest]
-            worded = await _worded(session, query, wanted, scope)
+            worded = await _worded(session, query.text, wanted, scope)
             candidates = fused(near, worded)[:wanted]
             processed = (
                 select(Chunk, Document.filename)

@@ -12,8 +12,8 @@ from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.chunking import embedded_text, sentences
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
@@ -60,14 +60,12 @@ class Alone:
         count: int,
     ) -> list[Passage]:
         """At most `count` sentences of a text that answer a question, as retrieval finds them."""
-        question = plain(question)
+        query = Query.of(question, embedder)
         pieces = sentences([text], self.tokenizer)
-        asked, *vectors = embedder.embed(
-            [question, *(embedded_text(piece.text, piece.context) for piece in pieces)]
-        )
+        vectors = embedder.embed([embedded_text(piece.text, piece.context) for piece in pieces])
         hits = [
             Hit(number, "", "", piece.text, 0.0, 0.0, context=piece.context, vector=vector)
             for number, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
         ]
-        best = answering(question, asked, ranked(question, asked, hits), count, reranker)
+        best = answering(query, ranked(query, hits), count, reranker)
         return [Passage(hit.text, hit.score) for hit in best]

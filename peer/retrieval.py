@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dragon.engine import Engine
 from dragon.link import messages
-from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
@@ -63,9 +63,8 @@ class Retriever:
             return []
         return await asyncio.wrap_future(self.engine.errand(lambda: self._search(query, top_k)))
 
-    def _search(self, query: str, top_k: int) -> list[Hit]:
-        query = plain(query)
-        vector = self.embedder.embed([query])[0]
+    def _search(self, message: str, top_k: int) -> list[Hit]:
+        query = Query.of(message, self.embedder)
         k = min(top_k, self.engine.model.cache.slots)
-        best = ranked(query, vector, self.corpus.search(query, vector, k))
-        return answering(query, vector, best, k, self.reranker)
+        best = ranked(query, self.corpus.search(query.text, query.vector, k))
+        return answering(query, best, k, self.reranker)

@@ -18,18 +18,10 @@ from dragon.retrieval.lexical import words
 CONSTANTS = (0.43, 3.63, 1.01, -0.61, -1.23, -0.09, -0.78)
 """Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
-TRUSTED_SCORE = 0.6
-"""A passage with this score takes part whatever the judgement: it may answer half of a question.
-
-"What is the capital of Kenya, and what is my locker's code?" is two, and the judgement knows
-only questions that a passage answers as a whole.
-"""
-
 LEAST_LOG_ODDS = -1.5
-"""Another passage under this does not answer, and takes no part.
+"""A passage under this does not answer, and takes no part.
 
-A choice between two mistakes, which `python -m bench.answering` shows for other values, and without
-trusted scores: here some
+A choice between two mistakes, which `python -m bench.answering` shows for other values: here some
 3 % of the questions about notes and 13 % of SQuAD 2.0's answerable ones are left without a passage,
 and a quarter of its unanswerable ones and three quarters of those about other paragraphs. To refuse
 half of the unanswerable ones costs 9 % of the questions about notes.

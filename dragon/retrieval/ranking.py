@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dragon.retrieval.answering import LEAST_LOG_ODDS, TRUSTED_SCORE, judged, log_odds
+from dragon.retrieval.answering import LEAST_LOG_ODDS, judged, log_odds
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
+from dragon.retrieval.query import Query
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
 from dragon.retrieval.reranker import TextReranker
 
@@ -22,35 +23,45 @@ READ = 4
 H = TypeVar("H", bound=Hit)
 
 
-def ranked(question: str, asked: Vectors, found: Sequence[H]) -> list[H]:
-    """Passages with score and relevance to a question, whose embedding is `asked` [dim]; best
-    first, ties by id. The same text and context gets the same score on either side.
+def ranked(query: Query, found: Sequence[H]) -> list[H]:
+    """Passages with score and relevance to a query; best first, ties by id.
+
+    The same text and context gets the same score on either side.
     """
     scored = []
     for hit in found:
-        shared = coverage(question, embedded_text(hit.text, hit.context))
-        value = score(_cosine(hit, asked), shared)
+        shared = coverage(query.text, embedded_text(hit.text, hit.context))
+        value = score(_cosine(hit, query.vector), shared)
         scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
 
-def answering(
-    question: str, asked: Vectors, best: Sequence[H], k: int, reranker: TextReranker
-) -> list[H]:
-    """At most k of the best passages that are relevant and near or likely to answer, best first.
+def answering(query: Query, best: Sequence[H], k: int, reranker: TextReranker) -> list[H]:
+    """At most k of the best passages that are relevant and likely to answer, best first.
 
     What the judgement says counts in their scores.
     """
     read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
-    seen = [embedded_text(hit.text, hit.context) for hit in read]
     likely = []
-    for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True):
-        odds = log_odds(float(logit), _cosine(hit, asked), hit.coverage, question, text)
-        if odds >= LEAST_LOG_ODDS or hit.score >= TRUSTED_SCORE:
+    for hit, odds in zip(read, _judgement(query, read, reranker), strict=True):
+        if odds >= LEAST_LOG_ODDS:
             value = judged(hit.score, odds)
             judgement, nats = value - hit.score, relevance(value)
             likely.append(replace(hit, score=value, relevance=nats, judgement=judgement))
     return sorted(likely, key=lambda hit: (-hit.score, hit.id))[:k]
+
+
+def _judgement(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[float]:
+    """Log-odds that a passage answers the query, or one of its questions, for each passage."""
+    seen = [embedded_text(hit.text, hit.context) for hit in read]
+    odds = [
+        [
+            log_odds(float(logit), _cosine(hit, asked), coverage(question, text), question, text)
+            for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True)
+        ]
+        for question, asked in zip(query.questions, query.vectors, strict=True)
+    ]
+    return [max(of_questions) for of_questions in zip(*odds, strict=True)]
 
 
 def _cosine(hit: Hit, asked: Vectors) -> float:

@@ -15,6 +15,7 @@ from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
+from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from dragon.tokenizer import Tokenizer
@@ -63,14 +64,15 @@ def headless(path: Path) -> Path:
 
 
 def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, str]]:
-    asked = embedder().embed([question])[0]
-    best = ranked(question, asked, corpus.search(question, asked, k))
+    query = Query.of(question, embedder())
+    best = ranked(query, corpus.search(query.text, query.vector, k))
     hits = [hit for hit in best if hit.score >= MINIMUM_SCORE][:k]
     return [(hit.document, hit.title, hit.text) for hit in hits]
 
 
 def nearest(corpus: Corpus, vector: Vectors) -> str:
-    return ranked("", vector, corpus.search("", vector, 1))[0].document
+    query = Query(("",), vector[None])
+    return ranked(query, corpus.search("", vector, 1))[0].document
 
 
 def beside(out: Path) -> list[str]:
@@ -105,15 +107,15 @@ def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(
     build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
     corpus = Corpus.open(tmp_path / "corpus")
     asked = "Who came up with Velcro?"
-    question = embedder().embed([asked])[0]
-    hit = ranked(asked, question, corpus.search(asked, question, 3))[0]
+    query = Query.of(asked, embedder())
+    hit = ranked(query, corpus.search(asked, query.vector, 3))[0]
     found = sentences([PASSAGES[2][2]], tokenizer)
     (context,) = [each.context or PASSAGES[2][1] for each in found if each.text == hit.text]
     (passage,) = embedder().embed([embedded_text(hit.text, context)])
     assert hit.context == context
     shared = coverage(asked, embedded_text(hit.text, context))
     assert shared == hit.coverage > 0
-    assert hit.score == pytest.approx(score(float(question @ passage), shared), abs=1e-5)
+    assert hit.score == pytest.approx(score(float(query.vector @ passage), shared), abs=1e-5)
     assert hit.score > MINIMUM_SCORE
     assert hit.relevance == relevance(hit.score)
     assert searched(corpus, "When is my dentist's appointment?") == []

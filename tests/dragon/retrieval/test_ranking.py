@@ -9,6 +9,7 @@ import pytest
 
 from dragon.retrieval.answering import MOST, WEIGHT, kind_missing, names, signs
 from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance
 from tests.samples import embedder, reranker
@@ -31,9 +32,9 @@ def hits(texts: Sequence[tuple[str, str]], first: int = 0) -> list[Hit]:
 
 
 def found(question: str, k: int = 2) -> list[str]:
-    asked = embedder().embed([question])[0]
-    best = ranked(question, asked, hits(NOTES))
-    return [hit.text for hit in answering(question, asked, best, k, reranker())]
+    query = Query.of(question, embedder())
+    best = ranked(query, hits(NOTES))
+    return [hit.text for hit in answering(query, best, k, reranker())]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +65,9 @@ def test_nothing_takes_part_where_nothing_answers(question: str) -> None:
 
 def test_a_text_gets_the_same_score_on_both_sides() -> None:
     question = "When does Mrs Halvorsen come?"
-    asked = embedder().embed([question])[0]
-    device = ranked(question, asked, hits(NOTES))
-    cloud = ranked(question, asked, hits([*NOTES[::-1], ("Paris is in France.", "France")], 9))
+    query = Query.of(question, embedder())
+    device = ranked(query, hits(NOTES))
+    cloud = ranked(query, hits([*NOTES[::-1], ("Paris is in France.", "France")], 9))
     scores = {hit.text: (hit.score, hit.relevance, hit.coverage) for hit in cloud}
     for hit in device:
         assert scores[hit.text] == pytest.approx((hit.score, hit.relevance, hit.coverage), abs=1e-4)
@@ -85,12 +86,12 @@ def test_unanswered_generated_questions_are_refused_more_often() -> None:
         others = [(each.sentence, "") for each in doc.facts if each.sentence != fact.sentence]
         if question is None or not others:
             continue
-        asked = embedder().embed([question])[0]
+        query = Query.of(question, embedder())
         for texts, kept in (([*others, (fact.sentence, "")], answered), (others, unanswered)):
-            best = ranked(question, asked, hits(texts))
-            taken = answering(question, asked, best, 2, reranker())
+            best = ranked(query, hits(texts))
+            taken = answering(query, best, 2, reranker())
             kept.append(any(hit.text == fact.sentence for hit in taken) or not taken)
-        best = ranked(question, asked, hits(others))
+        best = ranked(query, hits(others))
         nearby.append(all(hit.score < MINIMUM_SCORE for hit in best))
     assert sum(answered) >= 24
     # The score alone, of cosine and shared words, refuses hardly any of them.
@@ -100,15 +101,13 @@ def test_unanswered_generated_questions_are_refused_more_often() -> None:
 def test_the_judgement_counts_in_the_score() -> None:
     """Of two sentences with the question's words the one that answers gains on the other."""
     question = "Where does the Amazon start?"
-    asked = embedder().embed([question])[0]
+    query = Query.of(question, embedder())
     texts = [
         ("The mouth of the Amazon lies in northern Brazil.", ""),
         ("The Amazon rises in the Andes of Peru.", ""),
     ]
-    before = {hit.text: hit for hit in ranked(question, asked, hits(texts))}
-    after = {
-        hit.text: hit for hit in answering(question, asked, list(before.values()), 2, reranker())
-    }
+    before = {hit.text: hit for hit in ranked(query, hits(texts))}
+    after = {hit.text: hit for hit in answering(query, list(before.values()), 2, reranker())}
     gained = [after[text].score - before[text].score for text, _ in texts]
     assert gained[1] > gained[0]
     assert max(map(abs, gained)) <= WEIGHT * MOST
