@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dragon.retrieval.answering import kind_missing, names
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
-from dragon.retrieval.lexical import coverage
+from dragon.retrieval.lexical import content_words, coverage
 from training.chains import ChainSource
 from training.corpus import GroundedQuestion, split_sentences
 from training.facts import FactSource, stable_hash
@@ -19,9 +20,16 @@ from training.spoiling import Spoiler
 
 ROWS = 5
 """Sentences a question, at most."""
-_SPOILT = 0.33
+_SPOILT = 0.4
+_HEADED = 0.25
 _POOL = 4000
 _HELD_OUT = 10
+_HEADINGS = (
+    "{}", "{}", "{}:", "Notes: {}", "About {}", "Subject: {}", "Re: {}", "My {}", "For {}",
+    "{} list", "Things about {}", "The {}", "{}, to remember", "{} 2025", "New: {}",
+    "Ideas for {}", "Plan for {}",
+)  # fmt: skip
+_HEADING_WORDS = 3
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class GroupSource:
         self.tokenizer = tokenizer
         self.grounded = [row for row in prose.grounded if not held_out(row)]
         self._kinds: dict[Callable[[random.Random], Group | None], float] = {
-            self.fact: 0.30, self.human: 0.20, self.ruled: 0.22, self.chain: 0.25,
+            self.fact: 0.30, self.human: 0.25, self.ruled: 0.32, self.chain: 0.10,
             self.request: 0.03,
         }  # fmt: skip
 
@@ -183,17 +191,37 @@ class GroupSource:
         near: int | None = None,
     ) -> Group:
         """The sentence that answers, and those that share most words; or a question spoilt."""
+        title = heading(question, rng) if rng.random() < _HEADED else None
+        if title is not None:
+            seen = [title, *(embedded_text(text, title) for text in cut.texts)]
+            cut, right = _Cut([title, *cut.texts], seen), [False, *right]
+            near = None if near is None else near + 1
         spoilt = None
         if rng.random() < _SPOILT:
             at = right.index(True) if any(right) else near
             spoilt = None if at is None else self.spoiler.spoil(question, cut.texts[at], rng)
         place = right.index(True) if any(right) else near
         shares = [coverage(question, text) + 0.3 * rng.random() for text in cut.texts]
+        if title is not None:
+            shares[0] += 1.0
         order = sorted(range(len(shares)), key=lambda i: (i != place, -shares[i]))
         chosen = order[: 2 if spoilt else ROWS]
         rng.shuffle(chosen)
         answers = [right[i] and spoilt is None for i in chosen]
         return Group(spoilt or question, [cut.seen[i] for i in chosen], answers)
+
+
+def heading(question: str, rng: random.Random) -> str | None:
+    """What a note with the answer may open with: words of the question, which answer nothing."""
+    telling = set(content_words(question))
+    asked = [word for word in re.findall(r"[^\W_]+", question) if word.lower() in telling]
+    if not asked:
+        return None
+    count = rng.randint(1, min(_HEADING_WORDS, len(asked)))
+    start = rng.randint(0, len(asked) - count)
+    title = rng.choice((" ", " ", " and ")).join(asked[start : start + count])
+    made = rng.choice(_HEADINGS).format(title) + rng.choice(("", ".", ""))
+    return made[0].upper() + made[1:]
 
 
 def name_pool(prose: ProseSource, rng: random.Random) -> list[str]:

@@ -1,41 +1,58 @@
 """What a message asks for: all of it, and each of the questions it joins.
 
 "What is the capital of Kenya, and what is my locker's code?" is two. A passage that answers one of
-them does not answer the whole, and would be judged so.
+them does not answer the whole, and would be judged so. Only plain cases are taken apart, since half
+of a question that is one lets in what does not answer it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import content_words
 
-_BEFORE = r"(?:(?:after|at|by|for|from|in|into|of|on|since|to|with)\s+)?"
-_ASKS = (
-    r"(?:are|can|could|did|do|does|has|have|how|is|tell|was|were|what|when|where|which|who|whom"
-    r"|whose|why|will)"
+_WH = r"(?:what|when|where|which|who|whom|whose|why|how)"
+_BEFORE = r"(?:(?:after|at|by|for|from|in|into|of|on|since|to|until|with)\s)?"
+_OWNER = r"(?:i|you|we|my|your|our|there)"
+_VERB = (
+    rf"(?:(?:do|does|did|can|could|will|would|should)\s(?:{_OWNER}|the|a|an|he|she|it|they)"
+    rf"|(?:is|are|was|were|am)\s{_OWNER}|tell\sme)"
 )
-_JOINT = re.compile(
-    rf"\?\s+|(?:[.!;]|,?\s+(?:and|or|but)(?:\s+also)?)\s+(?={_BEFORE}{_ASKS}\b)", re.IGNORECASE
+_ASKS = rf"(?:{_BEFORE}{_WH}(?:'s)?|{_VERB})\b"
+
+# A full stop behind three letters or fewer may be that of "Dr." or "e.g."
+_SENTENCE = re.compile(r"(?<=[?？])\s|(?<=\w{4}[.!;])\s(?=[A-Z])")
+_JOINT = re.compile(rf",?\s(?:and|or|but|plus)(?:\s(?:also|then))?\s(?={_ASKS})", re.IGNORECASE)
+_QUESTION = re.compile(rf"{_ASKS}|.*[?？]$", re.IGNORECASE)
+# "the vet who treated Rex and whose ...", "between what I paid and what ...": one question.
+_WITHIN = re.compile(rf"\A(?:\S+\s){{2,}}?(?:{_WH}|that|between)\b", re.IGNORECASE)
+_POINTS_BACK = re.compile(
+    r"\b(?:he|she|it|its|they|him|her|his|hers|them|their|theirs|that|this|those|these|there|one)\b",
+    re.IGNORECASE,
 )
+_MARK = re.compile(r"\A(?:\d{1,2}[.)]|[-*•])\s")
 _MOST = 3
 
-RULES = (_JOINT.pattern, _MOST)
+RULES = (
+    *(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, _POINTS_BACK, _MARK)),
+    _MOST,
+)
 """What `questions_of` goes by."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A message without the words that people put around it, and then the questions it joins, if
-    they are several; `vectors` float32 [len(questions), dim] are their embeddings.
+    """All that a message asks for, and then the questions that it joins, if any.
+
+    `vectors` float32 [len(questions), dim] are their embeddings.
     """
 
     questions: tuple[str, ...]
-    vectors: Vectors
+    vectors: Vectors = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, message: str, embedder: TextEmbedder) -> Query:
@@ -56,10 +73,27 @@ class Query:
 
 
 def questions_of(message: str) -> tuple[str, ...]:
-    """All that a message asks for, and behind it up to three questions where it joins several.
+    """A message without courtesies and, if it joins several questions, the last three of these.
 
-    What has no word that tells passages apart is no question.
+    Left out are those that point back at another ("and when did she die?"): alone they would ask
+    for anybody.
     """
     whole = plain(message)
-    joined = [plain(part) for part in _JOINT.split(whole) if content_words(plain(part))]
-    return (whole, *joined[:_MOST]) if len(joined) > 1 else (whole,)
+    sentences = _SENTENCE.split(" ".join(whole.split()))
+    joined = [part for sentence in sentences for part in _apart(_MARK.sub("", sentence))]
+    questions = [part for part in joined if _QUESTION.match(part) and content_words(part)]
+    if len(questions) < 2:
+        return (whole,)
+    alone = dict.fromkeys(plain(part) for part in questions if not _POINTS_BACK.search(part))
+    return (whole, *list(alone)[-_MOST:])
+
+
+def _apart(sentence: str) -> list[str]:
+    """The questions that a sentence joins by "and" and the like."""
+    parts: list[str] = []
+    start = 0
+    for joint in _JOINT.finditer(sentence):
+        if not _WITHIN.match(sentence[start : joint.start()]):
+            parts.append(sentence[start : joint.start()])
+            start = joint.end()
+    return [*parts, sentence[start:]]

@@ -26,12 +26,17 @@ H = TypeVar("H", bound=Hit)
 def ranked(query: Query, found: Sequence[H]) -> list[H]:
     """Passages with score and relevance to a query; best first, ties by id.
 
-    The same text and context gets the same score on either side.
+    The score is that for the question of the query which a passage fits best. The same text and
+    context gets the same score on either side.
     """
     scored = []
     for hit in found:
-        shared = coverage(query.text, embedded_text(hit.text, hit.context))
-        value = score(_cosine(hit, query.vector), shared)
+        text = embedded_text(hit.text, hit.context)
+        value, shared = max(
+            (score(_cosine(hit, asked), shared), shared)
+            for question, asked in zip(query.questions, query.vectors, strict=True)
+            for shared in [coverage(question, text)]
+        )
         scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 

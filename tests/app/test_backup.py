@@ -35,7 +35,7 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path, tokenizer: Tok
         gone = await ingest(store, "gone.txt", b"The walnut drawer is locked.")
         await ingest(store, "broken.pdf", b"%PDF-")
         await store.delete(gone.id)
-        underway = await store.add("stones.txt", prose(300).encode())
+        underway = await store.add("stones.txt", prose(100).encode())
         contents = backup(tmp_path / "data", archive)
         assert contents.documents == 4
         assert sorted(os.listdir(tmp_path)) == ["backup.zip", "data"]

@@ -39,17 +39,11 @@ def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
         yield Pair(device, peer, network)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Services whose text is a function of the request alone, whatever the network does."""
     setup = Setup(tmp_path_factory.mktemp("exact"), {"DRAGON_EXACT": "true"})
     yield from pair(setup, corpus)
-
-
-@pytest.fixture(scope="module")
-def usual(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Services as people run them."""
-    yield from pair(Setup(tmp_path_factory.mktemp("usual")), corpus)
 
 
 @pytest.fixture(scope="module")
