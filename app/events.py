@@ -28,7 +28,8 @@ class GenerationRequest:
     """One answer to write.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
-    prompt without the chat template. `query` is the text that documents are looked up for.
+    prompt without the chat template. `query` is the text that documents are looked up for; unless
+    `judged` is false, only by what answers it.
     `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
     the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and
     `collections` say which of the person's documents may be used; None is no limit. `id` names the
@@ -39,6 +40,7 @@ class GenerationRequest:
     conversation: tuple[int, ...]
     query: str
     sampling: Sampling
+    judged: bool = True
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.COUPLED

@@ -132,6 +132,7 @@ class Passes:
                 request,
                 conversation=(*written.request.conversation, *written.tokens[:-1], *again),
                 query=follow_up.query,
+                judged=False,  # the query is no question: `among` decides
                 sampling=request.sampling.of_pass(len(self._ends)),
                 max_tokens=self._limit - count,
                 details=None if request.details is None else replace(request.details, prompt=False),

@@ -25,8 +25,10 @@ from dragon.tokenizer import Tokenizer
 class Searcher(Protocol):
     """Where private documents are found."""
 
-    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
-        """At most `k` relevant chunks of the documents in scope, the best first."""
+    async def search(
+        self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
+    ) -> Sequence[DocumentHit]:
+        """At most `k` chunks of the documents in scope, the best first; only relevant ones."""
 
 
 @dataclass
@@ -72,7 +74,7 @@ class Retrieval:
         if not k or not request.query:
             return []
         scope = Scope(request.documents, request.collections)
-        return await self.documents.search(request.query, k, scope)
+        return await self.documents.search(request.query, k, scope, relevant=request.judged)
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""

@@ -40,7 +40,9 @@ class FixedSearcher:
 
     passages: dict[str, list[Passage]]
 
-    async def search(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+    async def search(
+        self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
+    ) -> Sequence[DocumentHit]:
         """The first k; `KeyError` for a query without documents."""
         return [
             DocumentHit(n, OWN, f"own {n}", p.text, p.score, p.relevance, None, 0, 0)
@@ -54,7 +56,7 @@ class FixedRetriever(Retriever):
 
     passages: dict[str, list[Passage]]
 
-    def _search(self, query: str, top_k: int) -> list[Hit]:
+    def _search(self, query: str, top_k: int, *, judged: bool) -> list[Hit]:
         return [
             Hit(n, f"public-{n}", f"public {n}", p.text, p.score, p.relevance)
             for n, p in enumerate(self.passages[query][:top_k], start=1)

@@ -51,20 +51,24 @@ class Retriever:
 
     async def find(self, asked: messages.Asking, prompt: int, max_tokens: int) -> Found:
         """Passages for what is asked, only those that leave room for prompt and answer."""
-        hits = await self.search(asked.query, asked.top_k)
+        hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         room = room_for_document(self.engine.model.context, prompt, max_tokens)
         rows, kept = document_rows(self.tokenizer, hits, room, raw=asked.raw)
         every = asked.rescore_every
         return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))
 
-    async def search(self, query: str, top_k: int) -> list[Hit]:
-        """The passages nearest to a question, at most as many as there are slots."""
+    async def search(self, query: str, top_k: int, *, judged: bool = True) -> list[Hit]:
+        """The passages nearest to a question, at most as many as there are slots.
+
+        Only those that answer it, if they are `judged`.
+        """
         if not top_k or not query:
             return []
-        return await asyncio.wrap_future(self.engine.errand(lambda: self._search(query, top_k)))
+        errand = self.engine.errand(lambda: self._search(query, top_k, judged=judged))
+        return await asyncio.wrap_future(errand)
 
-    def _search(self, message: str, top_k: int) -> list[Hit]:
+    def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
         query = Query.of(message, self.embedder)
         k = min(top_k, self.engine.model.cache.slots)
         best = ranked(query, self.corpus.search(query.text, query.vector, k))
-        return answering(query, best, k, self.reranker)
+        return answering(query, best, k, self.reranker) if judged else best[:k]

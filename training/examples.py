@@ -239,13 +239,7 @@ class ExampleSource:
         raw = rng.random() < 0.1
         for question, answer in pairs:
             branches.append(raw_turn(question, answer) if raw else turn(question, answer))
-        roll = rng.random()
-        if roll < 0.06:
-            other = self.facts.document(rng)
-            asked = self.facts.question(other, rng.choice(other.facts), rng)
-            if asked and not _shares_words(asked, text):
-                branches.append(raw_turn(asked, DECLINE) if raw else turn(asked, DECLINE))
-        elif roll < 0.09:
+        if rng.random() < 0.03:
             branches.append(chat_turn(rng))
         return Example([Part(DOC + text, Role.CONTEXT)], branches)
 

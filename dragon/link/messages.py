@@ -69,12 +69,16 @@ class Hello(Control):
 
 
 class Asking(Control):
-    """What the cloud needs to have rows like the device's: documents, prompt, adjustments."""
+    """What the cloud needs to have rows like the device's: documents, prompt, adjustments.
+
+    Unless `judged` is false, only documents take part that answer the query.
+    """
 
     generation: Generation
     conversation: Tokens
     raw: bool
     query: Text
+    judged: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)]
     rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
     logit_bias: Annotated[tuple[Bias, ...], Field(max_length=MAX_BIASED)] = ()

@@ -18,13 +18,13 @@ from dragon.retrieval.lexical import words
 CONSTANTS = (0.37, 3.48, 1.23, -0.81, -1.11, -0.1, 0.0)
 """Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
-LEAST_LOG_ODDS = -1.5
+LEAST_LOG_ODDS = -1.7
 """A passage under this does not answer, and takes no part.
 
-A choice between two mistakes, which `python -m bench.answering` shows for other values: here 3 %
-of the questions about notes and 15 % of SQuAD 2.0's answerable ones are left without a passage, a
-third of its unanswerable ones and four fifths of those about other paragraphs. To refuse half of
-the unanswerable ones costs 5 % more of the questions about notes.
+A choice between two mistakes, which `python -m bench.answering` shows for other values: here 2 %
+of the questions about notes and 13 % of SQuAD 2.0's answerable ones are left without a passage,
+28 % of its unanswerable ones and three quarters of those about other paragraphs. To refuse half of
+the unanswerable ones costs 6 % more of the questions about notes.
 """
 
 WEIGHT, MOST = 0.04, 3.0
