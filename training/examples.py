@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from training.copying import repeating, scrambled, with_rare_strings
 from training.facts import Document, Fact, FactSource
-from training.instructions import instruction
+from training.instructions import instruction, noise
 from training.prose import SALAD_QUESTIONS, ProseSource
 from training.special import ASSISTANT, DOC, END, USER
 
@@ -122,10 +122,12 @@ class ExampleSource:
         branches: list[list[Part]] = []
         for _ in range(rng.randint(1, 3)):
             roll = rng.random()
-            if roll < 0.4:
+            if roll < 0.25:
                 branches.append(chat_turn(rng))
             elif roll < 0.6:
                 branches.append(turn(instruction(self.prose, rng), DECLINE))
+            elif roll < 0.75:
+                branches.append(turn(noise(rng), DECLINE))
             else:
                 doc = self.facts.document(rng)
                 asked = self.facts.question(doc, rng.choice(doc.facts), rng)
@@ -193,7 +195,7 @@ class ExampleSource:
         others = [one for one in doc.facts if one.sentence != fact.sentence]
         question = self.facts.question(doc, fact, rng)
         if not others or not question:
-            return self.instruction(rng)
+            return self.sentence(rng)
         root = [Part(DOC + rng.choice(others).sentence, Role.CONTEXT)]
         return Example(root, [turn(question, fact.sentence, Role.QUOTE)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import string
 
 from training.prose import ProseSource
 
@@ -29,6 +30,8 @@ WITH_TEXT = (
     "Paraphrase the sentence without the word {noun}.", "Decide whether this is true or false.",
     "Extract the key words.", "Put the sentence into the past tense.", "Classify the text.",
 )  # fmt: skip
+ALPHABETS = (string.ascii_lowercase, string.printable, string.digits, "aeiou ", "?!.,; ",
+             "äöüßéèñåøçłß ", "日本語かなカナ漢字 ", "абвгдежзиклмно ", "🙂🚀👍 ")  # fmt: skip
 LANGUAGES = ("French", "Spanish", "German", "Italian", "Latin", "Dutch", "Polish")
 
 
@@ -41,5 +44,13 @@ def instruction(prose: ProseSource, rng: random.Random) -> str:
         language=rng.choice(LANGUAGES),
     )
     if template in WITH_TEXT:
-        text += rng.choice(("\n\n", "\n", " ")) + prose.passage(rng, rng.randint(40, 400))
+        length = rng.randint(40, 400) if rng.random() < 0.6 else rng.randint(400, 1600)
+        text += rng.choice(("\n\n", "\n", " ")) + prose.passage(rng, length)
     return text if rng.random() < 0.8 else text.rstrip(".?").lower()
+
+
+def noise(rng: random.Random) -> str:
+    """Signs that mean nothing, or one of their words again and again."""
+    text = "".join(rng.choices(rng.choice(ALPHABETS), k=rng.randint(3, 160)))
+    words = text.split() or ["x"]
+    return " ".join([words[0][:12]] * rng.randint(3, 40) if rng.random() < 0.4 else words)

@@ -10,9 +10,10 @@ need both sides 22 find something to go on with, of the 400 others none.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from dragon.retrieval.lexical import coverage, lacking, words
+from dragon.retrieval.lexical import coverage, lacking, stem, words
 
 MISSING = 0.3
 """The share of a question, by its words, that must be missing before anything is searched for."""
@@ -25,6 +26,8 @@ _GROUNDED = 0.5
 
 _REPEATED = 0.6
 """A passage says the same once more with this share of its words in what is written."""
+
+_AMOUNT = re.compile(r"\d[ -]?([^\W\d_]+)")
 
 _LINK, _ROOT = 3, 5
 """Letters of a word that can link two sentences, and of a root (Estonia) that another one has."""
@@ -64,12 +67,18 @@ class FollowUp:
         return (
             score >= SCORE
             and coverage(passage, f"{self.written} {self.source}") < _REPEATED
-            and any(_names(passage, word) for word in self._brought)
+            and any(_names(passage, word) for word in self._telling)
         )
 
     @property
     def _brought(self) -> list[str]:
         return lacking(self.written, self.question)
+
+    @property
+    def _telling(self) -> list[str]:
+        """What is brought, without units (104.5 degrees) and roots of the question (weight)."""
+        units = {word for amount in _AMOUNT.findall(self.written) for word in words(amount)}
+        return [w for w in self._brought if w not in units and not _names(self.question, stem(w))]
 
 
 def _names(passage: str, word: str) -> bool:

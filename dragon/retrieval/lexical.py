@@ -59,20 +59,20 @@ def coverage(question: str, passage: str) -> float:
     the two texts alone, unlike BM25, whose scale depends on the other passages: so that it means
     the same on both sides.
     """
-    asked = {_stem(word): min(len(word), _LONG) for word in content_words(question)}
+    asked = {stem(word): min(len(word), _LONG) for word in content_words(question)}
     if not asked:
         return 0.0
-    found = {_stem(word) for word in words(passage)}
+    found = {stem(word) for word in words(passage)}
     return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
 
 
 def lacking(question: str, passage: str) -> list[str]:
     """The content words of a question that a passage has in none of their forms."""
-    found = {_stem(word) for word in words(passage)}
-    return [word for word in content_words(question) if _stem(word) not in found]
+    found = {stem(word) for word in words(passage)}
+    return [word for word in content_words(question) if stem(word) not in found]
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """A word without the ending of a plural or of a verb's form."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) >= len(ending) + 3:

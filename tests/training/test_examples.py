@@ -123,3 +123,14 @@ def test_a_wrong_stage_file_says_what_is_wrong(tmp_path: Path, text: str, messag
     (tmp_path / "stages.toml").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_stages(tmp_path / "stages.toml")
+
+
+def test_the_last_stage_declines_only_without_a_document(source: ExampleSource) -> None:
+    rng, mixture = random.Random(5), read_stages()[-1].mixture
+    declined = 0
+    for example in (source.draw(rng, mixture) for _ in range(600)):
+        texts = [part.text for branch in example.branches for part in branch]
+        said = any(DECLINE in text for text in texts)
+        assert not (said and example.root)
+        declined += said
+    assert declined > 30

@@ -34,6 +34,32 @@ def test_a_passage_has_to_name_what_was_brought(passage: str, score: float, goes
 
 
 @pytest.mark.parametrize(
+    ("question", "written", "passage"),
+    [
+        (
+            "At what temperature did the marmalade set?",
+            "Set at 104.5 degrees.",
+            "The surface of the Sun has a temperature near 5,500 degrees Celsius.",
+        ),
+        (
+            "What do they pay with in Peru?",
+            "For Peru you need a pass, which costs 620 euros.",
+            "People in France pay with the euro.",
+        ),
+        (
+            "At what weight must I wake up the tortoise?",
+            "He gets weighed every Sunday; below 840 grams he has to be woken up.",
+            "A large Galapagos tortoise weighs over 250 kilograms.",
+        ),
+    ],
+)
+def test_a_unit_or_a_form_of_what_was_asked_names_nothing(
+    question: str, written: str, passage: str
+) -> None:
+    assert not FollowUp(question, written, written).answered_by(passage, 1.0)
+
+
+@pytest.mark.parametrize(
     ("question", "written", "source"),
     [
         # All of the question is in the text.
