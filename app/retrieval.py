@@ -28,7 +28,10 @@ class Searcher(Protocol):
     async def search(
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
     ) -> Sequence[DocumentHit]:
-        """At most `k` chunks of the documents in scope, the best first; only relevant ones."""
+        """At most `k` chunks of the documents in scope, the best first.
+
+        Only relevant ones, unless told otherwise.
+        """
 
 
 @dataclass

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
+from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import Reranker
 
 
@@ -25,3 +28,12 @@ def prose(sentences: int, seed: str = "stone") -> str:
         + ("\n\n" if number % 5 == 4 else " ")
         for number in range(sentences)
     )
+
+
+def hits(texts: Sequence[tuple[str, str]], first: int = 0) -> list[Hit]:
+    """Passages, each with its context, as a search finds them before they are scored."""
+    vectors = embedder().embed([embedded_text(*each) for each in texts])
+    return [
+        Hit(first + n, "d", "title", text, 0.0, 0.0, context=context, vector=vector)
+        for n, ((text, context), vector) in enumerate(zip(texts, vectors, strict=True))
+    ]

@@ -10,7 +10,7 @@ from dragon.retrieval.courtesy import plain
 from dragon.retrieval.query import Query, questions_of
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
-from tests.samples import embedder, reranker
+from tests.samples import embedder, hits, reranker
 
 BOTH = "What is the capital of Kenya, and what is my gym locker's code?"
 
@@ -119,9 +119,5 @@ def test_what_answers_no_question_asked_alone_takes_no_part(message: str) -> Non
 
 
 def found(query: Query, texts: Sequence[str]) -> list[Hit]:
-    vectors = embedder().embed(texts)
-    hits = [
-        Hit(n, "d", "t", text, 0.0, 0.0, vector=vector)
-        for n, (text, vector) in enumerate(zip(texts, vectors, strict=True))
-    ]
-    return answering(query, ranked(query, hits), len(texts), reranker())
+    best = ranked(query, hits([(text, "") for text in texts]))
+    return answering(query, best, len(texts), reranker())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import pytest
 
 from dragon.retrieval.answering import MOST, WEIGHT, kind_missing, names, signs
-from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import answering, ranked
-from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance
-from tests.samples import embedder, reranker
+from dragon.retrieval.relevance import MINIMUM_SCORE, relevance
+from tests.samples import embedder, hits, reranker
 from training.sources import open_facts
 
 NOTES = [
@@ -21,14 +19,6 @@ NOTES = [
     ("Our landlady Mrs Halvorsen comes by on the first of March.", "Things to know."),
     ("England formally declared war on France on May 18, 1756.", "The war began late."),
 ]
-
-
-def hits(texts: Sequence[tuple[str, str]], first: int = 0) -> list[Hit]:
-    vectors = embedder().embed([embedded_text(*each) for each in texts])
-    return [
-        Hit(first + n, "d", "title", text, 0.0, 0.0, context=context, vector=vector)
-        for n, ((text, context), vector) in enumerate(zip(texts, vectors, strict=True))
-    ]
 
 
 def found(question: str, k: int = 2) -> list[str]:
