@@ -202,13 +202,8 @@ class ExampleSource:
     def instruction(self, rng: random.Random) -> Example:
         """A document that has nothing to do with what is asked for."""
         text = self.prose.passage(rng, rng.choice((120, 240, 320)))
-        branches = [turn(instruction(self.prose, rng), DECLINE)]
-        if rng.random() < 0.2:
-            doc = self.facts.document(rng)
-            asked = self.facts.question(doc, rng.choice(doc.facts), rng)
-            if asked and not _shares_words(asked, text):
-                branches.append(turn(asked, DECLINE))
-        return Example([Part(DOC + text, Role.CONTEXT)], branches)
+        asked = instruction(self.prose, rng) if rng.random() < 0.8 else noise(rng)
+        return Example([Part(DOC + text, Role.CONTEXT)], [turn(asked, DECLINE)])
 
     def _follow_up(self, doc: Document, rng: random.Random) -> list[Part] | None:
         """Two turns; the second may be elliptical when two facts share their relation."""
@@ -244,12 +239,6 @@ class ExampleSource:
         if rng.random() < 0.03:
             branches.append(chat_turn(rng))
         return Example([Part(DOC + text, Role.CONTEXT)], branches)
-
-
-def _shares_words(question: str, text: str) -> bool:
-    words = {word.strip("?.,'").lower() for word in question.split() if len(word) > 4}
-    lower = text.lower()
-    return sum(word in lower for word in words) > 1
 
 
 def _quoting(sentence: str, questions: list[str]) -> Example:

@@ -125,8 +125,10 @@ def test_a_wrong_stage_file_says_what_is_wrong(tmp_path: Path, text: str, messag
         read_stages(tmp_path / "stages.toml")
 
 
-def test_the_last_stage_declines_only_without_a_document(source: ExampleSource) -> None:
-    rng, mixture = random.Random(5), read_stages()[-1].mixture
+def test_the_last_stage_declines_no_question_on_its_document(source: ExampleSource) -> None:
+    """With a document only requests and noise are declined: the kind ``instruction``."""
+    rng, mixture = random.Random(5), dict(read_stages()[-1].mixture)
+    assert mixture.pop("instruction") > 0
     declined = 0
     for example in (source.draw(rng, mixture) for _ in range(600)):
         texts = [part.text for branch in example.branches for part in branch]
