@@ -162,7 +162,7 @@ class _Simulation:
         if side.work is not None or not self._may_draft(side, position):
             return
         ahead: list[bool] = []
-        if self._catch_up and not side.own:
+        if self._catch_up and not side.own and position > 0:
             ahead = list(side.remote)[: max(0, len(self._accepted) - position - 1)]
         fed = (position > 0) + len(ahead)  # the first distribution is that of the prefill
         duration = side.decode_s + (fed - 1) * self._world.ahead_s if fed else 0.0

@@ -224,8 +224,11 @@ class Session:
         return len(self._own) < max(1, min(self.window, MAX_WINDOW))
 
     def _lookahead(self, position: int) -> list[int]:
-        """Catch-up: the other side's tokens from `position` on, if this side has none itself."""
-        if not self.catch_up or self._own:
+        """Catch-up: the other side's tokens from `position` on, if this side has none itself.
+
+        Not before the first token: its distribution is that of the prefill and waits for no step.
+        """
+        if not self.catch_up or self._own or position == 0:
             return []
         tokens: list[int] = []
         end = min(self.limits.tokens, self.limits.horizon)

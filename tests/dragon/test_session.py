@@ -232,11 +232,21 @@ def test_a_side_that_is_behind_catches_up_in_one_forward() -> None:
     device = session(Role.DEVICE, catch_up=True)
     for draft in drafts:
         device.receive(draft)
-    assert work(device) == Work(keep=0, tokens=(5, 6, 7), outputs=4, version=0)
-    device.complete([sure(5), sure(6), sure(7), sure(8)])
+    assert [d.token for d in say(device, sure(5))] == [5]
+    assert work(device) == Work(keep=0, tokens=(5, 6, 7), outputs=3, version=0)
+    device.complete([sure(6), sure(7), sure(8)])
     assert device.take_commits() == [5, 6, 7]
-    assert [d.token for d in device.take_outbox() if isinstance(d, Draft)] == [5, 6, 7, 8]
+    assert [d.token for d in device.take_outbox() if isinstance(d, Draft)] == [6, 7, 8]
     assert work(device).tokens == (8,)
+
+
+def test_the_first_token_waits_for_no_catch_up() -> None:
+    device = session(Role.DEVICE, catch_up=True)
+    for draft in say(session(Role.CLOUD), sure(5), sure(6), sure(7)):
+        device.receive(draft)
+    assert work(device) == Work(keep=0, tokens=(), outputs=1, version=0)
+    device.complete([sure(5)])
+    assert device.take_commits() == [5]
 
 
 def test_catch_up_stops_at_the_first_mismatch() -> None:
@@ -244,10 +254,11 @@ def test_catch_up_stops_at_the_first_mismatch() -> None:
     device = session(Role.DEVICE, catch_up=True)
     for draft in drafts:
         device.receive(draft)
+    say(device, sure(5))
     work(device)
-    device.complete([sure(5), sure(9, log_h=4000), sure(7), sure(8)])
+    device.complete([sure(9, log_h=4000), sure(7), sure(8)])
     assert device.committed == [5, 9]
-    assert [d.token for d in device.take_outbox() if isinstance(d, Draft)] == [5, 9]
+    assert [d.token for d in device.take_outbox() if isinstance(d, Draft)] == [9]
     # 5 was fed and stays, 6 goes, 9 comes.
     assert work(device) == Work(keep=1, tokens=(9,), outputs=1, version=device._version)
 
@@ -257,12 +268,14 @@ def test_catch_up_runs_no_end_token_and_nothing_past_the_limit() -> None:
     device = session(Role.DEVICE, catch_up=True)
     for draft in drafts:
         device.receive(draft)
+    say(device, sure(5))
     assert work(device).tokens == (5, 6)
     short = session(Role.DEVICE, catch_up=True)
     short.limits = replace(LIMITS, tokens=2)
     for draft in drafts:
         short.receive(draft)
-    assert work(short) == Work(keep=0, tokens=(5,), outputs=2, version=0)
+    say(short, sure(5))
+    assert work(short) == Work(keep=0, tokens=(5,), outputs=1, version=0)
 
 
 def test_abandoned_work_is_done_again() -> None:
@@ -493,14 +506,16 @@ def test_a_device_that_is_alone_does_not_listen(message: SessionMessage) -> None
 
 def test_the_last_frames_before_the_horizon_are_sent() -> None:
     """The cloud is to have all the text it took part in, however the device computed it."""
-    limits = Limits(frozenset({END}), 6, horizon=2)
+    limits = Limits(frozenset({END}), 6, horizon=3)
     device = Session(Role.DEVICE, GREEDY, limits, window=4, catch_up=True)
     cloud = Session(Role.CLOUD, GREEDY, limits, window=4)
-    for draft in say(cloud, sure(5), sure(6)):
+    for draft in say(cloud, sure(5), sure(6), sure(7)):
         device.receive(draft)
     work(device)
-    device.complete([sure(5), sure(6)])
-    assert device.committed == [5, 6]
+    device.complete([sure(5)])
+    work(device)
+    device.complete([sure(6), sure(7)])
+    assert device.committed == [5, 6, 7]
     assert not device.joint
     meet(device, cloud)
-    assert cloud.committed == [5, 6]
+    assert cloud.committed == [5, 6, 7]
