@@ -126,13 +126,14 @@ class Passes:
         if not follow_up.wanted:
             return None
         private = source.side == "public"
-        again = self._tokenizer.asked_again(request.query)
+        left = bool(follow_up.left)
+        again = self._tokenizer.asked_again(follow_up.query if left else request.query)
         return NextPass(
             replace(
                 request,
                 conversation=(*written.request.conversation, *written.tokens[:-1], *again),
                 query=follow_up.query,
-                judged=False,  # the query is no question: `among` decides
+                judged=left,  # what is missing is no question: `among` decides
                 sampling=request.sampling.of_pass(len(self._ends)),
                 max_tokens=self._limit - count,
                 details=None if request.details is None else replace(request.details, prompt=False),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dragon.engine import Engine
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.follow_up import SCORE
 from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
@@ -60,7 +61,7 @@ class Retriever:
     async def search(self, query: str, top_k: int, *, judged: bool = True) -> list[Hit]:
         """The passages nearest to a question, at most as many as there are slots.
 
-        Only those that answer it, if they are `judged`.
+        Only those that answer it, if they are `judged`, and else those that may go on with a text.
         """
         if not top_k or not query:
             return []
@@ -71,4 +72,6 @@ class Retriever:
         query = Query.of(message, self.embedder)
         k = min(top_k, self.engine.model.cache.slots)
         best = ranked(query, self.corpus.search(query.text, query.vector, k))
-        return answering(query, best, k, self.reranker) if judged else best[:k]
+        if judged:
+            return answering(query, best, k, self.reranker)
+        return [hit for hit in best if hit.score >= SCORE][:k]

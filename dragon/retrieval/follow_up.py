@@ -2,7 +2,8 @@
 
 "What is the capital of the country I fly to in June?" needs both sides. The device writes "I fly to
 Bhutan on 14 June." What the question has beyond that (capital, country) and what that has beyond
-the question (Bhutan) is what to ask the cloud for.
+the question (Bhutan) is what to ask the cloud for. Of a message that joins questions ("What is the
+capital of Kenya, and what is my locker's code?") those that are left are asked as they stand.
 
 The numbers were chosen on `bench/two_sided.jsonl` with all-MiniLM-L6-v2: of its 30 questions that
 need both sides 24 find something to go on with, of the 400 others none.
@@ -12,8 +13,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from dragon.retrieval.lexical import coverage, lacking, stem, words
+from dragon.retrieval.query import questions_of
 
 MISSING = 0.3
 """The share of a question, by its words, that must be missing before anything is searched for."""
@@ -44,31 +47,49 @@ class FollowUp:
     @property
     def wanted(self) -> bool:
         """Whether words of the question have been answered by neither the text nor its source."""
-        known = f"{self.written} {self.source}"
-        return (
-            coverage(self.written, self.source) >= _GROUNDED
-            and bool(lacking(self.question, known))
-            and 1.0 - coverage(self.question, known) >= MISSING
-        )
+        grounded = coverage(self.written, self.source) >= _GROUNDED
+        return grounded and (bool(self.left) or self._lacks(self.question))
+
+    @cached_property
+    def left(self) -> tuple[str, ...]:
+        """Of a message that joins questions, those not answered yet.
+
+        The one that shares most with the text is taken to be what it answers.
+        """
+        _, *joined = questions_of(self.question)
+        if not joined:
+            return ()
+        answered = max(joined, key=lambda question: coverage(question, self._known))
+        return tuple(one for one in joined if one != answered and self._lacks(one))
 
     @property
     def query(self) -> str:
-        """What is missing, of what is written.
+        """The questions left or, if none is, what is missing of what is written.
 
         Of the question and the text alone, which both sides know: the source may be private.
         """
+        if self.left:
+            return " ".join(f"{question.rstrip('?.! ')}?" for question in self.left)
         return " ".join([*lacking(self.question, self.written), *self._brought])
 
     def answered_by(self, passage: str, score: float) -> bool:
         """Whether a passage found by the query with this score goes on with what is written.
 
-        It has to name what the text has brought into the answer, and must not say the same.
+        It must not say the same and, unless it was judged to answer a question that is left, has
+        to name what the text has brought into the answer.
         """
-        return (
-            score >= SCORE
-            and coverage(passage, f"{self.written} {self.source}") < _REPEATED
-            and any(_names(passage, word) for word in self._telling)
-        )
+        if coverage(passage, self._known) >= _REPEATED:
+            return False
+        names = any(_names(passage, word) for word in self._telling)
+        return bool(self.left) or (score >= SCORE and names)
+
+    @property
+    def _known(self) -> str:
+        return f"{self.written} {self.source}"
+
+    def _lacks(self, question: str) -> bool:
+        known = self._known
+        return bool(lacking(question, known)) and 1.0 - coverage(question, known) >= MISSING
 
     @property
     def _brought(self) -> list[str]:

@@ -147,6 +147,21 @@ def test_the_next_pass_asks_again_after_the_text(
     assert following.among([NOTE, CAPITAL]) == [CAPITAL]
 
 
+def test_a_question_that_is_left_is_asked_and_judged_as_one(
+    tokenizer: Tokenizer, request_: GenerationRequest
+) -> None:
+    asked = "What is the capital of Bhutan, and when does the choir meet?"
+    passes = Passes(replace(request_, query=asked), tokenizer, 64)
+    told(passes, pass_of(tokenizer, SECOND, CAPITAL))
+    following = passes.next()
+    assert following is not None
+    assert following.private
+    assert following.request.query == "when does the choir meet?"
+    assert following.request.judged
+    again = tokenizer.asked_again("when does the choir meet?")
+    assert list(following.request.conversation)[-len(again) :] == again
+
+
 def test_a_text_of_the_cloud_is_gone_on_with_on_the_device_alone(
     tokenizer: Tokenizer, request_: GenerationRequest
 ) -> None:

@@ -177,3 +177,15 @@ def test_a_completion_is_no_chat(exact: Pair) -> None:
     reply = httpx.post(url, headers=exact.device.headers, json=body, timeout=60)
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] == "dragon.hops"
+
+
+def test_joined_questions_are_answered_one_after_the_other(exact: Pair) -> None:
+    code = "The key safe code is 7731-M and it hangs left of the door."
+    upload(exact.device, "safe.md", code)
+    capital, safe = "what is the capital of Kenya", "what is the code of the key safe"
+    for question in (f"{capital}, and {safe}?", f"{safe} and {capital}?"):
+        reply = post(exact, messages=[{"role": "user", "content": question}])
+        text = reply["choices"][0]["message"]["content"]
+        assert "Nairobi is the Kenyan capital." in text
+        assert code in text
+        assert len(reply["dragon"]["choices"][0]["hops"]) == 1

@@ -76,6 +76,32 @@ def test_nothing_is_asked_for(question: str, written: str, source: str) -> None:
     assert not FollowUp(question, written, source).wanted
 
 
+NAIROBI = "Nairobi is the capital of Kenya."
+SAFE = "The key safe code is 7731-M and it hangs left of the door."
+JOINED = "What is the capital of Kenya, and what is the code of the key safe?"
+
+
+@pytest.mark.parametrize(
+    ("written", "left", "passage"),
+    [
+        (NAIROBI, "what is the code of the key safe?", SAFE),
+        (SAFE, "What is the capital of Kenya?", NAIROBI),
+    ],
+)
+def test_of_joined_questions_the_one_left_is_asked(written: str, left: str, passage: str) -> None:
+    after = FollowUp(JOINED, written, written)
+    assert after.wanted
+    assert after.query == left
+    assert after.answered_by(passage, 0.0)
+    assert not after.answered_by(written, 1.0)
+
+
+def test_nothing_is_left_of_joined_questions_that_one_text_answers() -> None:
+    both = "The ferry to Naxos leaves at 7.30 from gate E2."
+    joined = "When does the ferry to Naxos go, and which gate is the ferry at?"
+    assert not FollowUp(joined, both, both).left
+
+
 def test_the_query_tells_nothing_of_the_source() -> None:
     source = "Airline to Bhutan: Drukair, code 7731."
     short = FollowUp("Which airline takes me?", "Drukair.", source)
