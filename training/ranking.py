@@ -17,6 +17,7 @@ from training.instructions import instruction
 from training.prose import ProseSource
 from training.rules import make_question
 from training.spoiling import Spoiler
+from training.written import Written, read_written
 
 ROWS = 5
 """Sentences a question, at most."""
@@ -24,6 +25,7 @@ _SPOILT = 0.4
 _HEADED = 0.25
 _POOL = 4000
 _HELD_OUT = 10
+_OTHERS = 20
 _HEADINGS = (
     "{}", "{}", "{}:", "Notes: {}", "About {}", "Subject: {}", "Re: {}", "My {}", "For {}",
     "{} list", "Things about {}", "The {}", "{}, to remember", "{} 2025", "New: {}",
@@ -49,9 +51,9 @@ class _Cut:
     seen: list[str] = field(default_factory=list)
 
 
-def held_out(row: GroundedQuestion) -> bool:
+def held_out(text: str) -> bool:
     """Whether a passage of the human questions is kept from training."""
-    return stable_hash(row.context) % _HELD_OUT == 0
+    return stable_hash(text) % _HELD_OUT == 0
 
 
 class GroupSource:
@@ -70,10 +72,11 @@ class GroupSource:
         self.spoiler = spoiler
         self.chains = chains
         self.tokenizer = tokenizer
-        self.grounded = [row for row in prose.grounded if not held_out(row)]
+        self.grounded = [row for row in prose.grounded if not held_out(row.context)]
+        self.written = [row for row in read_written() if not held_out(row.text)]
         self._kinds: dict[Callable[[random.Random], Group | None], float] = {
-            self.fact: 0.30, self.human: 0.25, self.ruled: 0.32, self.chain: 0.10,
-            self.request: 0.03,
+            self.fact: 0.15, self.human: 0.10, self.ruled: 0.14, self.chain: 0.08,
+            self.request: 0.03, self.asked: 0.25, self.unasked: 0.25,
         }  # fmt: skip
 
     def draw(self, rng: random.Random) -> Group:
@@ -130,6 +133,36 @@ class GroupSource:
         return self._group(
             self.prose.synonyms.swap(row.question, rng, 0.15), kept, [i == best for i in keep], rng
         )
+
+    def asked(self, rng: random.Random) -> Group:
+        """A written question, among sentences of its own and of other texts."""
+        row = rng.choice(self.written)
+        return self.written_group(row, *rng.choice(row.asked), rng)
+
+    def unasked(self, rng: random.Random) -> Group:
+        """A written question that its text does not answer."""
+        row = rng.choice(self.written)
+        return self.written_group(row, rng.choice(row.unasked), None, rng)
+
+    def written_group(
+        self, row: Written, question: str, answer: str | None, rng: random.Random
+    ) -> Group:
+        """The sentences that share most words with the question, and the one that answers."""
+        title = heading(question, rng) if rng.random() < _HEADED / 2 else None
+        cut = self._cut(f"{title}\n{row.text}" if title else row.text)
+        right = [answer is not None and _same(text, answer) for text in cut.texts]
+        others = [self._cut(other.text) for other in rng.sample(self.written, _OTHERS)]
+        strangers = sorted(
+            (seen for other in others for seen in other.seen),
+            key=lambda seen: -coverage(question, seen),
+        )[: rng.randint(0, 2)]
+        order = sorted(
+            range(len(right)), key=lambda i: (not right[i], -coverage(question, cut.texts[i]))
+        )
+        chosen = [(cut.seen[i], right[i]) for i in order[: ROWS - len(strangers)]]
+        chosen += [(seen, False) for seen in strangers]
+        rng.shuffle(chosen)
+        return Group(question, [seen for seen, _ in chosen], [good for _, good in chosen])
 
     def ruled(self, rng: random.Random) -> Group | None:
         """A question made by rule from a real sentence, with the sentence's paragraph."""
@@ -209,6 +242,11 @@ class GroupSource:
         rng.shuffle(chosen)
         answers = [right[i] and spoilt is None for i in chosen]
         return Group(spoilt or question, [cut.seen[i] for i in chosen], answers)
+
+
+def _same(piece: str, answer: str) -> bool:
+    """Whether a piece of a text is the sentence meant, or is part of it or more than it."""
+    return answer in piece or (len(piece) > 12 and piece in answer)
 
 
 def heading(question: str, rng: random.Random) -> str | None:

@@ -27,6 +27,7 @@ from training.ranking import Group, GroupSource, held_out, name_pool
 from training.sources import SCHEMAS, open_facts, open_sources
 from training.spoiling import Spoiler
 from training.validation import squad_groups, two_sided_groups
+from training.written import read_written
 
 ROWS_A_STEP, PART = 64, 16
 SHAPE_STEP = 8
@@ -113,8 +114,12 @@ def main() -> None:
     held = GroupSource(open_facts("phrasing", prose), prose, spoiler, chains, tokenizer)
     validation = {
         "facts": [g for g in (held.fact(rng) for _ in range(150)) if g is not None],
-        "human": [g for row in prose.grounded if held_out(row)
+        "human": [g for row in prose.grounded if held_out(row.context)
                   if (g := held.grounded_group(row, rng)) is not None],
+        "written": [held.written_group(row, *pair, rng) for row in read_written()
+                    if held_out(row.text) for pair in row.asked[:1]]
+        + [held.written_group(row, row.unasked[0], None, rng) for row in read_written()
+           if held_out(row.text) and row.unasked],
         "two-sided": two_sided_groups(tokenizer),
         "squad": squad_groups(options.data, tokenizer, 150),
     }  # fmt: skip

@@ -1,0 +1,79 @@
+"""The written questions: each with its answer in the text."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from app.settings import EMBEDDED_MODEL
+from bench import training_overlap
+from bench.two_sided import QUESTIONS
+from dragon.tokenizer import Tokenizer
+from training.chains import ChainSource
+from training.prose import ProseSource
+from training.ranking import ROWS, GroupSource
+from training.sources import SCHEMAS, open_facts
+from training.spoiling import Spoiler
+from training.written import FOLDER, read_written
+
+TEXT = "Skates are in the cellar. The rink shuts at nine."
+
+
+def write(folder: Path, answer: str) -> None:
+    row = {
+        "text": TEXT,
+        "asked": [["Until when can we go round on the ice?", answer]],
+        "unasked": ["When does the rink open?"],
+    }
+    (folder / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+
+def test_an_answer_that_is_not_in_its_text_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "The rink shuts at ten.")
+    with pytest.raises(ValueError, match=r"a.jsonl:1: an answer is not in the text"):
+        read_written(tmp_path)
+
+
+def test_every_text_has_questions_that_it_answers_and_others() -> None:
+    texts = read_written()
+    assert len(texts) > 1000
+    assert all(text.asked for text in texts)
+    assert all(text.unasked for text in texts)
+    assert all(not set(text.unasked) & {asked for asked, _ in text.asked} for text in texts)
+
+
+@pytest.fixture(scope="module")
+def groups(prose: ProseSource) -> GroupSource:
+    facts = open_facts("train", prose)
+    return GroupSource(
+        facts,
+        prose,
+        Spoiler({}, ["Lisbon"], ["kettle"]),
+        ChainSource(SCHEMAS / "chains.txt", facts.filler),
+        Tokenizer.load(EMBEDDED_MODEL),
+    )
+
+
+def test_a_written_question_comes_with_the_sentence_that_answers(groups: GroupSource) -> None:
+    rng = random.Random(3)
+    for _ in range(60):
+        group = groups.asked(rng)
+        assert any(group.answers)
+        assert len(group.rows) == len(group.answers) <= ROWS
+    for _ in range(60):
+        assert not any(groups.unasked(rng).answers)
+
+
+def test_nothing_that_is_measured_was_written_for_training() -> None:
+    measured = training_overlap.measured_grams(QUESTIONS, training_overlap.CORPUS)
+    shared = {
+        measured[gram]: path.name
+        for path in FOLDER.glob("*.jsonl")
+        for batch in training_overlap.training_grams(path)
+        for gram in batch
+        if gram in measured
+    }
+    assert not shared
