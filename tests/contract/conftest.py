@@ -40,10 +40,20 @@ def pair(setup: Setup, corpus: Path) -> Iterator[Pair]:
 
 
 @pytest.fixture(scope="package")
-def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Services whose text is a function of the request alone, whatever the network does."""
+def exact_services(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     setup = Setup(tmp_path_factory.mktemp("exact"), {"DRAGON_EXACT": "true"})
     yield from pair(setup, corpus)
+
+
+@pytest.fixture
+def exact(exact_services: Pair) -> Pair:
+    """Services whose text is a function of the request alone, whatever the network does.
+
+    The network is without delay until a test says otherwise.
+    """
+    exact_services.network.network = Network()
+    services.wait_joint(exact_services.device)
+    return exact_services
 
 
 @pytest.fixture(scope="module")

@@ -223,8 +223,6 @@ def test_a_cloud_lost_in_mid_answer_has_no_share_from_there(exact: Pair, sent: i
 
 
 def test_a_stream_tells_of_each_token_after_its_text(exact: Pair) -> None:
-    exact.network.network = Network()
-    wait_joint(exact.device)
     body = {"logprobs": True, "top_logprobs": 2, "dragon": {"provenance": True}}
     question = questions()[1].text
     whole = ask(exact, question, Mode.COUPLED, 1.0, **body)

@@ -42,9 +42,9 @@ def passages(reply: Reply, side: str) -> list[Passage]:
 
 
 @pytest.fixture(scope="module")
-def expected(exact: Pair) -> Callable[[Mode], list[str]]:
+def expected(exact_services: Pair) -> Callable[[Mode], list[str]]:
     """The texts of the sequential reference, from the documents the services found."""
-    found = ask_all(exact.device, asks(Mode.COUPLED))
+    found = ask_all(exact_services.device, asks(Mode.COUPLED))
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
 
     @cache
