@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
+from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
 from dragon.retrieval.cross_encoder import CrossEncoder
@@ -68,19 +70,30 @@ def measures(scores: Sequence[Sequence[float]], groups: Sequence[Group]) -> tupl
     return (float(np.mean(first)) if first else 0.0), area
 
 
-def batches(source: GroupSource, seed: int, start: int) -> Iterator[list[Group]]:
-    """Groups for each step from `start`, the same whenever it is resumed."""
+def batches(source: GroupSource, seed: str, start: int, size: int) -> Iterator[list[Group]]:
+    """Groups of `size` rows for each step from `start`, the same whenever it is resumed."""
     step = start
     while True:
         rng = random.Random(f"{seed} {step}")
         groups, rows = list[Group](), 0
-        while rows < ROWS_A_STEP:
+        while rows < size:
             group = source.draw(rng)
-            room = ROWS_A_STEP - rows
+            room = size - rows
             groups.append(Group(group.question, group.rows[:room], group.answers[:room]))
             rows += len(groups[-1].rows)
         yield groups
         step += 1
+
+
+def average_gradients(network: CrossEncoder, processes: int) -> None:
+    """Give every process the mean of all gradients."""
+    gradients = [p.grad for p in network.parameters() if p.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= processes
+    means = torch.split(flat, [gradient.numel() for gradient in gradients])
+    for gradient, mean in zip(gradients, means, strict=True):
+        gradient.copy_(mean.view_as(gradient))
 
 
 def optimizer_of(network: CrossEncoder) -> torch.optim.AdamW:
@@ -100,11 +113,19 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="checkpoint and prepared prose")
     parser.add_argument("--out", type=Path, default=EMBEDDED_RERANKER)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2, help="data-parallel, a thread each")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    (options.work / "rendezvous").unlink(missing_ok=True)
+    start_processes(run, (options,), nprocs=options.processes)  # type: ignore[no-untyped-call]
+
+
+def run(rank: int, options: argparse.Namespace) -> None:
+    """One of the processes; the first one measures and keeps what is learnt."""
+    torch.set_num_threads(1)
     torch.manual_seed(options.seed)
+    rendezvous = f"file://{options.work.resolve()}/rendezvous"
+    dist.init_process_group("gloo", rendezvous, rank=rank, world_size=options.processes)
     facts, prose = open_sources(options.data, options.work, "train")
     rng = random.Random(options.seed)
     spoiler = Spoiler.load(SCHEMAS / "antonyms.txt", name_pool(prose, rng), prose.words["noun"])
@@ -149,7 +170,8 @@ def main() -> None:
         save(network, options.out)
 
     total, seen, began = 0.0, 0, time.monotonic()
-    for step, groups in enumerate(batches(source, options.seed, start), start=start):
+    drawn = batches(source, f"{options.seed} {rank}", start, ROWS_A_STEP // options.processes)
+    for step, groups in enumerate(drawn, start=start):
         if step >= options.steps:
             break
         part = min(1.0, (step + 1) / WARM_UP) * max(0.0, 1 - step / options.steps)
@@ -159,9 +181,12 @@ def main() -> None:
         loss = loss_of(logits, groups)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
+        average_gradients(network, options.processes)
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
-        total, seen = total + loss.item(), seen + len(logits)
+        if rank:
+            continue
+        total, seen = total + loss.item(), seen + ROWS_A_STEP
         if (step + 1) % PRINT_STEPS == 0:
             speed = seen / (time.monotonic() - began)
             print(
