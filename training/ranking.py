@@ -52,7 +52,7 @@ class _Cut:
 
 
 def held_out(text: str) -> bool:
-    """Whether a passage of the human questions is kept from training."""
+    """Whether a text with its questions is kept from training."""
     return stable_hash(text) % _HELD_OUT == 0
 
 
@@ -151,9 +151,11 @@ class GroupSource:
         title = heading(question, rng) if rng.random() < _HEADED / 2 else None
         cut = self._cut(f"{title}\n{row.text}" if title else row.text)
         right = [answer is not None and _same(text, answer) for text in cut.texts]
-        others = [self._cut(other.text) for other in rng.sample(self.written, _OTHERS)]
+        if title is not None:
+            right[0] = False
+        others = [one for one in rng.sample(self.written, _OTHERS) if one is not row]
         strangers = sorted(
-            (seen for other in others for seen in other.seen),
+            (seen for other in others for seen in self._cut(other.text).seen),
             key=lambda seen: -coverage(question, seen),
         )[: rng.randint(0, 2)]
         order = sorted(

@@ -25,6 +25,7 @@ from dragon.retrieval.cross_encoder import CrossEncoder
 from dragon.retrieval.reranker import EMBEDDED_RERANKER, Pairs, padded, save, untrained
 from dragon.tokenizer import Tokenizer
 from training.chains import ChainSource
+from training.optimizer import average_gradients
 from training.ranking import Group, GroupSource, held_out, name_pool
 from training.sources import SCHEMAS, open_facts, open_sources
 from training.spoiling import Spoiler
@@ -85,17 +86,6 @@ def batches(source: GroupSource, seed: str, start: int, size: int) -> Iterator[l
         step += 1
 
 
-def average_gradients(network: CrossEncoder, processes: int) -> None:
-    """Give every process the mean of all gradients."""
-    gradients = [p.grad for p in network.parameters() if p.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    dist.all_reduce(flat)
-    flat /= processes
-    means = torch.split(flat, [gradient.numel() for gradient in gradients])
-    for gradient, mean in zip(gradients, means, strict=True):
-        gradient.copy_(mean.view_as(gradient))
-
-
 def optimizer_of(network: CrossEncoder) -> torch.optim.AdamW:
     """AdamW; the embeddings stay as they are, and the head learns faster."""
     network.bert.embeddings.requires_grad_(False)
@@ -117,6 +107,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     (options.work / "rendezvous").unlink(missing_ok=True)
+    open_sources(options.data, options.work, "train")  # prepares the prose, once
     start_processes(run, (options,), nprocs=options.processes)  # type: ignore[no-untyped-call]
 
 
@@ -140,7 +131,7 @@ def run(rank: int, options: argparse.Namespace) -> None:
         "written": [held.written_group(row, *pair, rng) for row in read_written()
                     if held_out(row.text) for pair in row.asked[:1]]
         + [held.written_group(row, row.unasked[0], None, rng) for row in read_written()
-           if held_out(row.text) and row.unasked],
+           if held_out(row.text)],
         "two-sided": two_sided_groups(tokenizer),
         "squad": squad_groups(options.data, tokenizer, 150),
     }  # fmt: skip
@@ -181,7 +172,7 @@ def run(rank: int, options: argparse.Namespace) -> None:
         loss = loss_of(logits, groups)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
-        average_gradients(network, options.processes)
+        average_gradients(list(network.parameters()))
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         if rank:

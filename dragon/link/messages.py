@@ -71,7 +71,8 @@ class Hello(Control):
 class Asking(Control):
     """What the cloud needs to have rows like the device's: documents, prompt, adjustments.
 
-    Unless `judged` is false, only documents take part that answer the query.
+    Only documents take part that answer the query or, where it is not `judged` since it is no
+    question, that may go on with a text.
     """
 
     generation: Generation

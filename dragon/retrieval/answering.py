@@ -15,16 +15,16 @@ import numpy.typing as npt
 
 from dragon.retrieval.lexical import words
 
-CONSTANTS = (0.37, 3.48, 1.23, -0.81, -1.11, -0.1, 0.0)
+CONSTANTS = (0.46, 3.63, 2.12, -0.86, -1.06, -0.08, -0.37)
 """Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
-LEAST_LOG_ODDS = -1.7
+LEAST_LOG_ODDS = -1.1
 """A passage under this does not answer, and takes no part.
 
-A choice between two mistakes, which `python -m bench.answering` shows for other values: here 2 %
-of the questions about notes and 13 % of SQuAD 2.0's answerable ones are left without a passage,
-28 % of its unanswerable ones and three quarters of those about other paragraphs. To refuse half of
-the unanswerable ones costs 6 % more of the questions about notes.
+A choice between two mistakes, which `python -m bench.answering` shows for other values: here 4 %
+of the questions about notes and 23 % of SQuAD 2.0's answerable ones are left without a passage,
+44 % of its unanswerable ones and five in six of those about other paragraphs. To refuse half of
+the unanswerable ones costs 2 % more of the questions about notes.
 """
 
 WEIGHT, MOST = 0.04, 3.0

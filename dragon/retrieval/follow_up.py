@@ -3,7 +3,7 @@
 "What is the capital of the country I fly to in June?" needs both sides. The device writes "I fly to
 Bhutan on 14 June." What the question has beyond that (capital, country) and what that has beyond
 the question (Bhutan) is what to ask the cloud for. Of a message that joins questions ("What is the
-capital of Kenya, and what is my locker's code?") those that are left are asked as they stand.
+capital of Kenya, and what is my locker's code?") the other one is asked as it stands.
 
 The numbers were chosen on `bench/two_sided.jsonl` with all-MiniLM-L6-v2: of its 30 questions that
 need both sides 24 find something to go on with, of the 400 others none.
@@ -23,6 +23,9 @@ MISSING = 0.3
 
 SCORE = 0.55
 """The score for the follow-up query under which a passage does not go on with the answer."""
+
+_ANSWERED = 0.5
+"""The share of a question's words that the text must have to be taken for its answer."""
 
 _GROUNDED = 0.5
 """The share of a sentence's words that its passage has. Small talk and refusals have less."""
@@ -47,20 +50,24 @@ class FollowUp:
     @property
     def wanted(self) -> bool:
         """Whether words of the question have been answered by neither the text nor its source."""
-        grounded = coverage(self.written, self.source) >= _GROUNDED
-        return grounded and (bool(self.left) or self._lacks(self.question))
+        if coverage(self.written, self.source) < _GROUNDED:
+            return False
+        known = f"{self.written} {self.source}"
+        missing = 1.0 - coverage(self.question, known)
+        return bool(self.left) or (bool(lacking(self.question, known)) and missing >= MISSING)
 
     @cached_property
     def left(self) -> tuple[str, ...]:
-        """Of a message that joins questions, those not answered yet.
+        """Of a message that joins questions, those about something else than what is written.
 
-        The one that shares most with the text is taken to be what it answers.
+        Where the text answers one of them plainly. What shares a word with the text may be answered
+        by it, or go on from it.
         """
         _, *joined = questions_of(self.question)
-        if not joined:
+        shares = [coverage(question, self.written) for question in joined]
+        if max(shares, default=0.0) < _ANSWERED:
             return ()
-        answered = max(joined, key=lambda question: coverage(question, self._known))
-        return tuple(one for one in joined if one != answered and self._lacks(one))
+        return tuple(one for one, share in zip(joined, shares, strict=True) if not share)
 
     @property
     def query(self) -> str:
@@ -69,27 +76,21 @@ class FollowUp:
         Of the question and the text alone, which both sides know: the source may be private.
         """
         if self.left:
-            return " ".join(f"{question.rstrip('?.! ')}?" for question in self.left)
+            return " ".join(f"{question.rstrip('?.!; ')}?" for question in self.left)
         return " ".join([*lacking(self.question, self.written), *self._brought])
 
     def answered_by(self, passage: str, score: float) -> bool:
         """Whether a passage found by the query with this score goes on with what is written.
 
-        It must not say the same and, unless it was judged to answer a question that is left, has
-        to name what the text has brought into the answer.
+        It must not say the same, and has to name what the text has brought into the answer; what
+        answers a question that is left has to say something else at all.
         """
-        if coverage(passage, self._known) >= _REPEATED:
-            return False
-        names = any(_names(passage, word) for word in self._telling)
-        return bool(self.left) or (score >= SCORE and names)
-
-    @property
-    def _known(self) -> str:
-        return f"{self.written} {self.source}"
-
-    def _lacks(self, question: str) -> bool:
-        known = self._known
-        return bool(lacking(question, known)) and 1.0 - coverage(question, known) >= MISSING
+        said = coverage(passage, f"{self.written} {self.source}")
+        if self.left:
+            goes_on = said < 1.0
+        else:
+            goes_on = said < _REPEATED and any(_names(passage, word) for word in self._telling)
+        return goes_on and score >= SCORE
 
     @property
     def _brought(self) -> list[str]:

@@ -59,12 +59,13 @@ def groups(prose: ProseSource) -> GroupSource:
 
 def test_a_written_question_comes_with_the_sentence_that_answers(groups: GroupSource) -> None:
     rng = random.Random(3)
-    for _ in range(60):
-        group = groups.asked(rng)
-        assert any(group.answers)
-        assert len(group.rows) == len(group.answers) <= ROWS
-    for _ in range(60):
-        assert not any(groups.unasked(rng).answers)
+    for row in groups.written[::60]:
+        for question, answer in row.asked:
+            group = groups.written_group(row, question, answer, rng)
+            assert any(group.answers)
+            assert len(group.rows) == len(group.answers) <= ROWS
+        for question in row.unasked:
+            assert not any(groups.written_group(row, question, None, rng).answers)
 
 
 def test_nothing_that_is_measured_was_written_for_training() -> None:

@@ -92,14 +92,50 @@ def test_of_joined_questions_the_one_left_is_asked(written: str, left: str, pass
     after = FollowUp(JOINED, written, written)
     assert after.wanted
     assert after.query == left
-    assert after.answered_by(passage, 0.0)
+    assert after.answered_by(passage, SCORE)
+    assert not after.answered_by(passage, SCORE - 0.01)
     assert not after.answered_by(written, 1.0)
 
 
-def test_nothing_is_left_of_joined_questions_that_one_text_answers() -> None:
-    both = "The ferry to Naxos leaves at 7.30 from gate E2."
-    joined = "When does the ferry to Naxos go, and which gate is the ferry at?"
-    assert not FollowUp(joined, both, both).left
+@pytest.mark.parametrize(
+    ("question", "written"),
+    [
+        # It may answer both, or be what the other one goes on from.
+        (
+            "When does the ferry to Naxos leave, and which gate is the ferry at?",
+            "The ferry to Naxos leaves at 7.30 from gate E2.",
+        ),
+        (
+            "What is the capital of the country I fly to in June, and when do I fly?",
+            "I fly to Bhutan on 14 June.",
+        ),
+        # Nothing says which of the two it answers.
+        (
+            "What is the capital of Kenya, and when do we have to be at the airport?",
+            "Check-in ends at 7.30 in terminal 2.",
+        ),
+    ],
+)
+def test_of_joined_questions_none_is_left_that_the_text_may_have_to_do_with(
+    question: str, written: str
+) -> None:
+    assert not FollowUp(question, written, written).left
+
+
+def test_what_is_left_may_be_answered_in_the_same_words() -> None:
+    asked = "When does the library close, and when does the pool close?"
+    after = FollowUp(asked, "The library closes at 6.", "The library closes at 6.")
+    assert after.left == ("when does the pool close?",)
+    assert after.answered_by("The pool closes at 6.", SCORE)
+
+
+def test_what_is_left_tells_nothing_of_the_source() -> None:
+    asked = "What is the capital of Kenya? What is the alarm code? When is my biopsy?"
+    written = "The alarm code is 4471."
+    queries = {
+        FollowUp(asked, written, f"{written} {more}").query for more in ("", "Biopsy: 3 May.")
+    }
+    assert queries == {"What is the capital of Kenya? When is my biopsy?"}
 
 
 def test_the_query_tells_nothing_of_the_source() -> None:
