@@ -112,14 +112,16 @@ def write(
     tokens: int,
     mode: Mode = Mode.COUPLED,
     written: Sequence[int] = (),
+    left: str | None = None,
 ) -> list[int]:
     """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`.
 
-    Of its second pass where the first one's are `written`; the documents are those of the pass.
+    Of its second pass where the first one's are `written`; the documents are those of the pass, and
+    it is asked again, or what is `left` of the question.
     """
     conversation = tokenizer.conversation([Message("user", question)])
     if written:
-        conversation += [*written[:-1], *tokenizer.asked_again(question)]
+        conversation += [*written[:-1], *tokenizer.asked_again(left or question)]
         sampling = sampling.of_pass(1)
     device, cloud = (
         _Writer.open(

@@ -16,6 +16,7 @@ from bench.reference import Passage
 from bench.services import Setup
 from dragon.model import LanguageModel
 from dragon.retrieval.follow_up import FollowUp
+from dragon.retrieval.lexical import coverage
 from dragon.sampling import Mode, Sampling
 from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, upload
@@ -27,11 +28,13 @@ NOTE = "Grandfather was born in Latvia in 1931."
 QUESTION = "What is the capital of the country my grandfather was born in?"
 CAPITAL = "The Latvian capital, Riga, stands on the Daugava."
 BOTH = f"{NOTE} {CAPITAL}"
+NAIROBI = "Nairobi is the Kenyan capital."
+SAFE = "The key safe code is 7731-M and it hangs left of the door."
 TOKENS, SEED = 48, 5
 
 
 @pytest.fixture(scope="module")
-def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def exact_services(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     setup = Setup(tmp_path_factory.mktemp("follow-up"), {"DRAGON_EXACT": "true"})
     with (
         services.peer(setup, corpus) as peer,
@@ -39,6 +42,7 @@ def exact(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         services.device(setup, network.port) as device,
     ):
         upload(device, "grandfather.md", NOTE)
+        upload(device, "safe.md", SAFE)
         services.wait_joint(device)
         yield Pair(device, peer, network)
 
@@ -56,18 +60,29 @@ def expected(
 ) -> tuple[str, list[int]]:
     """Text and hops of the sequential reference: a pass, the decision, another pass."""
     sampling, mode = Sampling(ask.temperature, seed=ask.seed), Mode(ask.mode)
-    sides = (passages(reply, side, 0) for side in ("private", "public"))
-    first = reference.write(model, tokenizer, QUESTION, *sides, sampling, ask.tokens, mode)
+    question, of_first = ask.question, [passages(reply, side, 0) for side in ("private", "public")]
+    first = reference.write(model, tokenizer, question, *of_first, sampling, ask.tokens, mode)
     text = tokenizer.decode([token for token in first if token not in tokenizer.end_ids])
-    found = [FollowUp(QUESTION, text, NOTE).answered_by(s.text, s.score)
-             for s in passages(reply, "public", 1)]  # fmt: skip
-    assert any(found) is bool(reply.hops)
+    side, source = max(
+        ((side, found) for side, own in enumerate(of_first) for found in own),
+        key=lambda found: coverage(text, found[1].text),
+    )
+    after = FollowUp(question, text, source.text)
+    of_second = [passages(reply, side, 1) for side in ("private", "public")]
+    goes_on = [after.answered_by(found.text, found.score) for found in of_second[1 - side]]
+    assert any(goes_on) is bool(reply.hops)
     if first[-1] not in tokenizer.end_ids or not reply.hops:
         return text, []
-    sides = (passages(reply, side, 1) for side in ("private", "public"))
-    left = ask.tokens - len(first)
     second = reference.write(
-        model, tokenizer, QUESTION, *sides, sampling, left, mode, written=first
+        model,
+        tokenizer,
+        question,
+        *of_second,
+        sampling,
+        ask.tokens - len(first),
+        Mode.LOCAL if side else mode,  # what the cloud wrote is gone on with in private
+        written=first,
+        left=after.query if after.left else None,
     )
     more = tokenizer.decode([token for token in second if token not in tokenizer.end_ids])
     return f"{text} {more}", [len(first)]
@@ -90,6 +105,27 @@ def test_the_text_is_that_of_the_sequential_reference_on_any_network(
             assert reply.stats["passes"] == 1 + len(reply.hops)
             assert reply.participation == [[0, reply.tokens]]
     assert replies[0][0].text == BOTH
+
+
+@pytest.mark.parametrize(
+    ("question", "sides"),
+    [
+        ("what is the capital of Kenya, and what is the code of the key safe?", "public private"),
+        ("what is the code of my key safe, and what is the capital of Latvia?", "private public"),
+    ],
+)
+def test_of_joined_questions_each_side_answers_its_own(
+    exact: Pair, question: str, sides: str, model: LanguageModel, tokenizer: Tokenizer
+) -> None:
+    asks = [Ask(question, Mode.COUPLED, t, SEED, TOKENS, hops=1) for t in (0.0, 1.0)]
+    for rtt_ms in (0, 100):
+        exact.network.network = Network(rtt_ms / 1000)
+        for ask, reply in zip(asks, ask_all(exact.device, asks), strict=True):
+            assert (reply.text, reply.hops) == expected(model, tokenizer, ask, reply)
+    first, second = sides.split()
+    said = {"private": SAFE, "public": CAPITAL if "Latvia" in question else NAIROBI}
+    choice = post(exact, messages=[{"role": "user", "content": question}])["choices"][0]
+    assert choice["message"]["content"] == f"{said[first]} {said[second]}"
 
 
 def post(pair: Pair, **more: Any) -> dict[str, Any]:
@@ -177,15 +213,3 @@ def test_a_completion_is_no_chat(exact: Pair) -> None:
     reply = httpx.post(url, headers=exact.device.headers, json=body, timeout=60)
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] == "dragon.hops"
-
-
-def test_joined_questions_are_answered_one_after_the_other(exact: Pair) -> None:
-    code = "The key safe code is 7731-M and it hangs left of the door."
-    upload(exact.device, "safe.md", code)
-    capital, safe = "what is the capital of Kenya", "what is the code of the key safe"
-    for question in (f"{capital}, and {safe}?", f"{safe} and {capital}?"):
-        reply = post(exact, messages=[{"role": "user", "content": question}])
-        text = reply["choices"][0]["message"]["content"]
-        assert "Nairobi is the Kenyan capital." in text
-        assert code in text
-        assert len(reply["dragon"]["choices"][0]["hops"]) == 1
