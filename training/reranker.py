@@ -96,6 +96,23 @@ def optimizer_of(network: CrossEncoder) -> torch.optim.AdamW:
     )
 
 
+def validation_sets(source: GroupSource, data: Path, rng: random.Random) -> dict[str, list[Group]]:
+    """What is measured while training, with `source`'s means and what it leaves out."""
+    prose = source.prose
+    facts = open_facts("phrasing", prose)
+    held = GroupSource(facts, prose, source.spoiler, source.chains, source.tokenizer)
+    written = [row for row in read_written() if held_out(row.text)]
+    return {
+        "facts": [g for g in (held.fact(rng) for _ in range(150)) if g is not None],
+        "human": [g for row in prose.grounded if held_out(row.context)
+                  if (g := held.grounded_group(row, rng)) is not None],
+        "written": [held.written_group(row, *row.asked[0], rng) for row in written]
+        + [held.written_group(row, row.unasked[0], None, rng) for row in written],
+        "two-sided": two_sided_groups(source.tokenizer),
+        "squad": squad_groups(data, source.tokenizer, 150),
+    }  # fmt: skip
+
+
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -123,18 +140,7 @@ def run(rank: int, options: argparse.Namespace) -> None:
     tokenizer = Tokenizer.load("models/dragon-7m")
     chains = ChainSource(SCHEMAS / "chains.txt", facts.filler)
     source = GroupSource(facts, prose, spoiler, chains, tokenizer)
-    held = GroupSource(open_facts("phrasing", prose), prose, spoiler, chains, tokenizer)
-    validation = {
-        "facts": [g for g in (held.fact(rng) for _ in range(150)) if g is not None],
-        "human": [g for row in prose.grounded if held_out(row.context)
-                  if (g := held.grounded_group(row, rng)) is not None],
-        "written": [held.written_group(row, *pair, rng) for row in read_written()
-                    if held_out(row.text) for pair in row.asked[:1]]
-        + [held.written_group(row, row.unasked[0], None, rng) for row in read_written()
-           if held_out(row.text)],
-        "two-sided": two_sided_groups(tokenizer),
-        "squad": squad_groups(options.data, tokenizer, 150),
-    }  # fmt: skip
+    validation = {} if rank else validation_sets(source, options.data, rng)
     network, pairs = untrained(), Pairs.load()
     optimizer = optimizer_of(network)
     checkpoint = options.work / "reranker.pt"
