@@ -1,7 +1,9 @@
 """Time to first token of DRAGON and of what fetches documents: `python -m bench.ttft [options]`
 
-Real services with a delaying relay between them answer the workload's prompts one after another.
-Every system has been asked all of them before, so that documents' KV is on disk where it is kept:
+Real services with a delaying relay between them answer the workload's prompts one after another,
+system by system, for several rounds: the machine's speed drifts, so a prompt's time is the median
+of its rounds. Every system has been asked all prompts before, so that documents' KV is on disk
+where it is kept:
 
     dragon       both sides write, each with its own documents
     device-only  the device alone, with its own documents
@@ -11,7 +13,9 @@ Every system has been asked all of them before, so that documents' KV is on disk
     drcg/kv      the device with its own documents and the peer's, fetched as KV in bfloat16
 
 Concatenated documents are run from scratch: their KV depends on which ones came together. The clock
-starts when the device has the request, and includes the search, here a look-up.
+starts when the device has the request, and includes the search, here a look-up. An answer of dragon
+cannot be there before the device's own prefill is done, nor before the peer's and a trip: its bound
+is, prompt by prompt, the larger of the two.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
 from bench import report, services, workload
 from bench.link import Network, Relay, relay
@@ -100,20 +105,35 @@ def ask(system: System, query: Query) -> Row:
     return choice
 
 
-def measure(system: System, network: Relay, queries: Sequence[Query], rtt_ms: float) -> Row:
-    """One system on one network. `bytes_down` is what an answer takes from the peer."""
-    before = network.down_bytes
-    answers = [ask(system, query) for query in queries]
-    received = network.down_bytes - before
-    times = [answer["stats"]["ttft_ms"] for answer in answers]
+def measure(
+    systems: Sequence[System], network: Relay, queries: Sequence[Query], rtt_ms: float, rounds: int
+) -> list[Row]:
+    """All systems on one network. `bytes_down` is what an answer takes from the peer."""
+    answers: dict[str, list[list[Row]]] = {system.name: [] for system in systems}
+    received = dict.fromkeys(answers, 0)
+    for _ in range(rounds):
+        for system in systems:
+            before = network.down_bytes
+            answers[system.name].append([ask(system, query) for query in queries])
+            received[system.name] += network.down_bytes - before
+    return [
+        row(name, rtt_ms, one, received[name] / (rounds * len(queries)))
+        for name, one in answers.items()
+    ]
+
+
+def row(name: str, rtt_ms: float, rounds: Sequence[Sequence[Row]], bytes_down: float) -> Row:
+    """Of one system's answers, [round][prompt]; the row's `answers` are the prompts' medians."""
+    every = [answer for answers in rounds for answer in answers]
+    times = np.median([[one["stats"]["ttft_ms"] for one in answers] for answers in rounds], axis=0)
     return {
-        "system": system.name,
+        "system": name,
         "rtt_ms": rtt_ms,
-        "ttft_ms": round(sum(times) / len(times), 1),
-        "bytes_down": round(received / len(answers)),
-        "joint": sum(bool(answer["participation"]) for answer in answers) / len(answers),
-        "sources": sum(len(answer["sources"]) for answer in answers) / len(answers),
-        "answers": times,
+        "ttft_ms": round(float(times.mean()), 1),
+        "bytes_down": round(bytes_down),
+        "joint": sum(bool(answer["participation"]) for answer in every) / len(every),
+        "sources": sum(len(answer["sources"]) for answer in every) / len(every),
+        "answers": times.tolist(),
     }
 
 
@@ -124,16 +144,14 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     with ExitStack() as stack:
         systems, network = start(stack, queries, options)
         services.wait_joint(systems[0].service)
-        for system in systems:
-            measure(system, network, queries, 0.0)  # so that KV is on disk
+        measure(systems, network, queries, 0.0, 1)  # so that KV is on disk
         for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
             network.network = Network(rtt_ms / 1000, down_bytes_per_s=rate, up_bytes_per_s=rate)
             network.cut()  # a new connection measures the new round trip
             services.wait_joint(systems[0].service, rtt_ms)
-            for system in systems:
-                row = measure(system, network, queries, rtt_ms)
-                print({key: value for key, value in row.items() if key != "answers"}, flush=True)
-                yield row
+            for one in measure(systems, network, queries, rtt_ms, options.rounds):
+                print({key: value for key, value in one.items() if key != "answers"}, flush=True)
+                yield one
 
 
 def run(options: argparse.Namespace) -> list[Row]:
@@ -143,21 +161,22 @@ def run(options: argparse.Namespace) -> list[Row]:
 
 def ratios(measured: Sequence[Row]) -> dict[str, float]:
     """Of each network: dragon to what it has to wait for, and the others to dragon."""
-    times = {(row["system"], row["rtt_ms"]): row["ttft_ms"] for row in measured}
+    times = {(row["system"], row["rtt_ms"]): np.array(row["answers"]) for row in measured}
     found = {}
-    for (system, rtt_ms), time in times.items():
-        dragon = times["dragon", rtt_ms]
+    for (system, rtt_ms), own in times.items():
+        dragon = times["dragon", rtt_ms].mean()
         if system == "dragon":
-            bound = max(times["device-only", rtt_ms], rtt_ms + times["peer", rtt_ms])
-            found[f"dragon/max(device-only, rtt + peer) at {rtt_ms:g} ms"] = dragon / bound
+            bound = np.maximum(times["device-only", rtt_ms], rtt_ms + times["peer", rtt_ms])
+            found[f"dragon/max(device-only, rtt + peer) at {rtt_ms:g} ms"] = dragon / bound.mean()
         else:
-            found[f"{system}/dragon at {rtt_ms:g} ms"] = time / dragon
-    return {name: round(value, 3) for name, value in found.items()}
+            found[f"{system}/dragon at {rtt_ms:g} ms"] = own.mean() / dragon
+    return {name: round(float(value), 3) for name, value in found.items()}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that `run` reads."""
     parser.add_argument("--rtt-ms", default="0,100,200,300")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=2, help="a side")
     parser.add_argument("--mbit-s", type=float, default=math.inf, help="of the link, each way")
     parser.add_argument("--model", default=str(EMBEDDED_MODEL), help="a directory or hub name")
@@ -165,9 +184,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     workload.add_options(parser, prompts=8)
 
 
-_NOTES = """Milliseconds to the first token, with documents' KV on disk on both sides; that of
-concatenated documents is computed each time. `peer` is a device that holds the cloud's documents
-and answers alone."""
+_NOTES = """Milliseconds to the first token, the mean of the prompts' medians, with documents' KV on
+disk on both sides; that of concatenated documents is computed each time. `peer` is a device that
+holds the cloud's documents and answers alone."""
 
 
 def main() -> None:

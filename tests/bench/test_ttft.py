@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from bench.ttft import ratios
+from bench.ttft import Row, ratios
+from bench.ttft import row as made
+
+
+def row(system: str, rtt_ms: float, answers: list[float]) -> Row:
+    return {"system": system, "rtt_ms": rtt_ms, "answers": answers}
 
 
 def test_dragon_waits_for_the_slower_of_itself_and_a_trip_to_the_peer() -> None:
-    times = {"dragon": 110.0, "device-only": 100.0, "peer": 60.0, "drcg/kv": 440.0}
     rows = [
-        {
-            "system": system,
-            "rtt_ms": rtt_ms,
-            "ttft_ms": time + (rtt_ms if system == "dragon" else 0),
-        }
-        for rtt_ms in (0.0, 300.0)
-        for system, time in times.items()
+        row("dragon", 0, [110, 90]),
+        row("device-only", 0, [100, 50]),
+        row("peer", 0, [60, 80]),
+        row("drcg/kv", 0, [400, 400]),
+        row("dragon", 300, [410, 420]),
+        row("device-only", 300, [100, 50]),
+        row("peer", 300, [60, 80]),
     ]
     found = ratios(rows)
-    assert found["dragon/max(device-only, rtt + peer) at 0 ms"] == round(110 / 100, 3)
-    assert found["dragon/max(device-only, rtt + peer) at 300 ms"] == round(410 / 360, 3)
+    assert found["dragon/max(device-only, rtt + peer) at 0 ms"] == round(200 / 180, 3)
+    assert found["dragon/max(device-only, rtt + peer) at 300 ms"] == round(830 / 740, 3)
     assert found["drcg/kv/dragon at 0 ms"] == 4.0
+
+
+def test_a_prompt_s_time_is_the_median_of_its_rounds() -> None:
+    rounds = [
+        [
+            {"stats": {"ttft_ms": time}, "participation": [1], "sources": ["a", "b"]}
+            for time in times
+        ]
+        for times in ([10.0, 20.0], [90.0, 30.0], [12.0, 22.0])
+    ]
+    found = made("dragon", 100, rounds, 7.6)
+    assert found["answers"] == [12.0, 22.0]
+    assert (found["ttft_ms"], found["bytes_down"]) == (17.0, 8)
+    assert (found["joint"], found["sources"]) == (1.0, 2.0)
