@@ -7,7 +7,7 @@ where it is kept:
 
     dragon       both sides write, each with its own documents
     device-only  the device alone, with its own documents
-    peer         the same on the peer, with the peer's documents: what dragon waits for, and a trip
+    peer         the same on the peer, with the peer's documents, at the same time
     crcg         one service that has all documents, concatenated
     drcg/text    the device with its own and the peer's documents, fetched as text, concatenated
     drcg/kv      the device with its own documents and the peer's, fetched as KV in bfloat16
@@ -15,7 +15,8 @@ where it is kept:
 Concatenated documents are run from scratch: their KV depends on which ones came together. The clock
 starts when the device has the request, and includes the search, here a look-up. An answer of dragon
 cannot be there before the device's own prefill is done, nor before the peer's and a trip: its bound
-is, prompt by prompt, the larger of the two.
+is, prompt by prompt, the larger of the two. They are asked as dragon asks them, at once, the peer
+half a round trip later: here both sides are on one machine, whose cores slow each other down.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import argparse
 import json
 import math
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,18 +48,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class System:
-    """A name, the service that is asked, and what it is asked for."""
+    """A name, a client of the service that is asked, and what it is asked for."""
 
     name: str
-    service: Service
+    client: httpx.Client
     aggregation: str
     documents: int
 
 
 def start(
     stack: ExitStack, queries: Sequence[Query], options: argparse.Namespace
-) -> tuple[list[System], Relay]:
-    """All systems running, and the relay between device and peer."""
+) -> tuple[list[list[System]], Service, Relay]:
+    """All systems running, those that are asked at once together; the device, and its relay."""
     data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     # However late the cloud is, the first token waits for it.
     env = {
@@ -79,43 +82,66 @@ def start(
     as_peer = stack.enter_context(services.device(setup("public", public), peer.port))
     central = stack.enter_context(services.device(setup("everything", everything), peer.port))
     count = options.documents
-    return [
-        System("dragon", device, "coupled", count),
-        System("device-only", device, "local", count),
-        System("peer", as_peer, "local", count),
-        System("crcg", central, "context", 2 * count),
-        System("drcg/text", device, "context_text", count),
-        System("drcg/kv", device, "context_kv", count),
-    ], network
+
+    def system(name: str, service: Service, aggregation: str, documents: int = count) -> System:
+        client = httpx.Client(base_url=service.url, headers=service.headers, timeout=_TIMEOUT_S)
+        return System(name, stack.enter_context(client), aggregation, documents)
+
+    return (
+        [
+            [system("dragon", device, "coupled")],
+            [system("device-only", device, "local"), system("peer", as_peer, "local")],
+            [system("crcg", central, "context", 2 * count)],
+            [system("drcg/text", device, "context_text")],
+            [system("drcg/kv", device, "context_kv")],
+        ],
+        device,
+        network,
+    )
 
 
-def ask(system: System, query: Query) -> Row:
-    """The first token of one answer: what the service says of it."""
-    url, headers = system.service.url, system.service.headers
-    with httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT_S) as client:
-        body = {
-            "model": client.get("/v1/models").json()["data"][0]["id"],
-            "messages": [{"role": "user", "content": query.text}],
-            "temperature": 0,
-            "max_tokens": 1,
-            "dragon": {"aggregation": system.aggregation, "top_k": system.documents},
-        }
-        reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
+def ask(system: System, query: Query, later_s: float = 0.0) -> Row:
+    """The first token of one answer, asked for after so long: what the service says of it."""
+    body = {
+        "model": system.client.get("/v1/models").json()["data"][0]["id"],
+        "messages": [{"role": "user", "content": query.text}],
+        "temperature": 0,
+        "max_tokens": 1,
+        "dragon": {"aggregation": system.aggregation, "top_k": system.documents},
+    }
+    time.sleep(later_s)
+    reply = system.client.post("/v1/chat/completions", json=body).raise_for_status().json()
     choice: Row = reply["dragon"]["choices"][0]
     return choice
 
 
+def ask_at_once(systems: Sequence[System], query: Query, rtt_ms: float) -> list[Row]:
+    """One answer each, the second's request half a round trip after the first one's."""
+    with ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(ask, system, query, place * rtt_ms / 2000)
+            for place, system in enumerate(systems)
+        ]
+        return [one.result() for one in asked]
+
+
 def measure(
-    systems: Sequence[System], network: Relay, queries: Sequence[Query], rtt_ms: float, rounds: int
+    systems: Sequence[Sequence[System]],
+    network: Relay,
+    queries: Sequence[Query],
+    rtt_ms: float,
+    rounds: int,
 ) -> list[Row]:
     """All systems on one network. `bytes_down` is what an answer takes from the peer."""
-    answers: dict[str, list[list[Row]]] = {system.name: [] for system in systems}
+    answers: dict[str, list[list[Row]]] = {one.name: [] for turn in systems for one in turn}
     received = dict.fromkeys(answers, 0)
     for _ in range(rounds):
-        for system in systems:
+        for turn in systems:
             before = network.down_bytes
-            answers[system.name].append([ask(system, query) for query in queries])
-            received[system.name] += network.down_bytes - before
+            found = [ask_at_once(turn, query, rtt_ms) for query in queries]
+            for system, own in zip(turn, zip(*found, strict=True), strict=True):
+                answers[system.name].append(list(own))
+                received[system.name] += network.down_bytes - before
     return [
         row(name, rtt_ms, one, received[name] / (rounds * len(queries)))
         for name, one in answers.items()
@@ -142,13 +168,13 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     queries = workload.build(options, options.model, options.documents)
     rate = options.mbit_s * 1e6 / 8
     with ExitStack() as stack:
-        systems, network = start(stack, queries, options)
-        services.wait_joint(systems[0].service)
+        systems, device, network = start(stack, queries, options)
+        services.wait_joint(device)
         measure(systems, network, queries, 0.0, 1)  # so that KV is on disk
         for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
             network.network = Network(rtt_ms / 1000, down_bytes_per_s=rate, up_bytes_per_s=rate)
             network.cut()  # a new connection measures the new round trip
-            services.wait_joint(systems[0].service, rtt_ms)
+            services.wait_joint(device, rtt_ms)
             for one in measure(systems, network, queries, rtt_ms, options.rounds):
                 print({key: value for key, value in one.items() if key != "answers"}, flush=True)
                 yield one
@@ -186,7 +212,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 _NOTES = """Milliseconds to the first token, the mean of the prompts' medians, with documents' KV on
 disk on both sides; that of concatenated documents is computed each time. `peer` is a device that
-holds the cloud's documents and answers alone."""
+holds the cloud's documents and answers alone, while `device-only` does: on one machine both sides
+are slower together than alone."""
 
 
 def main() -> None:
