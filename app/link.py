@@ -18,6 +18,7 @@ from app.events import PeerStatus
 from dragon.details import DetailMessage, Question
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import bulk_frames, codec, detail_frames, frames, messages
+from dragon.link.handshake import check_hello
 from dragon.pacing import LinkMeter
 from dragon.protocol import SessionMessage
 
@@ -193,7 +194,7 @@ class Link:
             raise HandshakeError(other.message)
         if not isinstance(other, messages.Hello):
             raise FrameError("the peer's first frame is no hello")
-        messages.check_hello(self._hello, other)
+        check_hello(self._hello, other)
 
     async def _serve(self, connection: ClientConnection) -> None:
         self._connection = connection

@@ -12,6 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import messages
+from dragon.link.handshake import check_hello
 from dragon.link.messages import MAX_PROBE, AnyControl, Hello, Ping, Pong, Probe
 
 _TIMEOUT_S = 30.0
@@ -64,7 +65,7 @@ def _bandwidth(transfer_s: float) -> float | None:
 
 def _greet(connection: ClientConnection, hello: Hello) -> None:
     connection.send(messages.encode(hello))
-    messages.check_hello(hello, _next(connection, Hello, lambda _: True))
+    check_hello(hello, _next(connection, Hello, lambda _: True))
 
 
 def _pinged(connection: ClientConnection, number: int) -> float:

@@ -19,6 +19,7 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.link import codec, detail_frames, frames, messages
+from dragon.link.handshake import check_hello
 from dragon.pacing import LinkMeter, Pace
 from peer.answer import CloudAnswer
 from peer.fetch import CloudFetch
@@ -76,7 +77,7 @@ class Connection:
             raise HandshakeError("the first frame of a link is a hello, as text") from error
         if not isinstance(hello, messages.Hello):
             raise HandshakeError("the first frame of a link is a hello")
-        messages.check_hello(self._shared.hello, hello)
+        check_hello(self._shared.hello, hello)
         await self._socket.send_text(messages.encode(self._shared.hello))
 
     async def run(self) -> None:

@@ -2,8 +2,8 @@
 
 `hello` is the first frame each way. `open`, `join`, `close`, `fetch`, `score_text` and
 `score_taken` come from the device; `ready`, `fetched`, `scoring`, `resync` and `score` from the
-cloud; `candidate`, `error`, `ping` and `pong`
-from either. `probe` is a device's that measures the link, and the cloud's answer to it.
+cloud; `candidate`, `error`, `ping` and `pong` from either. `probe` is a device's that measures the
+link, and the cloud's answer to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dragon import noise
 from dragon.adjustment import Adjustment
 from dragon.aggregation import LOG_H_LIMIT
 from dragon.details import MAX_TOP
-from dragon.errors import FrameError, HandshakeError
+from dragon.errors import FrameError
 from dragon.sampling import (
     MAX_BIAS,
     MAX_BIASED,
@@ -298,26 +298,3 @@ def decode(frame: str) -> AnyControl:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise FrameError(f"not a control message: {where}: {first['msg']}") from error
-
-
-def check_hello(own: Hello, other: Hello) -> None:
-    """Raises `HandshakeError` with what to change when the two sides cannot write together."""
-    if own.version != other.version:
-        raise HandshakeError(
-            f"the other side speaks protocol version {other.version}, this one {own.version}: "
-            "run the same release on both"
-        )
-    if own.tokenizer != other.tokenizer:
-        raise HandshakeError(
-            f"the models have different tokenizers or chat templates ({own.model} here, "
-            f"{other.model} there): set DRAGON_MODEL to models of one family on both sides"
-        )
-    if own.relevance != other.relevance:
-        raise HandshakeError(
-            "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
-            "alike on both, and run the same release"
-        )
-    if own.noise != other.noise:
-        raise HandshakeError(
-            "the sides do not compute the same noise: run the same release of DRAGON and NumPy"
-        )

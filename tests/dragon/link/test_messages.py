@@ -1,4 +1,4 @@
-"""Control messages: round trips, refusals, and what a handshake says when it fails."""
+"""Control messages: round trips and refusals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon import noise
 from dragon.aggregation import LOG_H_LIMIT
-from dragon.errors import FrameError, HandshakeError
+from dragon.errors import FrameError
 from dragon.link.messages import (
     MAX_CONTROL_BYTES,
     MAX_PROBE,
-    PROTOCOL_VERSION,
     AnyControl,
     CandidateScored,
     CandidateSent,
@@ -36,7 +34,6 @@ from dragon.link.messages import (
     ScoreAsked,
     ScoreTaken,
     Scoring,
-    check_hello,
     decode,
     encode,
 )
@@ -268,34 +265,3 @@ def test_sizes_are_bounded() -> None:
         decode(encode(OPEN).replace("[1,2,3]", str([1] * ((1 << 16) + 1))))
     with pytest.raises(FrameError):
         decode('{"kind":"close","generation":1,"reason":"' + "x" * 70_000 + '"}')
-
-
-HELLO = Hello(tokenizer="t", relevance="r", model="m")
-
-
-def test_equal_sides_shake_hands_whatever_their_models() -> None:
-    check_hello(HELLO, HELLO.model_copy(update={"model": "another"}))
-
-
-@pytest.mark.parametrize(
-    ("change", "advice"),
-    [
-        ({"version": PROTOCOL_VERSION + 1}, "same release"),
-        ({"tokenizer": "u"}, "DRAGON_MODEL"),
-        ({"relevance": "s"}, "DRAGON_EMBEDDER"),
-        ({"noise": "n"}, "NumPy"),
-    ],
-)
-def test_a_refused_handshake_says_what_to_change(change: dict[str, Any], advice: str) -> None:
-    with pytest.raises(HandshakeError, match=advice):
-        check_hello(HELLO, HELLO.model_copy(update=change))
-
-
-def test_another_version_is_named_first() -> None:
-    other = Hello(version=99, tokenizer="u", noise="n", relevance="s", model="m")
-    with pytest.raises(HandshakeError, match="version 99"):
-        check_hello(HELLO, other)
-
-
-def test_hello_carries_the_noise_of_this_machine() -> None:
-    assert HELLO.noise == noise.fingerprint()

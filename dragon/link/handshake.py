@@ -1,0 +1,29 @@
+"""What both sides of a link must have in common, said in their first frames."""
+
+from __future__ import annotations
+
+from dragon.errors import HandshakeError
+from dragon.link.messages import Hello
+
+
+def check_hello(own: Hello, other: Hello) -> None:
+    """Raises `HandshakeError` with what to change when the two sides cannot write together."""
+    if own.version != other.version:
+        raise HandshakeError(
+            f"the other side speaks protocol version {other.version}, this one {own.version}: "
+            "run the same release on both"
+        )
+    if own.tokenizer != other.tokenizer:
+        raise HandshakeError(
+            f"the models have different tokenizers or chat templates ({own.model} here, "
+            f"{other.model} there): set DRAGON_MODEL to models of one family on both sides"
+        )
+    if own.relevance != other.relevance:
+        raise HandshakeError(
+            "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
+            "alike on both, and run the same release"
+        )
+    if own.noise != other.noise:
+        raise HandshakeError(
+            "the sides do not compute the same noise: run the same release of DRAGON and NumPy"
+        )
