@@ -1,8 +1,10 @@
 """How likely a passage answers a question, of several signs of it.
 
 The reranker reads both together; cosine and shared words say how near they are; the longer a
-passage, the more words it shares by chance; and two signs speak against it: a name or a number of
-the question that the passage has not, and nothing in it of the kind that is asked for.
+passage, the more words it shares by chance, but what it says beyond the question may be the answer;
+people ask of their own things ("my") what they have written down; and two signs speak against it: a
+name or a number of the question that the passage has not, and nothing in it of the kind that is
+asked for.
 """
 
 from __future__ import annotations
@@ -13,18 +15,17 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval.lexical import words
+from dragon.retrieval.lexical import lacking, words
 
-CONSTANTS = (0.46, 3.63, 2.12, -0.86, -1.06, -0.08, -0.37)
+CONSTANTS = (0.47, 4.49, 2.73, -3.21, 2.43, -0.94, -0.29, 0.48, 0.1)
 """Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
-LEAST_LOG_ODDS = -1.1
+LEAST_LOG_ODDS = -0.6
 """A passage under this does not answer, and takes no part.
 
-A choice between two mistakes, which `python -m bench.answering` shows for other values: here 4 %
-of the questions about notes and 23 % of SQuAD 2.0's answerable ones are left without a passage,
-44 % of its unanswerable ones and five in six of those about other paragraphs. To refuse half of
-the unanswerable ones costs 2 % more of the questions about notes.
+A choice between two mistakes, which `python -m bench.answering` shows for other values: here 4 % of
+the questions about notes and 28 % of SQuAD 2.0's answerable ones are left without a passage, 52 %
+of its unanswerable ones and seven in eight of those about other paragraphs.
 """
 
 WEIGHT, MOST = 0.04, 3.0
@@ -35,11 +36,12 @@ About 1.3 nats of relevance: two opinions of the same thing, of which neither is
 
 _NAME = re.compile(r"(?<!^)(?<![.?!] )\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
 _NUMBER = re.compile(r"\d+")
+_OWN = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|January|February|March|April|May|June|July|August|September|October"
-    r"|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|century|\d{1,2}"
-    r"[:.]\d\d|noon|midnight|morning|evening|night|o'clock|tomorrow|today|spring|summer|autumn"
-    r"|winter|year|years|day|days|week|weeks|month|when|after|before|during|until|since|while)\b",
+    r"|November|December|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|century|\d{1,2}[:.]\d\d|noon"
+    r"|midnight|mornings?|evenings?|nights?|o'clock|tomorrow|today|spring|summer|autumn|winter|years?"
+    r"|days?|weeks?|months?|when|after|before|during|until|since|while)\b",
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(
@@ -67,7 +69,7 @@ KINDS = {
 
 
 RULES = tuple(
-    pattern.pattern for pattern in (_NAME, _NUMBER, *(shows for _, shows in KINDS.values()))
+    pattern.pattern for pattern in (_NAME, _NUMBER, _OWN, *(shows for _, shows in KINDS.values()))
 ) + tuple(asks for asks, _ in KINDS.values())
 """What `signs` goes by, beside the lengths of things."""
 
@@ -89,12 +91,23 @@ def judged(score: float, odds: float) -> float:
 def signs(
     logit: float, cosine: float, coverage: float, question: str, passage: str
 ) -> npt.NDArray[np.float64]:
-    """What `log_odds` is made of, float64 [7]; the last is 1."""
+    """What `log_odds` is made of, float64 [9]; the last is 1."""
     held = words(passage)
     asked = [w for name in names(question) + _NUMBER.findall(question) for w in words(name)]
     missing = sum(word not in held for word in asked)
-    wrong = kind_missing(question, passage)
-    return np.array([logit, cosine, coverage, math.log(1 + len(held)), missing, wrong, 1.0])
+    return np.array(
+        [
+            logit,
+            cosine,
+            coverage,
+            math.log(1 + len(held)),
+            math.log(1 + len(lacking(passage, question))),
+            missing,
+            kind_missing(question, passage),
+            _OWN.search(question) is not None,
+            1.0,
+        ]
+    )
 
 
 def kind_missing(question: str, passage: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -110,5 +111,16 @@ def test_signs_against_an_answer() -> None:
     assert kind_missing("How many came?", "They all came.")
     assert names("Did Anna Roth meet Bela in Rome?") == ["Anna Roth", "Bela", "Rome"]
     question = "Did Anna go to Rome in 1999?"
-    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1998.")[4] == 1
-    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1999.")[4] == 0
+    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1998.")[5] == 1
+    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1999.")[5] == 0
+    assert not kind_missing("When do they come?", "The pharmacy delivers on Fridays.")
+
+
+def test_signs_for_an_answer() -> None:
+    said = "The choir sleeps in Rome at the Hostel Celica."
+    question = "Where does the choir sleep in Rome?"
+    *_, length, new, _, _, own, one = signs(0.5, 0.4, 0.3, question, said)
+    assert (length, new) == (math.log(1 + 9), math.log(1 + 2))  # Hostel, Celica
+    assert (own, one) == (0, 1)
+    assert signs(0.5, 0.4, 0.3, "Where does my choir sleep?", said)[7] == 1
+    assert signs(0.5, 0.4, 0.3, "Where is Miami?", said)[7] == 0
