@@ -116,9 +116,10 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     embedder, tokenizer = Embedder.load(), Tokenizer.load(EMBEDDED_MODEL)
     reader = Reader(embedder, Reranker.load(options.reranker))
     corpus = corpus_sentences(embedder, tokenizer)
-    questions = [q for q in two_sided.read(two_sided.QUESTIONS) if q.side != "both"]
+    questions = two_sided.read(two_sided.QUESTIONS)
     notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
-    for question in two_sided.spread(questions, options.questions):
+    one_sided = [question for question in questions if question.side != "both"]
+    for question in two_sided.spread(one_sided, options.questions):
         yield reader.case(question.side, question.text, (notes, corpus), question.gold)
     every = squad.read(options.data / "squad2_dev_open.jsonl")
     reported = squad.open_half(every, options.squad).paragraphs
