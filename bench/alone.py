@@ -11,6 +11,7 @@ from dragon import aggregation
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
+from dragon.retrieval.answering import LEAST_LOG_ODDS
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.query import Query
@@ -58,8 +59,12 @@ class Alone:
         embedder: TextEmbedder,
         reranker: TextReranker,
         count: int,
+        least: float = LEAST_LOG_ODDS,
     ) -> list[Passage]:
-        """At most `count` sentences of a text that answer a question, as retrieval finds them."""
+        """At most `count` sentences of a text that answer a question, as retrieval finds them.
+
+        With a `least` of minus infinity the best are given, whether or not they answer.
+        """
         query = Query.of(question, embedder)
         pieces = sentences([text], self.tokenizer)
         vectors = embedder.embed([embedded_text(piece.text, piece.context) for piece in pieces])
@@ -67,5 +72,5 @@ class Alone:
             Hit(number, "", "", piece.text, 0.0, 0.0, context=piece.context, vector=vector)
             for number, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
         ]
-        best = answering(query, ranked(query, hits), count, reranker)
+        best = answering(query, ranked(query, hits), count, reranker, least)
         return [Passage(hit.text, hit.score) for hit in best]

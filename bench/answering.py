@@ -36,7 +36,7 @@ from dragon.retrieval.relevance import MINIMUM_SCORE, WORDS
 from dragon.retrieval.reranker import Reranker
 from dragon.tokenizer import Tokenizer
 
-KINDS = {"private": 2.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, "elsewhere": 0.3,
+KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, "elsewhere": 0.3,
          "instructions": 0.3}  # fmt: skip
 THRESHOLDS = tuple(np.round(np.arange(-2.5, 0.6, 0.2), 1).tolist())
 PENALTY = 0.3
@@ -48,7 +48,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Side:
-    """The passages of a side that are read, best first: signs float64 [n, 9], scores and whether
+    """The passages of a side that are read, best first: signs float64 [n, 8], scores and whether
     they answer, [n] each.
     """
 

@@ -15,7 +15,7 @@ where it is kept:
 Concatenated documents are run from scratch: their KV depends on which ones came together. The clock
 starts when the device has the request, and includes the search, here a look-up. An answer of dragon
 cannot be there before the device's own prefill is done, nor before the peer's and a trip: its bound
-is, prompt by prompt, the larger of the two. They are asked as dragon asks them, at once, the peer
+is, answer by answer, the larger of the two. They are asked as dragon asks them, at once, the peer
 half a round trip later: here both sides are on one machine, whose cores slow each other down.
 """
 
@@ -35,6 +35,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 
 from bench import report, services, workload
 from bench.link import Network, Relay, relay
@@ -149,18 +150,23 @@ def measure(
 
 
 def row(name: str, rtt_ms: float, rounds: Sequence[Sequence[Row]], bytes_down: float) -> Row:
-    """Of one system's answers, [round][prompt]; the row's `answers` are the prompts' medians."""
+    """Of one system's answers, [round][prompt]; the row's `answers` are their times in ms."""
     every = [answer for answers in rounds for answer in answers]
-    times = np.median([[one["stats"]["ttft_ms"] for one in answers] for answers in rounds], axis=0)
+    times = [[answer["stats"]["ttft_ms"] for answer in answers] for answers in rounds]
     return {
         "system": name,
         "rtt_ms": rtt_ms,
-        "ttft_ms": round(float(times.mean()), 1),
+        "ttft_ms": round(typical(times), 1),
         "bytes_down": round(bytes_down),
         "joint": sum(bool(answer["participation"]) for answer in every) / len(every),
         "sources": sum(len(answer["sources"]) for answer in every) / len(every),
-        "answers": times.tolist(),
+        "answers": times,
     }
+
+
+def typical(times: npt.ArrayLike) -> float:
+    """The mean of the prompts' medians, of times [round][prompt]."""
+    return float(np.median(np.asarray(times, np.float64), axis=0).mean())
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -190,13 +196,13 @@ def ratios(measured: Sequence[Row]) -> dict[str, float]:
     times = {(row["system"], row["rtt_ms"]): np.array(row["answers"]) for row in measured}
     found = {}
     for (system, rtt_ms), own in times.items():
-        dragon = times["dragon", rtt_ms].mean()
+        dragon = typical(times["dragon", rtt_ms])
         if system == "dragon":
             bound = np.maximum(times["device-only", rtt_ms], rtt_ms + times["peer", rtt_ms])
-            found[f"dragon/max(device-only, rtt + peer) at {rtt_ms:g} ms"] = dragon / bound.mean()
+            found[f"dragon/max(device-only, rtt + peer) at {rtt_ms:g} ms"] = dragon / typical(bound)
         else:
-            found[f"{system}/dragon at {rtt_ms:g} ms"] = own.mean() / dragon
-    return {name: round(float(value), 3) for name, value in found.items()}
+            found[f"{system}/dragon at {rtt_ms:g} ms"] = typical(own) / dragon
+    return {name: round(value, 3) for name, value in found.items()}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

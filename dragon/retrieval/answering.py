@@ -1,10 +1,9 @@
 """How likely a passage answers a question, of several signs of it.
 
-The reranker reads both together; cosine and shared words say how near they are; the longer a
-passage, the more words it shares by chance, but what it says beyond the question may be the answer;
-people ask of their own things ("my") what they have written down; and two signs speak against it: a
-name or a number of the question that the passage has not, and nothing in it of the kind that is
-asked for.
+The reranker reads both together; cosine and shared words say how near they are. The longer a
+passage, the more words it shares by chance, unless it says much beyond the question, which may be
+the answer. Two signs speak against it: a name or a number of the question that the passage has not,
+and nothing in it of the kind that is asked for.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ import numpy.typing as npt
 
 from dragon.retrieval.lexical import lacking, words
 
-CONSTANTS = (0.47, 4.49, 2.73, -3.21, 2.43, -0.94, -0.29, 0.48, 0.1)
+CONSTANTS = (0.45, 4.03, 2.39, -2.56, 1.8, -0.94, -0.25, 0.03)
 """Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
-LEAST_LOG_ODDS = -0.6
+LEAST_LOG_ODDS = -0.7
 """A passage under this does not answer, and takes no part.
 
-A choice between two mistakes, which `python -m bench.answering` shows for other values: here 4 % of
-the questions about notes and 28 % of SQuAD 2.0's answerable ones are left without a passage, 52 %
-of its unanswerable ones and seven in eight of those about other paragraphs.
+A choice between two mistakes, which `python -m bench.answering` shows for other values. Of the
+cases that the constants are fitted on, here 4 % of the questions about notes and 28 % of SQuAD
+2.0's answerable ones are left without a passage, 52 % of its unanswerable ones and seven in eight
+of those about other paragraphs.
 """
 
 WEIGHT, MOST = 0.04, 3.0
@@ -36,7 +36,6 @@ About 1.3 nats of relevance: two opinions of the same thing, of which neither is
 
 _NAME = re.compile(r"(?<!^)(?<![.?!] )\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
 _NUMBER = re.compile(r"\d+")
-_OWN = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|January|February|March|April|May|June|July|August|September|October"
     r"|November|December|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|century|\d{1,2}[:.]\d\d|noon"
@@ -69,7 +68,7 @@ KINDS = {
 
 
 RULES = tuple(
-    pattern.pattern for pattern in (_NAME, _NUMBER, _OWN, *(shows for _, shows in KINDS.values()))
+    pattern.pattern for pattern in (_NAME, _NUMBER, *(shows for _, shows in KINDS.values()))
 ) + tuple(asks for asks, _ in KINDS.values())
 """What `signs` goes by, beside the lengths of things."""
 
@@ -91,23 +90,18 @@ def judged(score: float, odds: float) -> float:
 def signs(
     logit: float, cosine: float, coverage: float, question: str, passage: str
 ) -> npt.NDArray[np.float64]:
-    """What `log_odds` is made of, float64 [9]; the last is 1."""
+    """What `log_odds` is made of, float64 [8].
+
+    The three numbers given; the logarithms of the passage's words and of its content words that the
+    question lacks, each plus one; how many words of the question's names and numbers the passage
+    lacks; 1 if it has nothing of the kind asked for; 1.
+    """
     held = words(passage)
     asked = [w for name in names(question) + _NUMBER.findall(question) for w in words(name)]
     missing = sum(word not in held for word in asked)
-    return np.array(
-        [
-            logit,
-            cosine,
-            coverage,
-            math.log(1 + len(held)),
-            math.log(1 + len(lacking(passage, question))),
-            missing,
-            kind_missing(question, passage),
-            _OWN.search(question) is not None,
-            1.0,
-        ]
-    )
+    length, new = math.log(1 + len(held)), math.log(1 + len(lacking(passage, question)))
+    wrong = kind_missing(question, passage)
+    return np.array([logit, cosine, coverage, length, new, missing, wrong, 1.0])
 
 
 def kind_missing(question: str, passage: str) -> bool:

@@ -66,10 +66,10 @@ def coverage(question: str, passage: str) -> float:
     return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
 
 
-def lacking(question: str, passage: str) -> list[str]:
-    """The content words of a question that a passage has in none of their forms."""
-    found = {stem(word) for word in words(passage)}
-    return [word for word in content_words(question) if stem(word) not in found]
+def lacking(text: str, other: str) -> list[str]:
+    """The content words of a text that another has in none of their forms; at most 64."""
+    found = {stem(word) for word in words(other)}
+    return [word for word in content_words(text) if stem(word) not in found]
 
 
 def stem(word: str) -> str:

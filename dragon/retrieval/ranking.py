@@ -41,15 +41,21 @@ def ranked(query: Query, found: Sequence[H]) -> list[H]:
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
 
-def answering(query: Query, best: Sequence[H], k: int, reranker: TextReranker) -> list[H]:
+def answering(
+    query: Query,
+    best: Sequence[H],
+    k: int,
+    reranker: TextReranker,
+    least: float = LEAST_LOG_ODDS,
+) -> list[H]:
     """At most k of the best passages that are relevant and likely to answer, best first.
 
-    What the judgement says counts in their scores.
+    Likely is what has log-odds of at least `least`, nats. They count in the scores.
     """
     read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
     likely = []
     for hit, odds in zip(read, _judgement(query, read, reranker), strict=True):
-        if odds >= LEAST_LOG_ODDS:
+        if odds >= least:
             value = judged(hit.score, odds)
             judgement, nats = value - hit.score, relevance(value)
             likely.append(replace(hit, score=value, relevance=nats, judgement=judgement))
