@@ -43,6 +43,7 @@ from bench.services import EMBEDDED_MODEL, Service, Setup
 from bench.workload import Query
 
 _TIMEOUT_S = 3600
+_READY_S = 0.01  # for threads to start
 
 Row = dict[str, Any]
 
@@ -53,6 +54,7 @@ class System:
 
     name: str
     client: httpx.Client
+    model: str
     aggregation: str
     documents: int
 
@@ -86,7 +88,8 @@ def start(
 
     def system(name: str, service: Service, aggregation: str, documents: int = count) -> System:
         client = httpx.Client(base_url=service.url, headers=service.headers, timeout=_TIMEOUT_S)
-        return System(name, stack.enter_context(client), aggregation, documents)
+        model = stack.enter_context(client).get("/v1/models").json()["data"][0]["id"]
+        return System(name, client, model, aggregation, documents)
 
     return (
         [
@@ -101,16 +104,16 @@ def start(
     )
 
 
-def ask(system: System, query: Query, later_s: float = 0.0) -> Row:
-    """The first token of one answer, asked for after so long: what the service says of it."""
+def ask(system: System, query: Query, at: float) -> Row:
+    """The first token of one answer, asked for at a time of the monotonic clock: its figures."""
     body = {
-        "model": system.client.get("/v1/models").json()["data"][0]["id"],
+        "model": system.model,
         "messages": [{"role": "user", "content": query.text}],
         "temperature": 0,
         "max_tokens": 1,
         "dragon": {"aggregation": system.aggregation, "top_k": system.documents},
     }
-    time.sleep(later_s)
+    time.sleep(max(0.0, at - time.monotonic()))
     reply = system.client.post("/v1/chat/completions", json=body).raise_for_status().json()
     choice: Row = reply["dragon"]["choices"][0]
     return choice
@@ -119,8 +122,9 @@ def ask(system: System, query: Query, later_s: float = 0.0) -> Row:
 def ask_at_once(systems: Sequence[System], query: Query, rtt_ms: float) -> list[Row]:
     """One answer each, the second's request half a round trip after the first one's."""
     with ThreadPoolExecutor() as pool:
+        start = time.monotonic() + _READY_S
         asked = [
-            pool.submit(ask, system, query, place * rtt_ms / 2000)
+            pool.submit(ask, system, query, start + place * rtt_ms / 2000)
             for place, system in enumerate(systems)
         ]
         return [one.result() for one in asked]
@@ -133,7 +137,7 @@ def measure(
     rtt_ms: float,
     rounds: int,
 ) -> list[Row]:
-    """All systems on one network. `bytes_down` is what an answer takes from the peer."""
+    """All systems on one network. `bytes_down` is what came over the link for an answer."""
     answers: dict[str, list[list[Row]]] = {one.name: [] for turn in systems for one in turn}
     received = dict.fromkeys(answers, 0)
     for _ in range(rounds):
@@ -230,8 +234,10 @@ def main() -> None:
     add_options(parser)
     measured = run(parser.parse_args())
     columns = [key for key in measured[0] if key != "answers"]
-    report.section("ttft", measured, columns=columns, notes=_NOTES)
-    print(json.dumps({"rows": measured, "ratios": ratios(measured)}))
+    found = ratios(measured)
+    notes = "\n".join([_NOTES, "", *(f"- {name}: {value}" for name, value in found.items())])
+    report.section("ttft", measured, columns=columns, notes=notes)
+    print(json.dumps({"rows": measured, "ratios": found}))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from training.written import Written, read_written
 ROWS = 5
 """Sentences a question, at most."""
 _SPOILT = 0.4
+_LOWER, _UNMARKED = 0.15, 0.15
 _HEADED = 0.25
 _POOL = 4000
 _HELD_OUT = 10
@@ -164,6 +165,7 @@ class GroupSource:
         chosen = [(cut.seen[i], right[i]) for i in order[: ROWS - len(strangers)]]
         chosen += [(seen, False) for seen in strangers]
         rng.shuffle(chosen)
+        question = typed(question, rng)
         return Group(question, [seen for seen, _ in chosen], [good for _, good in chosen])
 
     def ruled(self, rng: random.Random) -> Group | None:
@@ -249,6 +251,16 @@ class GroupSource:
 def _same(piece: str, answer: str) -> bool:
     """Whether a piece of a text is the sentence meant, or is part of it or more than it."""
     return answer in piece or (len(piece) > 12 and piece in answer)
+
+
+def typed(question: str, rng: random.Random) -> str:
+    """A question as people type it, some without capitals or a mark, whether or not it is answered.
+
+    As they were written more of those that are answered have none, which would give them away.
+    """
+    bare = question.rstrip("?. ")
+    bare = bare.lower() if rng.random() < _LOWER else bare[0].upper() + bare[1:]
+    return bare if rng.random() < _UNMARKED else f"{bare}?"
 
 
 def heading(question: str, rng: random.Random) -> str | None:

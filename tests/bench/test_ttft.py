@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from bench.ttft import Row, ratios, row
+import json
+import time
+
+import httpx
+
+from bench.ttft import Row, System, ask_at_once, ratios, row
+from bench.workload import Query
 
 
 def timed(system: str, rtt_ms: float, answers: list[list[float]]) -> Row:
@@ -37,3 +43,21 @@ def test_a_prompt_s_time_is_the_median_of_its_rounds() -> None:
     assert found["answers"] == [[10.0, 20.0], [90.0, 30.0], [12.0, 22.0]]
     assert (found["ttft_ms"], found["bytes_down"]) == (17.0, 8)
     assert (found["joint"], found["sources"]) == (1.0, 2.0)
+
+
+def test_the_second_of_a_turn_is_asked_half_a_round_trip_later() -> None:
+    asked: dict[str, float] = {}
+
+    def system(name: str) -> System:
+        def answer(request: httpx.Request) -> httpx.Response:
+            asked[name] = time.monotonic()
+            assert json.loads(request.content)["model"] == "tiny"
+            return httpx.Response(200, json={"dragon": {"choices": [{"name": name}]}})
+
+        client = httpx.Client(base_url="http://device", transport=httpx.MockTransport(answer))
+        return System(name, client, "tiny", "local", 2)
+
+    turn = [system("device-only"), system("peer")]
+    found = ask_at_once(turn, Query("Who?", (), ()), rtt_ms=300.0)
+    assert found == [{"name": "device-only"}, {"name": "peer"}]
+    assert asked["peer"] - asked["device-only"] > 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from bench.two_sided import QUESTIONS
 from dragon.tokenizer import Tokenizer
 from training.chains import ChainSource
 from training.prose import ProseSource
-from training.ranking import ROWS, GroupSource
+from training.ranking import ROWS, GroupSource, typed
 from training.sources import SCHEMAS, open_facts
 from training.spoiling import Spoiler
 from training.written import FOLDER, read_written
@@ -55,6 +56,24 @@ def groups(prose: ProseSource) -> GroupSource:
         ChainSource(SCHEMAS / "chains.txt", facts.filler),
         Tokenizer.load(EMBEDDED_MODEL),
     )
+
+
+def test_how_a_question_is_typed_does_not_tell_whether_it_is_answered() -> None:
+    rng = random.Random(4)
+    asked, unasked = (
+        [typed(question, rng) for question in questions]
+        for questions in (
+            [question for text in read_written() for question, _ in text.asked],
+            [question for text in read_written() for question in text.unasked],
+        )
+    )
+
+    def share(found: list[str], sign: Callable[[str], bool]) -> float:
+        return sum(map(sign, found)) / len(found)
+
+    for sign in (lambda text: text.endswith("?"), lambda text: text[0].isupper()):
+        assert share(asked, sign) == pytest.approx(share(unasked, sign), abs=0.02)
+        assert 0.8 < share(asked, sign) < 0.9
 
 
 def test_a_written_question_comes_with_the_sentence_that_answers(groups: GroupSource) -> None:
