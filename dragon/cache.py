@@ -7,6 +7,7 @@ positions is masked, and overwritten when the row comes there again.
 
 from __future__ import annotations
 
+import heapq
 import math
 import mmap
 from dataclasses import dataclass
@@ -25,12 +26,15 @@ class Batch:
     slots: torch.Tensor
     positions: torch.Tensor
     length: int  # of the longest row, new tokens included
+    run: slice | None  # the slots, where each is the one before and 1
 
     @classmethod
     def of(cls, slots: list[int], starts: list[int], tokens: int) -> Batch:
         """Rows that each take `tokens` more tokens from their start on."""
         positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
-        return cls(torch.tensor(slots), positions, max(starts) + tokens)
+        run = slice(slots[0], slots[0] + len(slots))
+        in_order = slots == list(range(run.start, run.stop))
+        return cls(torch.tensor(slots), positions, max(starts) + tokens, run if in_order else None)
 
     def mask(self) -> torch.Tensor:
         """Which keys a query may see: bool [B, 1, Q, length]."""
@@ -89,9 +93,13 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         rows = batch.slots[:, None]
         self.keys[rows, :, batch.positions] = key_states.transpose(1, 2)
         self.values[rows, :, batch.positions] = value_states.transpose(1, 2)
-        keys = self.keys[:, :, : batch.length].index_select(0, batch.slots)
-        values = self.values[:, :, : batch.length].index_select(0, batch.slots)
-        return keys, values
+        return self._rows(self.keys), self._rows(self.values)
+
+    def _rows(self, stored: torch.Tensor) -> torch.Tensor:
+        """The batch's rows of keys or values; not copied where their slots are side by side."""
+        batch = self._cache.batch
+        known = stored[:, :, : batch.length]
+        return known.index_select(0, batch.slots) if batch.run is None else known[batch.run]
 
     def write(self, slot: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Put [heads, n, dim] at the positions 0 to n of a slot."""
@@ -133,7 +141,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         self.slots = slots
         self.context = context
         self.batch = Batch.of([0], [0], 1)
-        self._free = list(reversed(range(slots)))
+        self._free = list(range(slots))  # a heap: slots in use stay side by side
         super().__init__(layers=[SlotLayer(self) for _ in range(layers)])
 
     @property
@@ -142,14 +150,15 @@ class SlotCache(Cache):  # type: ignore[misc]
         return len(self._free)
 
     def acquire(self, count: int) -> list[int] | None:
-        """Take `count` slots, or none at all."""
+        """Take the `count` lowest slots that are free, ascending, or none at all."""
         if count > len(self._free):
             return None
-        return [self._free.pop() for _ in range(count)]
+        return [heapq.heappop(self._free) for _ in range(count)]
 
     def release(self, slots: list[int]) -> None:
         """Give slots back."""
-        self._free.extend(reversed(slots))
+        for slot in slots:
+            heapq.heappush(self._free, slot)
 
     def read(self, slot: int, tokens: int) -> KV:
         """A copy of the first `tokens` positions of a slot, in main memory."""

@@ -236,6 +236,7 @@ class Engine:
             self._patience = _PATIENCE * (time.perf_counter() - began)
 
     def _run_group(self, group: list[Step]) -> None:
+        group.sort(key=lambda request: request.decoder.slots)  # side by side, none are copied
         self.model.abandon = lambda: all(
             request.stale or request.decoder in self._closing for request in group
         )

@@ -81,6 +81,17 @@ def test_random_appends_rollbacks_and_batches(
             torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
+def test_slots_side_by_side_or_apart_give_the_same_bit_for_bit(model: LanguageModel) -> None:
+    texts = [[5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]
+    logits = []
+    for slots in ([3, 4, 5], [3, 5, 4], [9, 2, 7]):
+        for slot, text in zip(slots, texts, strict=True):
+            model.forward([slot], [0], torch.tensor([text]), 1)
+        logits.append(model.forward(slots, [4, 2, 3], torch.tensor([[20], [21], [22]]), 1))
+    assert torch.equal(logits[0], logits[1])
+    assert torch.equal(logits[0], logits[2])
+
+
 def test_the_last_position_of_the_context(model: LanguageModel, network: torch.nn.Module) -> None:
     tokens = [random.Random(1).randrange(tiny.VOCABULARY) for _ in range(model.context)]
     model.forward([0], [0], torch.tensor([tokens[:-1]]), 1)
@@ -113,3 +124,12 @@ def test_slots_are_given_all_or_none() -> None:
     cache.release(taken)
     assert cache.free == 4
     assert sorted(cache.acquire(4) or []) == [0, 1, 2, 3]
+
+
+def test_slots_in_use_stay_side_by_side() -> None:
+    cache = SlotCache(layers=1, slots=6, context=8)
+    pairs = [cache.acquire(2) or [] for _ in range(3)]
+    cache.release(pairs[1])
+    cache.release(pairs[0])
+    assert cache.acquire(2) == [0, 1]
+    assert cache.acquire(1) == [2]
