@@ -21,47 +21,26 @@ from dragon.agreement import Agreement
 from dragon.details import Settled
 from dragon.fed import Fed
 from dragon.judging import Judge
-from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Work
-from dragon.sampling import Sampling
-from dragon.text import CommittedText
+from dragon.participant import Participant
+from dragon.protocol import Draft, Join, Resync, Role, SessionMessage, Work
 
 MAX_WINDOW = 64
-# Resyncs without a token in between after which the peer is not worth waiting for.
-MAX_RESYNCS = 3
-# What the wire can count, less the one that losing the peer adds.
-MAX_INCARNATION = (1 << 16) - 2
 
 
 @dataclass
-class _Mismatch:
-    """Resyncs since the last committed token."""
-
-    length: int = -1
-    count: int = 0
-
-
-@dataclass
-class Session:
+class Session(Participant):
     """Coupled aggregation on one side.
 
-    `joint` says whether the other side takes part now. A cloud that is not joint waits for a join;
-    a device that is not joint goes on alone. `catch_up` lets a side that is behind run the other
-    side's tokens in one forward. `window` bounds how far it drafts ahead.
+    `catch_up` lets a side that is behind run the other side's tokens in one forward. `window`
+    bounds how far it drafts ahead.
     """
 
-    role: Role
-    sampling: Sampling
-    limits: Limits
-    committed: list[int] = field(default_factory=list)
-    joint: bool = True
     catch_up: bool = True
     window: int = 1
-    incarnation: int = 0
     agreement: Agreement = field(default_factory=Agreement)
-    participation: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._text = CommittedText(self.committed)
+        super().__post_init__()
         self._heads = Judge(self.role, self.sampling)
         self._own: deque[Draft] = deque()
         self._remote: deque[Draft] = deque()
@@ -70,20 +49,8 @@ class Session:
         self._fed = Fed()
         self._version = 0
         self._work: Work | None = None
-        self._outbox: list[SessionMessage] = []
-        self._joint_since = len(self.committed)
-        self.alone_since = 0  # where the device last let the cloud go
-        self._mismatch = _Mismatch()
 
     # What the driver reads.
-
-    @property
-    def finished(self) -> bool:
-        """Whether the answer is complete on this side."""
-        length = len(self.committed)
-        return length >= self.limits.tokens or (
-            length > 0 and self.committed[-1] in self.limits.end_ids
-        )
 
     @property
     def stale(self) -> bool:
@@ -91,32 +58,9 @@ class Session:
         return self._work is not None and (self._work.version != self._version or self.finished)
 
     @property
-    def resyncs(self) -> int:
-        """How often the sides were found to differ since the last committed token."""
-        return self._mismatch.count if self._mismatch.length == len(self.committed) else 0
-
-    @property
     def queued(self) -> int:
         """Frames held in both queues; bounded by two windows."""
         return len(self._own) + len(self._remote)
-
-    @property
-    def joinable(self) -> bool:
-        """Device: whether a cloud that is not joint can still be let in."""
-        length = len(self.committed)
-        room = length < self.limits.horizon and self.incarnation < MAX_INCARNATION
-        return room and not (self.joint or self.finished)
-
-    def intervals(self) -> tuple[tuple[int, int], ...]:
-        """The half-open token ranges in which both sides took part."""
-        now = len(self.committed)
-        last = [(self._joint_since, now)] if self.joint and now > self._joint_since else []
-        return (*self.participation, *last)
-
-    def take_outbox(self) -> list[SessionMessage]:
-        """Messages to send, in order."""
-        messages, self._outbox = self._outbox, []
-        return messages
 
     def take_commits(self) -> list[int]:
         """Tokens committed since the last call. They never change, on the device."""
@@ -177,38 +121,10 @@ class Session:
             case _ if self.joint:
                 self._desync()
 
-    def stalled(self) -> None:
-        """The driver saw no progress for as long as counts as a desync."""
-        if self.joint and not self.finished:
-            self._desync()
-
-    def join(self, base: int) -> None:
-        """Device: the cloud, which knows the first `base` tokens, takes part from here on."""
-        assert self.role is Role.DEVICE
-        assert not self.joint
-        if not self.joinable:
-            return
-        self.joint = True
-        self._joint_since = len(self.committed)
-        self._restart(self.incarnation + 1)
-        self._outbox.append(Join(self.incarnation, base, tuple(self.committed[base:])))
-
     def lose(self) -> None:
-        """Device: go on alone (eta = 1) from the last committed token; drafts in hand count."""
-        if not self.joint:
-            return
-        self.alone_since = len(self.committed)
-        if len(self.committed) > self._joint_since:
-            self.participation.append((self._joint_since, len(self.committed)))
-        self.joint = False
-        self.incarnation += 1
+        """As in `Participant`. What the cloud sent counts no more."""
         self._remote.clear()
-        self._advance()
-
-    def set_horizon(self, horizon: int) -> None:
-        """Device: the cloud's context takes `horizon` generated tokens."""
-        self.limits = Limits(self.limits.end_ids, self.limits.tokens, horizon)
-        self._advance()
+        super().lose()
 
     # Inside.
 
@@ -332,37 +248,9 @@ class Session:
             self._remote.append(frame)
             self._advance()
 
-    def _desync(self) -> None:
-        """The two sides differ: the cloud asks, the device's tokens stand."""
-        if self.role is Role.CLOUD:
-            self.joint = False
-            self._outbox.append(Resync(self.incarnation))
-            self._clear()
-            return
-        self._mismatch = _Mismatch(len(self.committed), self.resyncs + 1)
-        if self._mismatch.count > MAX_RESYNCS or self.incarnation >= MAX_INCARNATION:
-            self.lose()
-            return
-        self._restart(self.incarnation + 1)
-        self._outbox.append(Join(self.incarnation, 0, tuple(self.committed)))
-
-    def _follow(self, join: Join) -> None:
-        """Cloud: take over the device's tokens."""
-        if join.incarnation <= self.incarnation:
-            return  # an old connection's
-        if join.base > len(self.committed):
-            self._outbox.append(Resync(join.incarnation))
-            return
-        self.joint = True
-        self._text.cut(join.base)
-        for token in join.tail:
-            self._commit(token)
-        self._restart(join.incarnation)
-
     def _restart(self, incarnation: int) -> None:
-        self.incarnation = incarnation
         self._own_epoch = self._remote_epoch = 0
-        self._clear()
+        super()._restart(incarnation)
 
     def _clear(self) -> None:
         self._own.clear()

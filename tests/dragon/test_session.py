@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dragon.aggregation import Side
+from dragon.participant import MAX_RESYNCS
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Target, Work
 from dragon.sampling import Sampling
-from dragon.session import MAX_RESYNCS, MAX_WINDOW, Session
+from dragon.session import MAX_WINDOW, Session
 from dragon.wire import WireDistribution
 from tests.dragon.toy import END, World, reference
 
