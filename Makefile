@@ -4,17 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFORMANCE := .venv-conformance
 
-.PHONY: run test test-services test-rest conformance lint fmt bench screenshots
+.PHONY: run test test-browser test-contract test-rest conformance lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
 
-# Two halves at once: each leaves a core idle for much of its time.
+# Three parts at once: each leaves a core idle for much of its time.
 test: lint
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-services test-rest
+	$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-contract test-rest test-browser
 
-test-services: $(VENV)/test.stamp
-	$(BIN)/pytest tests/browser tests/contract
+test-browser: $(VENV)/test.stamp
+	$(BIN)/pytest tests/browser
+
+test-contract: $(VENV)/test.stamp
+	$(BIN)/pytest tests/contract
 
 test-rest: $(VENV)/test.stamp
 	$(BIN)/pytest --ignore=tests/browser --ignore=tests/contract
