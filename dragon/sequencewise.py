@@ -125,17 +125,6 @@ class SequencewiseSession(Session):
             if self._stalls > MAX_STALLS:
                 self.lose()
 
-    def join(self, base: int) -> None:
-        """Device: the cloud takes part, if it can do so from the first token."""
-        assert self.role is Role.DEVICE
-        assert not self.joint
-        if not self.joinable:
-            return
-        self.joint = True
-        self.incarnation += 1
-        self._other = None
-        self._outbox.append(Join(self.incarnation, 0, ()))
-
     # Inside.
 
     @property
@@ -186,6 +175,11 @@ class SequencewiseSession(Session):
         self.incarnation = join.incarnation
         if self._own_likelihood is not None:
             self._offer()
+
+    def _restart(self, incarnation: int) -> None:
+        """Device: what it has written stands; the cloud that is let in writes anew."""
+        self.incarnation = incarnation
+        self._other = None
 
     def _advance(self) -> None:
         """Commit what is certain."""
