@@ -24,13 +24,18 @@ _BATCH = 256
 
 
 class DocumentIndex:
-    """Vectors of processed documents' chunks. Rows are the truth: `start` makes it agree."""
+    """Vectors of processed documents' chunks. Rows are the truth: `start` makes it agree.
+
+    `settled` is held by a search, and while what can be found changes from one to the other: a
+    search sees all of it before, or all of it after.
+    """
 
     def __init__(self, directory: Path, embedder: TextEmbedder) -> None:
         self._directory = directory
         self._embedder = embedder
         self._segments = Segments(directory, embedder.fingerprint, embedder.dim)
         self.vectors = VectorIndex(embedder.dim)
+        self.settled = asyncio.Lock()
 
     async def start(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         """Load the vectors of every processed document; embed anew what is missing or damaged."""
@@ -80,16 +85,16 @@ class DocumentIndex:
             texts = [embedded_text(text, context) for text, context in rows]
             embedded = await asyncio.to_thread(self._embedder.embed, texts)
             vectors[start : start + len(batch)] = embedded
-        await self.add(document, ids, vectors)
+        await self.keep(document, ids, vectors)
+        self.vectors.add(ids, vectors)
 
     def empty(self, count: int) -> Vectors:
         """Room for vectors, float32 [count, dim]."""
         return np.empty((count, self._embedder.dim), dtype=np.float32)
 
-    async def add(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Keep a document's vectors, float32 [len(ids), dim], on disk and for searching."""
+    async def keep(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
+        """Write a document's vectors, float32 [len(ids), dim], to disk; no search sees them yet."""
         await asyncio.to_thread(self._segments.write, document, ids, vectors)
-        self.vectors.add(ids, vectors)
 
     async def remove(self, document: str, ids: Sequence[int]) -> None:
         """Remove a document's vectors from memory and disk."""

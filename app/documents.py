@@ -68,7 +68,7 @@ class DocumentStore:
         self._kv = kv
         self._index = DocumentIndex(data_dir / "index", embedder)
         self._erasure = Erasure(self._files, self._index, kv, sessions)
-        self._finder = Finder(sessions, self._index.vectors, embedder, reranker, errand)
+        self._finder = Finder(sessions, self._index, embedder, reranker, errand)
         self._ingestion = Ingestion(
             self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, chore
         )
@@ -178,12 +178,7 @@ class DocumentStore:
             chosen = update(Document).where(Document.id == document.id)
             await session.execute(chosen.values(replaces=True))
             await session.execute(_LATEST, {"id": document.id})
-            # Asked again within the transaction: its ingestion may have ended just now.
-            status = await session.scalar(select(Document.status).where(Document.id == document.id))
-            chunks = {}
-            if status == Status.PROCESSED:
-                chunks = await self._ingestion.replace_others(session, document.id)
-        await self._ingestion.erase(chunks)
+        await self._ingestion.replace_others(document.id)
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""

@@ -21,6 +21,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app import database
+from app.cancellation import to_the_end
 from app.document_index import DocumentIndex
 from app.erasure import Erasure, Forgetful
 from app.models import Chunk, Document, Status, upload_order
@@ -29,6 +30,7 @@ from app.progress import Channel, Progress, Stage
 from dragon.errors import DocumentError, DragonError
 from dragon.retrieval import chunking
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.index import Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -172,8 +174,8 @@ class Ingestion:
             channel.publish(Progress(Stage.EMBEDDED, done=done, total=len(ids)))
 
         async def finish() -> None:
-            await self.index.add(document.id, ids, vectors)
-            await self._publish(document)
+            await self.index.keep(document.id, ids, vectors)
+            await self._publish(document, ids, vectors)
             # Else one document in so many pays for the others' pages.
             with suppress(OperationalError):  # nothing is lost: the log stays as it is
                 await database.empty_log(self.sessions, wait_ms=0)
@@ -215,20 +217,31 @@ class Ingestion:
                 await self._update(session, document.id, chunks=len(ids))
         return ids
 
-    async def _publish(self, document: Document) -> None:
+    async def _publish(self, document: Document, ids: Sequence[int], vectors: Vectors) -> None:
         """From here on the document can be found, and what it replaces can not."""
-        async with self.sessions.begin() as session:
-            await self._update(session, document.id, status=Status.PROCESSED)
-            chunks = await self.replace_others(session, document.id)
-        await self.erase(chunks)
+        async with self.index.settled:
+            async with self.sessions.begin() as session:
+                await self._update(session, document.id, status=Status.PROCESSED)
+                replaced = await self._rows_replaced(session, document.id)
+            self.index.vectors.add(ids, vectors)
+            self._unfindable(replaced)
+        await self._erase(replaced)
 
-    async def replace_others(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """If a document is to replace others, delete their rows; returns what `erase` wants.
+    async def replace_others(self, document_id: str) -> None:
+        """If a document that can be found is to replace others, delete them.
 
         Those stay that were uploaded later.
         """
+        async with self.index.settled:
+            async with self.sessions.begin() as session:
+                replaced = await self._rows_replaced(session, document_id)
+            self._unfindable(replaced)
+        await self._erase(replaced)
+
+    async def _rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
+        """Delete the rows of what a document replaces; returns their chunks' ids."""
         document = await session.get(Document, document_id, populate_existing=True)
-        if document is None or not document.replaces:
+        if document is None or not document.replaces or document.status != Status.PROCESSED:
             return {}
         document.replaces = False
         placed = await session.execute(select(upload_order).where(Document.id == document.id))
@@ -240,7 +253,11 @@ class Ingestion:
         )
         return await self.erasure.rows(session, others.all())
 
-    async def erase(self, chunks: dict[str, list[int]]) -> None:
+    def _unfindable(self, chunks: dict[str, list[int]]) -> None:
+        for ids in chunks.values():
+            self.index.vectors.remove(ids)
+
+    async def _erase(self, chunks: dict[str, list[int]]) -> None:
         """Remove what is left of documents whose rows are gone."""
         for document_id in chunks:
             await self.cancel(document_id)
@@ -264,16 +281,6 @@ class Ingestion:
             return
         async with self.sessions.begin() as session:
             await self._update(session, document.id, cached=True)
-
-
-async def to_the_end(work: Awaitable[T]) -> T:
-    """Await something that a cancel must not leave half done; the cancel takes effect after it."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 def _some(found: Iterator[chunking.Sentence]) -> list[chunking.Sentence]:

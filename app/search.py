@@ -7,15 +7,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, column, select, table, text
+from sqlalchemy import ColumnElement, Select, column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ingestion import to_the_end
+from app.cancellation import to_the_end
+from app.document_index import DocumentIndex
 from app.models import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.index import VectorIndex, Vectors
+from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import fused, match_expression
 from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import CANDIDATES, answering, ranked
@@ -75,7 +76,7 @@ class Finder:
     """Looks questions up in the vectors and in the full text of processed documents."""
 
     sessions: async_sessionmaker[AsyncSession]
-    vectors: VectorIndex
+    index: DocumentIndex
     embedder: TextEmbedder
     reranker: TextReranker
     errand: Errand
@@ -90,26 +91,20 @@ class Finder:
         """
         asked = await self.errand(lambda: Query.of(query, self.embedder))
         # Cancelled within, the connection would keep its snapshot, and with it what is deleted.
-        rows = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
-        vectors = self.vectors.vectors([chunk.id for chunk, _ in rows])
-        hits = [
-            _hit(chunk, filename, vectors[chunk.id])
-            for chunk, filename in rows
-            if chunk.id in vectors
-        ]
+        hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
         newest_first = sorted(hits, key=lambda hit: -hit.id)
         best = await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
         if not relevant:
             return best[:k]
         return await self.errand(lambda: answering(asked, best, k, self.reranker))
 
-    async def _candidates(
-        self, query: Query, wanted: int, scope: Scope
-    ) -> Sequence[Row[Chunk, str]]:
-        """Chunks of processed documents that may fit, and their files' names."""
-        async with self.sessions() as session:
+    async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
+        """Chunks of processed documents that may fit, not scored yet."""
+        async with self.index.settled, self.sessions() as session:
             allowed = await _chunks_within(session, scope) if scope.limited else None
-            nearest = await asyncio.to_thread(self.vectors.search, query.vector, wanted, allowed)
+            nearest = await asyncio.to_thread(
+                self.index.vectors.search, query.vector, wanted, allowed
+            )
             near = [key for key, _ in nearest]
             worded = await _worded(session, query.text, wanted, scope)
             candidates = fused(near, worded)[:wanted]
@@ -118,7 +113,13 @@ class Finder:
                 .join(Document, Document.id == Chunk.document_id)
                 .where(Chunk.id.in_(candidates), Document.status == Status.PROCESSED)
             )
-            return (await session.execute(processed)).all()
+            rows = (await session.execute(processed)).all()
+            vectors = self.index.vectors.vectors([chunk.id for chunk, _ in rows])
+        return [
+            _hit(chunk, filename, vectors[chunk.id])
+            for chunk, filename in rows
+            if chunk.id in vectors  # else deleted meanwhile
+        ]
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int]:

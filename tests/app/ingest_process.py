@@ -55,19 +55,19 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
 def die_at(moment: str) -> None:
     DyingChannel.moment = moment
     sys.modules["app.ingestion"].Channel = DyingChannel  # type: ignore[attr-defined]
-    add = DocumentIndex.add
+    keep = DocumentIndex.keep
 
-    async def add_and_die(
+    async def keep_and_die(
         self: DocumentIndex, document: str, ids: Sequence[int], vectors: Vectors
     ) -> None:
-        await add(self, document, ids, vectors)
+        await keep(self, document, ids, vectors)
         die()
 
     async def rest_and_die(self: Erasure, chunks: dict[str, list[int]]) -> None:
         die()
 
     if moment == "vectors written":
-        DocumentIndex.add = add_and_die  # type: ignore[method-assign]
+        DocumentIndex.keep = keep_and_die  # type: ignore[method-assign]
     if moment == "found":
         Erasure.rest = rest_and_die  # type: ignore[method-assign]
 

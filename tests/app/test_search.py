@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.documents import DocumentStore
 from app.models import Status
+from app.progress import Stage
 from app.search import Scope
 from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.retrieval.index import VectorIndex
 from tests.app.stores import NOTE, OTHER, finished, ingest
 from tests.samples import prose
 
@@ -96,6 +100,39 @@ async def test_the_old_version_answers_until_the_new_one_is_indexed(store: Docum
     assert (seen[0], seen[-1]) == ({old.id}, {new.id})
     assert all(documents in ({old.id}, {new.id}) for documents in seen)
     assert [document.id for document in await store.list()] == [new.id]
+
+
+async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
+    store: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await ingest(store, "key.txt", NOTE)
+    nearest = VectorIndex.search
+    found, go_on = threading.Event(), threading.Event()
+
+    def search_and_wait(*args: Any) -> Any:
+        hits = nearest(*args)
+        found.set()
+        go_on.wait()
+        return hits
+
+    monkeypatch.setattr(VectorIndex, "search", search_and_wait)
+    no_words_of_it = "unlock entrance"
+    search = asyncio.create_task(store.search(no_words_of_it, 5, relevant=False))
+    await asyncio.to_thread(found.wait)
+    monkeypatch.setattr(VectorIndex, "search", nearest)
+
+    new = await store.add("key.txt", NOTE + OTHER, replace=True)
+    async for progress in await store.watch(new.id):
+        if progress.stage == Stage.EMBEDDED and progress.done == progress.total:
+            break
+    for _ in range(200):  # if it does not wait for the search, it has ended by then
+        if (await store.get(new.id)).status == Status.PROCESSED:
+            break
+    go_on.set()
+    assert {hit.document for hit in await search} in ({old.id}, {new.id})
+    await finished(store, new)
+    hits = await store.search(no_words_of_it, 5, relevant=False)
+    assert {hit.document for hit in hits} == {new.id}
 
 
 async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: DocumentStore) -> None:
