@@ -6,16 +6,17 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).resolve().parent.parent
+from bench import warm
+
+ROOT = warm.ROOT
 EMBEDDED_MODEL = ROOT / "models" / "dragon-7m"
 KEY = "a-key-for-experiments"
 _START_S = 120.0
@@ -25,7 +26,7 @@ _START_S = 120.0
 class Service:
     """A running process that serves HTTP on loopback."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkServerProcess
     port: int
     log: Path
 
@@ -41,12 +42,13 @@ class Service:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""
-        self.process.send_signal(number)
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
 
     def kill(self) -> None:
         """End it at once, without a chance to say goodbye."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.join(10)
 
     def metric(self, name: str) -> float:
         """The value of a Prometheus metric without labels."""
@@ -78,8 +80,8 @@ class Setup:
     documents: Path | None = None
     endless: bool = False
 
-    def command(self, service: str, floor: Floor) -> list[str]:
-        """What starts a service: `cli` itself, unless something is to be other than usual."""
+    def program(self, service: str, floor: Floor) -> tuple[str, list[str]]:
+        """A service's module and arguments: `cli`, unless something is to be other than usual."""
         options = []
         if floor.milliseconds:
             options += ["--floor-ms", str(floor.milliseconds)]
@@ -87,8 +89,7 @@ class Setup:
             options += ["--documents", str(self.documents)]
         if self.endless:
             options += ["--endless"]
-        module = "bench.serve" if options else "cli"
-        return [sys.executable, "-m", module, service, *options]
+        return "bench.serve" if options else "cli", [service, *options]
 
 
 def free_port() -> int:
@@ -98,21 +99,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _start(setup: Setup, name: str, port: int, command: list[str], env: dict[str, str]) -> Service:
+def _start(setup: Setup, name: str, port: int, floor: Floor, env: dict[str, str]) -> Service:
     setup.data.mkdir(parents=True, exist_ok=True)
     log = setup.data / f"{name}.log"
-    with log.open("ab") as sink:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=sink,
-            stderr=sink,
-            env={**os.environ, "DRAGON_THREADS": "1", **env, **setup.env},
-        )
+    environment = {**os.environ, "DRAGON_THREADS": "1", **env, **setup.env}
+    process = warm.start(*setup.program(name, floor), environment, log)
     service = Service(process, port, log)
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
-        if process.poll() is not None:
+        if not process.is_alive():
             break
         with contextlib.suppress(httpx.TransportError):
             if httpx.get(f"{service.url}/ready", timeout=2).status_code == 200:
@@ -126,8 +121,13 @@ def demo_corpus(data: Path) -> Path:
     """The demo corpus, built into a directory if it is not there."""
     out = data / "corpus"
     if not out.exists():
-        command = [sys.executable, "-m", "cli", "corpus", "build", "peer/demo_corpus.tsv"]
-        subprocess.run([*command, "--out", str(out)], cwd=ROOT, check=True, capture_output=True)
+        data.mkdir(parents=True, exist_ok=True)
+        log = data / "corpus.log"
+        building = ["corpus", "build", "peer/demo_corpus.tsv", "--out", str(out)]
+        process = warm.start("cli", building, os.environ, log)
+        process.join()
+        if process.exitcode:
+            raise RuntimeError(f"the corpus was not built:\n{log.read_text()[-4000:]}")
     return out
 
 
@@ -140,7 +140,7 @@ def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Servic
         "DRAGON_PEER_KEYS": KEY,
         "DRAGON_PEER_CORPUS": str(corpus),
     }
-    service = _start(setup, "peer", port, setup.command("peer", setup.peer_floor), env)
+    service = _start(setup, "peer", port, setup.peer_floor, env)
     with _ended(service):
         yield service
 
@@ -156,7 +156,7 @@ def device(setup: Setup, peer_port: int) -> Iterator[Service]:
         "DRAGON_PEER_KEY": KEY,
         "DRAGON_PEER_URL": f"ws://127.0.0.1:{peer_port}/v1/link",
     }
-    service = _start(setup, "device", port, setup.command("device", setup.device_floor), env)
+    service = _start(setup, "device", port, setup.device_floor, env)
     with _ended(service):
         yield service
 
@@ -166,12 +166,11 @@ def _ended(service: Service) -> Iterator[None]:
     try:
         yield
     finally:
-        if service.process.poll() is None:
+        if service.process.is_alive():
             service.signal(signal.SIGCONT)
             service.signal(signal.SIGTERM)
-            try:
-                service.process.wait(10)
-            except subprocess.TimeoutExpired:
+            service.process.join(10)
+            if service.process.is_alive():
                 service.kill()
 
 

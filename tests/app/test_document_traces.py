@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from app.events import Event, Finished, GenerationRequest, Source, SourcesFound,
 from app.models import Document, MessageState, Status
 from app.progress import Stage
 from app.writing import Writings
+from bench import warm
 from dragon.errors import NotFoundError
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling import Sampling
@@ -273,10 +273,9 @@ async def test_a_kill_at_any_moment_resumes(
     text = prose(60)
     file.write_text(text)
     arguments = (str(data_dir), str(file), moment)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.app.ingest_process", *arguments)
-    )
-    assert await process.wait() == -signal.SIGKILL
+    process = warm.start("tests.app.ingest_process", arguments, os.environ, tmp_path / "log")
+    await asyncio.to_thread(process.join)
+    assert process.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
     async with opened(data_dir, tokenizer) as store:
         (document,) = await store.list()
         progress = await finished(store, document)

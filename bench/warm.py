@@ -1,0 +1,51 @@
+"""Processes of this project, forked from one that has imported what they need.
+
+To import it takes a program seconds of a processor; tests and experiments start dozens of them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [
+        "bench.serve",
+        "cli",
+        "sentence_transformers",
+        "transformers.models.bert.modeling_bert",
+        "transformers.models.qwen2.modeling_qwen2",
+    ]
+)
+
+
+def start(
+    module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path
+) -> ForkServerProcess:
+    """`python -m module arguments` at the root of the project, with no other environment than env.
+
+    What it prints is added to `log`. It does not outlive this process.
+    """
+    process = _FORKS.Process(
+        target=_run, args=(module, list(arguments), dict(env), log), daemon=True
+    )
+    process.start()
+    return process
+
+
+def _run(module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(sink, stream.fileno())
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(ROOT)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
