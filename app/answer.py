@@ -57,8 +57,7 @@ class Answer:
         self._text = TextStream(tokenizer, request.stop)
         self._record = Record()
         self._trace = Trace()
-        self._sources: list[Source] = []
-        self._nothing_relevant = False
+        self._found = SourcesFound(())
         self._decoder: Decoder | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -129,7 +128,7 @@ class Answer:
         if self._partner is None:
             return []
         await self._partner.heard()
-        return [source for source in self._sources if source.side == "public"]
+        return [source for source in self._found.sources if source.side == "public"]
 
     def open(self, retrieved: Retrieved) -> None:
         """Take these rows; their prefill begins. Raises `ContextLengthError` if no token fits."""
@@ -142,11 +141,10 @@ class Answer:
         )
         limits = self._session.limits
         self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        self._sources += retrieved.weighted()
-        self._nothing_relevant = retrieved.nothing_relevant
+        own = retrieved.found()
         if self._details is not None:
-            self._details.own_sources = len(retrieved.sources)
-        self._tell_sources()
+            self._details.own_sources = len(own.sources)
+        self._tell(replace(own, sources=(*self._found.sources, *own.sources)))
 
     async def begin(self) -> None:
         """Start writing once the rows are prefilled; raises `DragonError` if that fails."""
@@ -177,13 +175,13 @@ class Answer:
                 self._trace.draft(Role.DEVICE, message)
 
     def _found_public(self, sources: list[Source]) -> None:
-        self._sources = [s for s in self._sources if s.side == "private"] + sources
-        self._tell_sources()
+        own = [source for source in self._found.sources if source.side == "private"]
+        self._tell(replace(self._found, sources=(*own, *sources)))
 
-    def _tell_sources(self) -> None:
+    def _tell(self, found: SourcesFound) -> None:
+        self._found = found
         if self._details is not None:
-            self._details.sources = len(self._sources)
-        found = SourcesFound(tuple(self._sources), self._nothing_relevant)
+            self._details.sources = len(found.sources)
         self._events.put_nowait(found)
 
     def _ask(self, question: Question) -> None:
@@ -283,12 +281,13 @@ class Answer:
         if self._partner is not None:
             self._partner.leave(reason)
         joint = max((end for _, end in self._session.intervals()), default=0)
-        private = (source.text for source in self._sources if source.side == "private")
+        private = (source.text for source in self._found.sources if source.side == "private")
         self._account.wrote(map(self._tokenizer.encode, private), self._session.committed, joint)
 
     def _statistics(self) -> dict[str, float]:
         stats = self._record.statistics(self._session, self._pace, linked=self._partner is not None)
-        stats["document_tokens"] = sum(len(self._tokenizer.encode(s.text)) for s in self._sources)
+        texts = (source.text for source in self._found.sources)
+        stats["document_tokens"] = sum(len(self._tokenizer.encode(text)) for text in texts)
         if self._decoder is not None:
             stats |= cut_statistics(self._decoder.statistics)
         return {name: round(value, 4) for name, value in stats.items()}

@@ -33,8 +33,7 @@ class Choice:
     def __init__(self, index: int, request: GenerationRequest) -> None:
         self.index = index
         self.request = request
-        self.sources: tuple[Source, ...] = ()
-        self.nothing_relevant = False
+        self.found = SourcesFound(())
         self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
@@ -43,11 +42,16 @@ class Choice:
         self._jointly: list[tuple[int, int]] = []
         self._joint_since: int | None = None
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What it was written from, as far as it is known."""
+        return self.found.sources
+
     def take(self, event: Event) -> None:
         """Note an event."""
         match event:
-            case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
-                self.sources, self.nothing_relevant = sources, nothing_relevant
+            case SourcesFound():
+                self.found = event
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
                 self.tokens += tokens

@@ -198,6 +198,12 @@ class DocumentStore:
         async with self._sessions() as session:
             return await session.scalar(select(func.count()).select_from(Document)) or 0
 
+    async def unread(self, scope: Scope = EVERYTHING) -> int:
+        """How many documents in scope cannot be found yet, since they are still being read."""
+        waiting = select(func.count(Document.id)).where(Document.status == Status.UPLOADED)
+        async with self._sessions() as session:
+            return await session.scalar(scope.within(waiting)) or 0
+
     async def _find(self, document_id: str) -> Document | None:
         async with self._sessions() as session:
             return await session.get(Document, document_id)

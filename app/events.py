@@ -81,10 +81,12 @@ class SourcesFound:
     """Every source known so far; a later event of the kind replaces the earlier.
 
     `nothing_relevant`: the person's documents were searched and none of them is about this.
+    `unread_documents` could not be searched: they were still being read.
     """
 
     sources: tuple[Source, ...]
     nothing_relevant: bool = False
+    unread_documents: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,8 @@ Frame = dict[str, Any]
 def told(answer_id: str, event: Event, ledger: str) -> Frame:
     """An event as the page hears it; `ledger` is the answer's id under `/api/ledger`."""
     match event:
-        case SourcesFound(sources=sources, nothing_relevant=nothing_relevant):
-            return {
-                "type": "sources",
-                "id": answer_id,
-                "sources": [asdict(s) for s in sources],
-                "nothing_relevant": nothing_relevant,
-            }
+        case SourcesFound():
+            return {"type": "sources", "id": answer_id, **asdict(event)}
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
         case Detailed(details=details) | PromptDetailed(details=details):

@@ -78,6 +78,7 @@ class Passes:
         self._tokens = 0  # of the passes before
         self._length = 0  # characters before the text of this one
         self._sources: tuple[Source, ...] = ()  # of the passes before
+        self._unread = 0
         self._joint: bool | None = None
         self._held: list[TokenDetail] = []  # tokens that end a pass
 
@@ -90,7 +91,9 @@ class Passes:
                 self._ends.append(event)
             case SourcesFound(sources=sources):
                 here = [replace(source, hop=len(self._ends)) for source in sources]
-                yield replace(event, sources=(*self._sources, *here))
+                self._unread = max(self._unread, event.unread_documents)
+                every = (*self._sources, *here)
+                yield replace(event, sources=every, unread_documents=self._unread)
             case TextDelta(text=text, tokens=tokens) if text and goes_on:
                 self._length += len(_SPACE)
                 yield TextDelta(_SPACE + text, tokens)

@@ -15,13 +15,14 @@ from dragon.weighting import Rescoring, Weights
 class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
-    `nothing_relevant`: documents were looked for in vain.
+    `nothing_relevant`: documents were looked for in vain. `unread_documents` were not looked into.
     """
 
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
     nothing_relevant: bool = False
+    unread_documents: int = 0
 
     def weighted(self) -> list[Source]:
         """The documents with their shares; those concatenated in one row have its share."""
@@ -31,7 +32,7 @@ class Retrieved:
 
     def found(self) -> SourcesFound:
         """What is told of the documents of this side."""
-        return SourcesFound(tuple(self.weighted()), self.nothing_relevant)
+        return SourcesFound(tuple(self.weighted()), self.nothing_relevant, self.unread_documents)
 
 
 @dataclass(frozen=True)

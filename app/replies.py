@@ -55,15 +55,17 @@ class DragonChoice(BaseModel):
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
-    about this. `hops` are the tokens from which on the answer was written with what a follow-up
-    search had found; a source's `hop` counts them. `stats.passes` is one more than there are.
-    `provenance`: a token an entry, where it was asked for.
+    about this; `unread_documents` were still being read. `hops` are the tokens from which on the
+    answer was written with what a follow-up search had found; a source's `hop` counts them.
+    `stats.passes` is one more than there are. `provenance`: a token an entry, where it was asked
+    for.
     """
 
     index: int
     ledger: str
     sources: list[SourceReply]
     nothing_relevant: bool
+    unread_documents: int
     hops: list[int]
     participation: list[tuple[int, int]]
     verdicts: str

@@ -33,6 +33,9 @@ class Searcher(Protocol):
         Only relevant ones, unless told otherwise.
         """
 
+    async def unread(self, scope: Scope = EVERYTHING) -> int:
+        """How many documents in scope cannot be found yet, since they are still being read."""
+
 
 @dataclass
 class Retrieval:
@@ -62,6 +65,7 @@ class Retrieval:
         `opened` takes the generation number that fetching the cloud's passages gets on the link,
         where the mode has them fetched.
         """
+        unread = await self.documents.unread(_scope(request))  # before: what is read now is found
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request, opened))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
@@ -69,14 +73,19 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        return replace(found, nothing_relevant=bool(self.passages(request)) and not own)
+        if not self._asks(request):
+            return found
+        return replace(found, nothing_relevant=not own, unread_documents=unread)
+
+    def _asks(self, request: GenerationRequest) -> bool:
+        """Whether the person's documents are looked into."""
+        return bool(self.passages(request) and request.query)
 
     async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
         """Passages of the person's documents, the best first."""
-        k = self.passages(request)
-        if not k or not request.query:
+        if not self._asks(request):
             return []
-        scope = Scope(request.documents, request.collections)
+        scope, k = _scope(request), self.passages(request)
         return await self.documents.search(request.query, k, scope, relevant=request.judged)
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
@@ -118,6 +127,10 @@ class Retrieval:
             hits = hits[:-1]
         rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
         return Retrieved(rows, [])
+
+
+def _scope(request: GenerationRequest) -> Scope:
+    return Scope(request.documents, request.collections)
 
 
 def _source(hit: Hit) -> Source:

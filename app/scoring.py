@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.choices import Choice
 from app.details import TokenTexts, cut_off, described
@@ -60,18 +60,18 @@ class Scorer:
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
     ) -> tuple[SourcesFound, PromptDetailed]:
         """Score the prompt, but for its first token, which nothing stands before."""
-        own, vain = retrieved.weighted(), retrieved.nothing_relevant
+        own = retrieved.found()
         texts = TokenTexts(self.tokenizer)
         first, *rest = [texts.next(token) for token in request.conversation]
         if not rest:
-            return SourcesFound(tuple(own), vain), PromptDetailed((first,))
+            return own, PromptDetailed((first,))
         scored = await self.score(prompt_scoring(request, plan), retrieved.rows, None)
-        sources = (*own, *scored.sources)
+        sources = (*own.sources, *scored.sources)
         details = [
-            described(detail, token, len(own), len(sources))
+            described(detail, token, len(own.sources), len(sources))
             for detail, token in zip(rest, scored.tokens, strict=True)
         ]
-        return SourcesFound(sources, vain), PromptDetailed((first, *details))
+        return replace(own, sources=sources), PromptDetailed((first, *details))
 
     async def answer(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: Choice

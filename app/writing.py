@@ -159,7 +159,7 @@ class Writing:
                 self._end(frame, MessageState.DONE)
             case SourcesFound():
                 self._tell(frames.told(self.id, event, ledger))
-                for name in ("sources", "nothing_relevant"):
+                for name in ("sources", "nothing_relevant", "unread_documents"):
                     self._record[name] = self._told[-1][name]
             case Detailed():
                 frame = frames.told(self.id, event, ledger)

@@ -49,6 +49,10 @@ class FixedSearcher:
             for n, p in enumerate(self.passages[query][:k], start=1)
         ]
 
+    async def unread(self, scope: Scope = EVERYTHING) -> int:
+        """Fixed ones are read."""
+        return 0
+
 
 @dataclass
 class FixedRetriever(Retriever):

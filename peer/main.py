@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings
 from peer.shared import Shared
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ def create_app(settings: PeerSettings) -> FastAPI:
     async def link(socket: WebSocket) -> None:
         if not _admitted(socket, settings.peer_keys):
             # Plain text: the device shows it to its person as it is.
+            log.warning("refused a link from %s: wrong key", socket.client and socket.client.host)
             refusal = "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS"
             await socket.send_denial_response(Response(refusal, 401, media_type="text/plain"))
             return

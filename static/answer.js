@@ -84,6 +84,7 @@ export class AnswerView {
     } else if (frame.type === "sources") {
       this.message.sources = frame.sources;
       this.message.nothing_relevant = frame.nothing_relevant;
+      this.message.unread_documents = frame.unread_documents;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
     } else if (frame.type === "peer") {
       announce(frame.joint ? "The cloud joins in from here." : "From here on the device writes alone.");
@@ -196,7 +197,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, asked } = this.message;
+    const { error, asked, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
@@ -207,7 +208,8 @@ export class AnswerView {
     }
     const notes = [
       asked?.left_out && `The ${plural(asked.left_out, "oldest turn")} no longer fit into the model’s context and were left out.`,
-      this.message.nothing_relevant && "None of your documents speaks of this.",
+      this.message.nothing_relevant && !unread && "None of your documents speaks of this.",
+      unread && `${plural(unread, "document")} could not be searched yet; ask again once all are read.`,
     ].filter(Boolean);
     this.#note.textContent = notes.join(" ");
     this.#note.hidden = notes.length === 0;

@@ -54,6 +54,7 @@
  * @property {Block[]} blocks
  * @property {Source[]} [sources]
  * @property {boolean} [nothing_relevant] There are documents, but none speaks of it.
+ * @property {number} [unread_documents] How many could not be looked into yet.
  * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]

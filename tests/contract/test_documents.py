@@ -18,6 +18,7 @@ from bench import services
 from bench.services import KEY, ROOT, Service, Setup
 from tests.app.stores import traces
 from tests.contract.asking import Ask, upload
+from tests.samples import prose
 
 pytestmark = pytest.mark.services
 
@@ -103,6 +104,20 @@ def test_nothing_relevant_is_said(device: Service) -> None:
     assert (own["sources"], own["nothing_relevant"]) == ([], True)
     assert ask(device, QUESTION)[1]["nothing_relevant"] is False
     assert ask(device, QUESTION, top_k=0)[1]["nothing_relevant"] is False
+
+
+def test_what_is_not_read_yet_is_counted(device: Service) -> None:
+    lodge = upload(device, "lodge.txt", LODGE)
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        minutes_of_work = ("long.txt", prose(20_000))
+        reply = client.post("/v1/files", files={"file": minutes_of_work}, data={"collection": "c"})
+        _, own = ask(device)
+        assert [source["id"] for source in own["sources"]] == [lodge]
+        assert own["unread_documents"] == 1
+        assert ask(device, documents=[lodge])[1]["unread_documents"] == 0
+        assert ask(device, collections=["c"])[1]["unread_documents"] == 1
+        assert client.delete(f"/v1/files/{reply.json()['id']}").status_code == 200
+    assert ask(device)[1]["unread_documents"] == 0
 
 
 def dragon(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

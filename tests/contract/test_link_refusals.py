@@ -104,6 +104,7 @@ def test_a_wrong_key_is_told_what_to_set(peer: Service) -> None:
         pass
     assert refused.value.response.status_code == 401
     assert b"DRAGON_PEER_KEY" in (refused.value.response.body or b"")
+    assert "refused a link from 127.0.0.1: wrong key" in peer.log.read_text()
 
 
 @pytest.mark.parametrize(
