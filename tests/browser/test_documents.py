@@ -87,6 +87,16 @@ def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
+def test_an_answer_tells_of_what_is_not_read_yet(chat: ChatPage) -> None:
+    chat.open_panel("documents")
+    drop(chat.page, stones=prose(5000))  # minutes of work
+    expect(chat.document("stones.txt")).to_have_attribute("data-status", "uploaded")
+    answer = chat.ask("Where is the tax folder?")
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("1 document could not be searched yet")
+
+
+@pytest.mark.usefixtures("emptied")
 def test_a_source_tells_its_page_and_opens_in_its_place(chat: ChatPage) -> None:
     page = chat.page
     pages = ("The barn is painted red.", "The hayloft ladder is kept behind the cider press.")
