@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFORMANCE := .venv-conformance
 
-.PHONY: run test test-browser test-contract test-rest conformance lint fmt bench screenshots
+.PHONY: run test test-app test-browser test-contract test-rest conformance lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
 
-# Three parts at once: each leaves a core idle for much of its time.
+# All parts at once: each leaves a core idle for much of its time.
 test: lint
-	$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-contract test-rest test-browser
+	$(MAKE) --no-print-directory --jobs 4 --output-sync=target test-contract test-app test-rest test-browser
+
+test-app: $(VENV)/test.stamp
+	$(BIN)/pytest tests/app
 
 test-browser: $(VENV)/test.stamp
 	$(BIN)/pytest tests/browser
@@ -20,7 +23,7 @@ test-contract: $(VENV)/test.stamp
 	$(BIN)/pytest tests/contract
 
 test-rest: $(VENV)/test.stamp
-	$(BIN)/pytest --ignore=tests/browser --ignore=tests/contract
+	$(BIN)/pytest --ignore=tests/app --ignore=tests/browser --ignore=tests/contract
 
 # Other people's clients and harnesses, their current versions, against a running device and peer.
 conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp

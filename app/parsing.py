@@ -14,6 +14,8 @@ from dragon.errors import DocumentError
 
 SECONDS = 60
 MEMORY_BYTES = 1 << 30
+# Of the clock, to one of the processor: a busy machine leaves a parser a share of one.
+_CLOCK_SECONDS = 4
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _WORKER = Path(__file__).with_name("parse_worker.py")
@@ -66,10 +68,11 @@ async def parse(
 ) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    The text is UTF-8, its pages joined by form feeds. Beside the kind a note for people comes
-    if some of it could not be read. Raises DocumentError with a message for people if the
-    file is of no kind taken, has no text, is encrypted or damaged, or is over a limit; out then
-    does not exist. The process has an empty environment: no key reaches a parser.
+    It may take `seconds` of a processor. The text is UTF-8, its pages joined by form feeds. Beside
+    the kind a note for people comes if some of it could not be read. Raises DocumentError with a
+    message for people if the file is of no kind taken, has no text, is encrypted or damaged, or is
+    over a limit; out then does not exist. The process has an empty environment: no key reaches a
+    parser.
     """
     # Its own, for the same file may be parsed twice at once.
     partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
@@ -82,7 +85,7 @@ async def parse(
         env={},
     )
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(_CLOCK_SECONDS * seconds):
             answer, _ = await process.communicate()
         result = _result(answer, process.returncode)
         partial.replace(out)

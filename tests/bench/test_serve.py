@@ -99,9 +99,9 @@ async def test_an_app_is_changed_once_its_parts_are_built() -> None:
 
 
 def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None:
-    assert Setup(tmp_path).command("peer", Floor())[1:] == ["-m", "cli", "peer"]
-    slow = Setup(tmp_path, endless=True).command("peer", Floor(5))
-    assert slow[1:] == ["-m", "bench.serve", "peer", "--floor-ms", "5", "--endless"]
+    assert Setup(tmp_path).program("peer", Floor()) == ("cli", ["peer"])
+    slow = Setup(tmp_path, endless=True).program("peer", Floor(5))
+    assert slow == ("bench.serve", ["peer", "--floor-ms", "5", "--endless"])
 
 
 def test_modes_are_request_fields() -> None:
