@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,5 +16,7 @@ async def to_the_end(work: Awaitable[T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():  # it may be cancelled again meanwhile
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         raise

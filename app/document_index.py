@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from aiorwlock import RWLock
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
@@ -26,8 +27,8 @@ _BATCH = 256
 class DocumentIndex:
     """Vectors of processed documents' chunks. Rows are the truth: `start` makes it agree.
 
-    `settled` is held by a search, and while what can be found changes from one to the other: a
-    search sees all of it before, or all of it after.
+    `settled` is shared by searches, and held alone while one document takes another's place: each
+    search sees all as it was before, or all as it is after.
     """
 
     def __init__(self, directory: Path, embedder: TextEmbedder) -> None:
@@ -35,7 +36,7 @@ class DocumentIndex:
         self._embedder = embedder
         self._segments = Segments(directory, embedder.fingerprint, embedder.dim)
         self.vectors = VectorIndex(embedder.dim)
-        self.settled = asyncio.Lock()
+        self.settled = RWLock()
 
     async def start(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         """Load the vectors of every processed document; embed anew what is missing or damaged."""
@@ -95,6 +96,11 @@ class DocumentIndex:
     async def keep(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
         """Write a document's vectors, float32 [len(ids), dim], to disk; no search sees them yet."""
         await asyncio.to_thread(self._segments.write, document, ids, vectors)
+
+    def hide(self, chunks: Mapping[str, Sequence[int]]) -> None:
+        """Let no search find these documents' chunks any more; `remove` does the rest."""
+        for ids in chunks.values():
+            self.vectors.remove(ids)
 
     async def remove(self, document: str, ids: Sequence[int]) -> None:
         """Remove a document's vectors from memory and disk."""

@@ -174,11 +174,15 @@ class DocumentStore:
 
     async def _replace_with(self, document: Document) -> None:
         """Delete the others of its name: now if it can be found, else as soon as it can be."""
-        async with self._sessions.begin() as session:
+        async with self._sessions() as session:
             chosen = update(Document).where(Document.id == document.id)
             await session.execute(chosen.values(replaces=True))
             await session.execute(_LATEST, {"id": document.id})
-        await self._ingestion.replace_others(document.id)
+            replaced = await self._ingestion.rows_replaced(session, document.id)
+            async with self._index.settled.writer:
+                await session.commit()
+                self._index.hide(replaced)
+        await self._ingestion.erase(replaced)
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""

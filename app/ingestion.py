@@ -219,27 +219,23 @@ class Ingestion:
 
     async def _publish(self, document: Document, ids: Sequence[int], vectors: Vectors) -> None:
         """From here on the document can be found, and what it replaces can not."""
-        async with self.index.settled:
-            async with self.sessions.begin() as session:
-                await self._update(session, document.id, status=Status.PROCESSED)
-                replaced = await self._rows_replaced(session, document.id)
-            self.index.vectors.add(ids, vectors)
-            self._unfindable(replaced)
-        await self._erase(replaced)
+        async with self.sessions() as session:
+            await self._update(session, document.id, status=Status.PROCESSED)
+            replaced = await self.rows_replaced(session, document.id)
+            async with self.index.settled.writer:
+                await session.commit()
+                self.index.vectors.add(ids, vectors)
+                self.index.hide(replaced)
+        try:
+            await self.erase(replaced)
+        except (OperationalError, OSError):  # it has taken their place all the same
+            logger.exception("what %s replaces is cleared away at the next start", document.id)
 
-    async def replace_others(self, document_id: str) -> None:
-        """If a document that can be found is to replace others, delete them.
+    async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
+        """Delete the rows of what a document replaces, if it can be found; what `erase` wants.
 
         Those stay that were uploaded later.
         """
-        async with self.index.settled:
-            async with self.sessions.begin() as session:
-                replaced = await self._rows_replaced(session, document_id)
-            self._unfindable(replaced)
-        await self._erase(replaced)
-
-    async def _rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of what a document replaces; returns their chunks' ids."""
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
             return {}
@@ -253,11 +249,7 @@ class Ingestion:
         )
         return await self.erasure.rows(session, others.all())
 
-    def _unfindable(self, chunks: dict[str, list[int]]) -> None:
-        for ids in chunks.values():
-            self.index.vectors.remove(ids)
-
-    async def _erase(self, chunks: dict[str, list[int]]) -> None:
+    async def erase(self, chunks: dict[str, list[int]]) -> None:
         """Remove what is left of documents whose rows are gone."""
         for document_id in chunks:
             await self.cancel(document_id)

@@ -68,11 +68,11 @@ async def parse(
 ) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    It may take `seconds` of a processor. The text is UTF-8, its pages joined by form feeds. Beside
-    the kind a note for people comes if some of it could not be read. Raises DocumentError with a
-    message for people if the file is of no kind taken, has no text, is encrypted or damaged, or is
-    over a limit; out then does not exist. The process has an empty environment: no key reaches a
-    parser.
+    It may take `seconds` of a processor, and four times that of the clock. The text is UTF-8, its
+    pages joined by form feeds. Beside the kind a note for people comes if some of it could not be
+    read. Raises DocumentError with a message for people if the file is of no kind taken, has no
+    text, is encrypted or damaged, or is over a limit; out then does not exist. The process has an
+    empty environment: no key reaches a parser.
     """
     # Its own, for the same file may be parsed twice at once.
     partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")

@@ -65,7 +65,8 @@ class Retrieval:
         `opened` takes the generation number that fetching the cloud's passages gets on the link,
         where the mode has them fetched.
         """
-        unread = await self.documents.unread(_scope(request))  # before: what is read now is found
+        # Counted first: what is read by then is found.
+        unread = await self.documents.unread(_scope(request)) if self._asks(request) else 0
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request, opened))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
@@ -73,9 +74,8 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        if not self._asks(request):
-            return found
-        return replace(found, nothing_relevant=not own, unread_documents=unread)
+        vain = self._asks(request) and not own
+        return replace(found, nothing_relevant=vain, unread_documents=unread)
 
     def _asks(self, request: GenerationRequest) -> bool:
         """Whether the person's documents are looked into."""

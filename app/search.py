@@ -100,7 +100,7 @@ class Finder:
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
         """Chunks of processed documents that may fit, not scored yet."""
-        async with self.index.settled, self.sessions() as session:
+        async with self.index.settled.reader, self.sessions() as session:
             allowed = await _chunks_within(session, scope) if scope.limited else None
             nearest = await asyncio.to_thread(
                 self.index.vectors.search, query.vector, wanted, allowed

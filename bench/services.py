@@ -43,12 +43,13 @@ class Service:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""
         assert self.process.pid is not None
-        os.kill(self.process.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(self.process.pid, number)
 
     def kill(self) -> None:
         """End it at once, without a chance to say goodbye."""
         self.process.kill()
-        self.process.join(10)
+        self.process.join()
 
     def metric(self, name: str) -> float:
         """The value of a Prometheus metric without labels."""

@@ -5,7 +5,8 @@ workload's prompts, each with a connection of its own. Milliseconds a token are 
 between its first and its last piece of text, percentiles over answers.
 
 The clients share the machine with what they measure, so they do little: reading eight streams with
-httpx took a third of a core, and a tenth of the tokens with it.
+httpx took a third of a core, and a tenth of the tokens with it. A machine shared with others
+changes its pace within minutes, so the levels take turns, and each one's turns are added up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from bench.services import EMBEDDED_MODEL, Service, Setup
 from bench.workload import Query
 
 _NOTES = """One device process and one peer with one thread of torch each. Each level asks
-`--rounds` prompts a client; `speedup` is the tokens a second over those of the first level."""
+`--rounds` prompts a client in each of `--turns`; `speedup` is the tokens a second over those of the
+first level, `speedups` that of each turn."""
 
 Row = dict[str, Any]
 
@@ -84,9 +86,22 @@ async def stream(device: Service, query: Query, mode: str, tokens: int, seed: in
     return Seen(usage["completion_tokens"], times[0], times[-1])
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What the clients of a level saw in one turn, and what it took, in seconds."""
+
+    seen: list[Seen]
+    elapsed: float
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all answers."""
+        return sum(one.tokens for one in self.seen)
+
+
 async def measure(
     device: Service, queries: Sequence[Query], concurrency: int, options: argparse.Namespace
-) -> Row:
+) -> Turn:
     """`concurrency` clients at once, each asking one prompt after another."""
 
     async def ask(number: int) -> list[Seen]:
@@ -97,21 +112,34 @@ async def measure(
 
     began = time.perf_counter()
     seen = [one for own in await asyncio.gather(*map(ask, range(concurrency))) for one in own]
-    elapsed = time.perf_counter() - began
-    paces = [one.ms_per_token for one in seen]
+    return Turn(seen, time.perf_counter() - began)
+
+
+def summary(concurrency: int, turns: Sequence[Turn], first: Sequence[Turn]) -> Row:
+    """The row of a level, beside the same turns of the first one."""
+
+    def rate(of: Sequence[Turn]) -> float:
+        return sum(turn.tokens for turn in of) / sum(turn.elapsed for turn in of)
+
+    paces = [one.ms_per_token for turn in turns for one in turn.seen]
     return {
         "concurrency": concurrency,
-        "tokens_per_s": round(sum(one.tokens for one in seen) / elapsed, 1),
+        "tokens_per_s": round(rate(turns), 1),
         "p50_ms": round(float(np.percentile(paces, 50)), 2),
         "p95_ms": round(float(np.percentile(paces, 95)), 2),
-        "answers": len(seen),
+        "answers": len(paces),
+        "speedup": round(rate(turns) / rate(first), 2),
+        "speedups": [
+            round(rate([own]) / rate([other]), 2) for own, other in zip(turns, first, strict=True)
+        ],
     }
 
 
 def run(options: argparse.Namespace) -> list[Row]:
     """A row for each level of concurrency."""
     queries = workload.build(options, EMBEDDED_MODEL)
-    rows: list[Row] = []
+    levels = [int(part) for part in options.concurrency.split(",")]
+    turns: dict[int, list[Turn]] = {level: [] for level in levels}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         workload.save(queries, data / "documents.json")
@@ -129,13 +157,12 @@ def run(options: argparse.Namespace) -> list[Row]:
             # Every document is met once before, as in use: its keys and values are on disk then.
             warm = argparse.Namespace(mode=options.mode, tokens=2, rounds=1)
             asyncio.run(measure(device, queries, len(queries), warm))
-            for concurrency in (int(part) for part in options.concurrency.split(",")):
-                row = asyncio.run(measure(device, queries, concurrency, options))
-                first = rows[0]["tokens_per_s"] if rows else row["tokens_per_s"]
-                row["speedup"] = round(row["tokens_per_s"] / first, 2)
-                print(row, flush=True)
-                rows.append(row)
-    return rows
+            for _ in range(options.turns):
+                for level in levels:
+                    turn = asyncio.run(measure(device, queries, level, options))
+                    turns[level].append(turn)
+                    print(f"{level} at once: {turn.tokens / turn.elapsed:.1f}/s", flush=True)
+    return [summary(level, turns[level], turns[levels[0]]) for level in levels]
 
 
 def draw(rows: Sequence[Row]) -> None:
@@ -155,7 +182,8 @@ def main() -> None:
     parser.add_argument("--concurrency", default="1,2,4,8,16")
     parser.add_argument("--mode", default="coupled")
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=4, help="answers of each client")
+    parser.add_argument("--rounds", type=int, default=4, help="answers of each client in a turn")
+    parser.add_argument("--turns", type=int, default=5, help="how often each level is measured")
     workload.add_options(parser, prompts=16)
     options = parser.parse_args()
     rows = run(options)

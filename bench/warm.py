@@ -17,8 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
-        "bench.serve",
+        "app.main",
+        "bench.floors",
+        "bench.workload",
         "cli",
+        "peer.main",
         "sentence_transformers",
         "transformers.models.bert.modeling_bert",
         "transformers.models.qwen2.modeling_qwen2",
@@ -29,10 +32,11 @@ _FORKS.set_forkserver_preload(
 def start(
     module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path
 ) -> ForkServerProcess:
-    """`python -m module arguments` at the root of the project, with no other environment than env.
+    """Run `python -m module arguments` at the root of the project, in the environment `env`.
 
-    What it prints is added to `log`. It does not outlive this process.
+    What it prints is added to `log`. It ends with this process, unless that is killed.
     """
+    log.touch()
     process = _FORKS.Process(
         target=_run, args=(module, list(arguments), dict(env), log), daemon=True
     )

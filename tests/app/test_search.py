@@ -121,14 +121,16 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
     await asyncio.to_thread(found.wait)
     monkeypatch.setattr(VectorIndex, "search", nearest)
 
-    new = await store.add("key.txt", NOTE + OTHER, replace=True)
-    async for progress in await store.watch(new.id):
-        if progress.stage == Stage.EMBEDDED and progress.done == progress.total:
-            break
-    for _ in range(200):  # if it does not wait for the search, it has ended by then
-        if (await store.get(new.id)).status == Status.PROCESSED:
-            break
-    go_on.set()
+    try:
+        new = await store.add("key.txt", NOTE + OTHER, replace=True)
+        async for progress in await store.watch(new.id):
+            if progress.stage == Stage.EMBEDDED and progress.done == progress.total:
+                break
+        for _ in range(200):  # if it does not wait for the search, it has ended by then
+            if (await store.get(new.id)).status == Status.PROCESSED:
+                break
+    finally:
+        go_on.set()
     assert {hit.document for hit in await search} in ({old.id}, {new.id})
     await finished(store, new)
     hits = await store.search(no_words_of_it, 5, relevant=False)
