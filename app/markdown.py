@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -94,15 +95,19 @@ class MarkdownStream:
         size, before = len(self._open), len(self._rendered.text)
         if size == before or (size > _SMALL and size < _GROWTH * before):
             return []
+        # A definition that is half written must not stand: of several the first one holds.
+        return self._closed(deepcopy(self._env))
+
+    def _closed(self, env: dict[str, Any]) -> list[Block]:
         lines = _LINE.findall(self._open)
-        tokens = _PARSER.parse(self._open, self._env)
+        tokens = _PARSER.parse(self._open, env)
         # What stands before the first block belongs to it: blank lines, link definitions.
         starts = [t.map[0] for t in tokens if t.level == 0 and t.nesting >= 0 and t.map][1:]
         closed = [
             self._close("".join(lines[first:after]))
             for first, after in zip([0, *starts], starts, strict=False)
         ]
-        self._rendered = self._block(self._open)
+        self._rendered = self._block(self._open, deepcopy(self._env))
         return closed
 
     def open(self) -> Block | None:
@@ -114,14 +119,13 @@ class MarkdownStream:
 
     def finish(self) -> list[Block]:
         """The text is complete: the rest of its blocks."""
-        self._rendered = Block(0, "", "")
-        blocks = self.take()
+        blocks = self._closed(self._env) if self._open else []
         if self._open.strip():
             blocks.append(self._close(self._open))
         return blocks
 
     def _close(self, text: str) -> Block:
-        block = self._block(text)
+        block = self._block(text, self._env)
         self._start += len(text)
         self._open = self._open[len(text) :]
         # A seam for which there was no gap between two words stands after the block.
@@ -130,12 +134,12 @@ class MarkdownStream:
         late = [joint for offset, joint in here if _gap(text, offset - block.start) is None]
         return replace(block, html=block.html + "".join(map(_seam, late)))
 
-    def _block(self, text: str) -> Block:
+    def _block(self, text: str, env: dict[str, Any]) -> Block:
         marked = text
         for offset, joint in reversed(self._seams):
             if (gap := _gap(text, offset - self._start)) is not None:
                 marked = marked[:gap] + _MARKS[joint] + marked[gap:]
-        return Block(self._start, text, _html(marked, self._env))
+        return Block(self._start, text, _html(marked, env))
 
 
 def render(text: str, seams: Sequence[tuple[int, bool]] = ()) -> list[Block]:

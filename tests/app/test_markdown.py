@@ -81,6 +81,17 @@ def test_nothing_gets_through_as_html(hostile: str) -> None:
     assert shown.count('data-joint="false"') == 1
 
 
+def test_a_definition_counts_once_it_is_whole() -> None:
+    stream = MarkdownStream()
+    text = "Before.\n\n[here]: https://elsewhere.example/a\n\nLook [here].\n"
+    blocks = []
+    for character in text:
+        stream.push(character)
+        blocks += stream.take()
+    blocks += stream.finish()
+    assert 'href="https://elsewhere.example/a"' in blocks[-1].html
+
+
 def test_links_tell_nobody_where_they_were_followed() -> None:
     assert 'rel="noopener noreferrer nofollow"' in html(render("[x](https://example.org)"))
 
