@@ -13,9 +13,8 @@ from pathlib import Path
 from dragon.errors import DocumentError
 
 SECONDS = 60
+CLOCK_SECONDS = 240  # a busy machine leaves a parser a share of a processor
 MEMORY_BYTES = 1 << 30
-# Of the clock, to one of the processor: a busy machine leaves a parser a share of one.
-_CLOCK_SECONDS = 4
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _WORKER = Path(__file__).with_name("parse_worker.py")
@@ -64,15 +63,21 @@ _MEDIA_TYPES = {
 
 
 async def parse(
-    path: Path, name: str, out: Path, *, seconds: int = SECONDS, memory_bytes: int = MEMORY_BYTES
+    path: Path,
+    name: str,
+    out: Path,
+    *,
+    seconds: int = SECONDS,
+    clock_seconds: int = CLOCK_SECONDS,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    It may take `seconds` of a processor, and four times that of the clock. The text is UTF-8, its
-    pages joined by form feeds. Beside the kind a note for people comes if some of it could not be
-    read. Raises DocumentError with a message for people if the file is of no kind taken, has no
-    text, is encrypted or damaged, or is over a limit; out then does not exist. The process has an
-    empty environment: no key reaches a parser.
+    It may take `seconds` of a processor, and `clock_seconds`. The text is UTF-8, its pages joined
+    by form feeds. Beside the kind a note for people comes if some of it could not be read. Raises
+    DocumentError with a message for people if the file is of no kind taken, has no text, is
+    encrypted or damaged, or is over a limit; out then does not exist. The process has an empty
+    environment: no key reaches a parser.
     """
     # Its own, for the same file may be parsed twice at once.
     partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
@@ -85,7 +90,7 @@ async def parse(
         env={},
     )
     try:
-        async with asyncio.timeout(_CLOCK_SECONDS * seconds):
+        async with asyncio.timeout(clock_seconds):
             answer, _ = await process.communicate()
         result = _result(answer, process.returncode)
         partial.replace(out)
