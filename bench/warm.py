@@ -9,9 +9,12 @@ import multiprocessing
 import os
 import runpy
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+
+from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 _FORKS = multiprocessing.get_context("forkserver")
@@ -51,5 +54,7 @@ def _run(module: str, arguments: Sequence[str], env: Mapping[str, str], log: Pat
     os.environ.clear()
     os.environ.update(env)
     os.chdir(ROOT)
+    # In place of a semaphore, which a process that a signal ends would leave behind.
+    tqdm.set_lock(threading.RLock())
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
