@@ -9,9 +9,10 @@ CONFORMANCE := .venv-conformance
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
 
-# All parts at once: each leaves a core idle for much of its time.
-test: lint
-	$(MAKE) --no-print-directory --jobs 4 --output-sync=target test-contract test-app test-rest test-browser
+# All parts at once: each leaves a core idle for much of its time, and needs no second thread of torch.
+test: export OMP_NUM_THREADS := 1
+test: $(VENV)/test.stamp
+	$(MAKE) --no-print-directory --jobs 5 --output-sync=target lint test-contract test-app test-rest test-browser
 
 test-app: $(VENV)/test.stamp
 	$(BIN)/pytest tests/app
