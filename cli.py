@@ -96,6 +96,7 @@ def device() -> None:
     """Start the device service."""
     settings = Settings.read()
     api_key(settings)
+    require_free("DRAGON_PORT", settings.host, settings.port)
     from app.main import create_app
 
     log_to_stderr(settings.log_format)
@@ -106,6 +107,7 @@ def device() -> None:
 def peer() -> None:
     """Start the cloud peer."""
     settings = PeerSettings.read()
+    require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
     from peer.main import create_app
 
     log_to_stderr(settings.log_format)
@@ -126,7 +128,8 @@ def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> 
     from app import backup
 
     contents = backup.backup(Settings.read().data_dir, path)
-    print(f"{contents.documents} documents in {path}, {path.stat().st_size / 1e6:.1f} MB.")
+    size = path.stat().st_size / 1e6
+    print(f"{_documents(contents.documents)} in {path}, {size:.1f} MB.")
 
 
 @program.command()
@@ -138,7 +141,7 @@ def restore(
     from app import backup
 
     contents = backup.restore(path, Settings.read().data_dir, replace=replace)
-    print(f"{contents.documents} documents of {contents.created} restored.")
+    print(f"{_documents(contents.documents)} of {contents.created} restored.")
 
 
 @program.command()
@@ -239,6 +242,10 @@ def verify_ledger() -> None:
         print(f"Its last hash is {found.head}")
 
     asyncio.run(check())
+
+
+def _documents(count: int) -> str:
+    return "1 document" if count == 1 else f"{count} documents"
 
 
 def _share_cores() -> None:

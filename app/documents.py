@@ -204,6 +204,8 @@ class DocumentStore:
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         """How many documents in scope cannot be found yet, since they are still being read."""
+        if self._ingestion.idle:
+            return 0
         waiting = select(func.count(Document.id)).where(Document.status == Status.UPLOADED)
         async with self._sessions() as session:
             return await session.scalar(scope.within(waiting)) or 0

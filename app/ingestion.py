@@ -83,6 +83,11 @@ class Ingestion:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no document is at work."""
+        return not self._tasks
+
     def submit(self, document: Document) -> None:
         """Ingest a stored document when its turn comes. Does nothing if it is at work already."""
         if document.id in self._tasks:

@@ -169,15 +169,15 @@ class Link:
                         if time.monotonic() - greeted > _STEADY_S:
                             delay = _BACKOFF_S[0]
             except HandshakeError as error:
-                self.status = PeerStatus("refused", detail=error.message)
+                self._stand(PeerStatus("refused", detail=error.message))
                 delay = _BACKOFF_S[1]
             except InvalidStatus as error:
                 body = (error.response.body or b"")[:500].decode(errors="replace")
                 detail = body or f"HTTP {error.response.status_code}"
-                self.status = PeerStatus("refused", detail=f"the peer refuses the link: {detail}")
+                self._stand(PeerStatus("refused", detail=f"the peer refuses the link: {detail}"))
                 delay = _BACKOFF_S[1]
             except (OSError, TimeoutError, WebSocketException, LinkError) as error:
-                self.status = PeerStatus("connecting", detail=str(error) or "no answer")
+                self._stand(PeerStatus("connecting", detail=str(error) or "no answer"))
             finally:
                 if self._connection is not None:
                     self._connection = None
@@ -201,7 +201,7 @@ class Link:
         self._outbound = asyncio.Queue()
         self._meter.reset()
         self.last_heard = time.monotonic()
-        self.status = PeerStatus("connected")
+        self._stand(PeerStatus("connected"))
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
         for answer in tuple(self.attached):
             answer.link_up()
@@ -286,11 +286,21 @@ class Link:
     def _heard_pong(self, number: int) -> None:
         self._meter.pong(number, time.monotonic())
         if (rtt := self._meter.round_trip.seen) is not None:
-            self.status = PeerStatus("connected", rtt_ms=round(1000 * rtt, 1))
+            self._stand(PeerStatus("connected", rtt_ms=round(1000 * rtt, 1)))
+
+    def _stand(self, status: PeerStatus) -> None:
+        """Note how the link stands. A change is logged, with its reason; each attempt is not."""
+        before, self.status = self.status, status
+        if (status.state, bool(status.detail)) == (before.state, bool(before.detail)):
+            return
+        if status.state == "connected":
+            log.info("linked to the cloud peer at %s", self._url)
+        else:
+            log.warning("no link to the cloud peer at %s: %s", self._url, status.detail)
 
     def _lost(self) -> None:
         self._answers.clear()
-        self.status = PeerStatus("connecting", detail="the connection was lost")
+        self._stand(PeerStatus("connecting", detail="the connection was lost"))
         for fetching in self._fetches.values():
             fetching.peer_failed(self.status.detail)
         self._fetches.clear()

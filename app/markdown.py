@@ -155,8 +155,8 @@ def render(text: str, seams: Sequence[tuple[int, bool]] = ()) -> list[Block]:
 
 def _gap(text: str, offset: int) -> int | None:
     """The first place from `offset` on where a mark may stand between two words."""
-    found = _GAP.search(text, max(0, offset - 1)) if offset < len(text) else None
-    return found and found.start(1)
+    gaps = (found.start(1) for found in _GAP.finditer(text))
+    return next((gap for gap in gaps if gap >= offset), None)
 
 
 def _seam(joint: bool) -> str:

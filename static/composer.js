@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const LEAVES = "The cloud gets the conversation and next-word probabilities, which can quote a passage; never the documents themselves.";
+const LEAVES = "The cloud gets the conversation and next-word probabilities, which can quote a passage; never your documents.";
 const STAYS = "The cloud takes no part. This question and its answer stay on this device, in later turns too.";
 
 export class Composer {

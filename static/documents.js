@@ -31,9 +31,13 @@ export class Documents {
     preview: (/** @type {DocumentRow} */ row) => openPreview(row.id ?? "", row.name),
   };
 
-  /** @param {(state: DocumentState) => void} onChange */
-  constructor(onChange) {
+  /**
+   * @param {(state: DocumentState) => void} onChange
+   * @param {() => void} onFailed A file was not taken; its row says why.
+   */
+  constructor(onChange, onFailed) {
     this.onChange = onChange;
+    this.onFailed = onFailed;
     this.#input.addEventListener("change", () => {
       this.upload([...(this.#input.files ?? [])]);
       this.#input.value = "";
@@ -102,6 +106,7 @@ export class Documents {
     } catch (error) {
       if (!controller.signal.aborted) {
         row.failed(messageOf(error));
+        this.onFailed();
         announce(`${row.name} could not be uploaded`);
       }
     }
@@ -118,6 +123,7 @@ export class Documents {
       await follow(row.id, (event) => row.ingested(event), signal);
       if (signal.aborted) return;
       if (row.replaces && row.is("processed")) for (const other of this.#named(row.name, row.collection)) if (other !== row) this.#drop(other);
+      if (row.is("error")) this.onFailed();
       announce(row.is("processed") ? `${row.name} is ready` : `${row.name} could not be read`);
     } catch (error) {
       if (!signal.aborted) row.failed(messageOf(error));

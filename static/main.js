@@ -85,7 +85,7 @@ const documents = new Documents((state) => {
   byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
   scope.setFiles(state.files, state.known);
   drawWelcome();
-});
+}, () => inspector.show("documents"));
 
 function changed() {
   const { busy, conversation } = chat;

@@ -20,7 +20,11 @@ export class SourcesView {
   /** @param {Source[]} sources */
   show(sources) {
     const columns = /** @type {Side[]} */ (["private", "public"]).flatMap((side) => {
-      const own = sources.filter((source) => source.side === side).sort((a, b) => b.weight - a.weight);
+      const passages = new Set(); // two stretches of an answer may rest on one
+      const own = sources
+        .filter((source) => source.side === side)
+        .sort((one, other) => other.weight - one.weight)
+        .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
       return own.length ? [column(side, own)] : [];
     });
     this.element.replaceChildren(...columns);

@@ -112,6 +112,11 @@ def test_a_seam_stands_between_two_words(text: str, around: tuple[str, str]) -> 
     assert re.sub(r"<span class=\"seam\".*?</span>", "", shown) == html(render(text))
 
 
+def test_a_seam_behind_a_sentence_stands_before_the_next() -> None:
+    shown = html(render("It is red. The door is blue.", [(len("It is red."), False)]))
+    assert re.search(r"It is red\.<span class=\"seam\"[^>]*>[^<]*</span> The door", shown)
+
+
 def test_a_seam_without_a_gap_follows_its_block() -> None:
     shown = html(render("```\ncode(1)\n```\n\nEnd", [(6, True)]))
     assert shown.index("</pre>") < shown.index('data-joint="true"') < shown.index("End")

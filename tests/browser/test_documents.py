@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -166,3 +168,14 @@ def test_a_file_that_cannot_be_read_says_why(chat: ChatPage) -> None:
     assert chat.wait_document("broken.pdf") == "error"
     expect(chat.document("broken.pdf").locator(".document-detail")).not_to_be_empty()
     expect(chat.document("broken.pdf").get_by_test_id("retry-document")).to_be_visible()
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_file_that_is_not_taken_is_shown_with_the_reason(chat: ChatPage, tmp_path: Path) -> None:
+    """On the first page, too, where no panel is open."""
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    chat.page.get_by_role("button", name="New chat").click()
+    chat.upload(empty, wait=False)
+    expect(chat.document("empty.txt")).to_be_visible()
+    expect(chat.document("empty.txt")).to_contain_text("The file is empty")

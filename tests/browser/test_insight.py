@@ -108,3 +108,20 @@ def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: Cha
     assert "Latvia" in chat.open_source(chat.sources("private", answer).first)
     public = chat.sources("public", answer)
     assert any("Riga" in chat.open_source(source) for source in public.all())
+
+
+def test_two_questions_are_answered_one_after_the_other(device: Service, chat: ChatPage) -> None:
+    """The seam stands between the two sentences, and a passage that both found is listed once."""
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
+        note = b"Holiday flat in Ravello.\nThe key safe code is 7731-M."
+        file = client.post("/v1/files", files={"file": ("ravello.txt", note)}).json()
+        while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
+            pass
+        answer = chat.ask("What is the capital of Kenya, and what is the code of the key safe?")
+        assert chat.wait_answer(answer) == "done"
+        client.delete(f"/v1/files/{file['id']}")
+    assert "capital. The key safe code is 7731-M" in chat.text(answer)
+    before = answer.get_by_test_id("seam").evaluate("(seam) => seam.previousSibling.textContent")
+    assert before == "Nairobi is the Kenyan capital."
+    passages = chat.sources("private", answer).locator(".source-start").all_inner_texts()
+    assert len(set(passages)) == len(passages)

@@ -120,6 +120,8 @@ def test_a_killed_peer_and_its_successor(setup: Setup, corpus: Path) -> None:
                 wait_joint(device)
                 talk.ask("What is the capital of Kenya?", max_tokens=20, seed=3)
                 assert talk.done()["dragon"]["participation"] == [[0, 20]]
+                # Once, however often it was tried meanwhile.
+                assert device.log.read_text().count("no link to the cloud peer") == 1
 
 
 def test_whole_answers_are_the_devices_own_without_the_cloud(slow: Pair) -> None:
