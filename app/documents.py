@@ -132,7 +132,7 @@ class DocumentStore:
         if not name:
             raise DocumentError("The file has no name.", param="file")
         if content.size == 0:
-            raise DocumentError("The file is empty.", param="file")
+            raise DocumentError("The file is empty. Nothing was stored.", param="file")
         document_id = identity(name, collection, content.sha256)
         async with self._changing:
             existing = await self._find(document_id)

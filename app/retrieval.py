@@ -13,6 +13,7 @@ from app.link import Link
 from app.plan import Retrieved
 from app.search import EVERYTHING, DocumentHit, Scope
 from dragon.engine import Engine
+from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
@@ -74,7 +75,7 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        vain = self._asks(request) and not own
+        vain = self._asks(request) and not own and not asks_nothing(request.query)
         return replace(found, nothing_relevant=vain, unread_documents=unread)
 
     def _asks(self, request: GenerationRequest) -> bool:

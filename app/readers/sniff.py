@@ -49,7 +49,7 @@ def sniff(data: bytes, name: str) -> str:
         if data.startswith(magic):
             raise UnreadableError(f"The file is {what}. {TAKEN}")
     if suffix == ".pdf":
-        raise UnreadableError("The file is named .pdf but is not a PDF.")
+        raise UnreadableError("The file is named .pdf but is no PDF. Export it as one.")
     if _is_mail(data):
         return "email"
     start = data[:8192].removeprefix(codecs.BOM_UTF8)

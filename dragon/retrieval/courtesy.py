@@ -39,8 +39,18 @@ RULES = (_BEFORE.pattern, _AFTER.pattern, _MOST)
 
 def plain(question: str) -> str:
     """The question that is left, or all of it if nothing that tells passages apart would be."""
+    left = _left(question)
+    return left if content_words(left) else question
+
+
+def asks_nothing(message: str) -> bool:
+    """Whether it is courtesy alone, or names nothing that a document could speak of."""
+    return not content_words(_left(f"{message}!"))
+
+
+def _left(question: str) -> str:
     left = question
     for _ in range(_MOST):
         left = _BEFORE.sub("", left, count=1)
         left = _AFTER.sub("?", left)
-    return left if content_words(left) else question
+    return left

@@ -104,6 +104,7 @@ def test_nothing_relevant_is_said(device: Service) -> None:
     assert (own["sources"], own["nothing_relevant"]) == ([], True)
     assert ask(device, QUESTION)[1]["nothing_relevant"] is False
     assert ask(device, QUESTION, top_k=0)[1]["nothing_relevant"] is False
+    assert ask(device, "Hello!")[1]["nothing_relevant"] is False
 
 
 def test_what_is_not_read_yet_is_counted(device: Service) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.courtesy import plain
+from dragon.retrieval.courtesy import asks_nothing, plain
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,13 @@ def test_a_long_run_of_anything_is_read_once(run: str) -> None:
     assert plain("a" + run * 60_000 + "boat").endswith("boat")
     assert plain(run * 60_000 + "boat").endswith("boat")
     assert plain("boat" + run * 60_000).startswith("boat")
+
+
+@pytest.mark.parametrize("message", ["Hello!", "hi", "Hi there!", "Thanks", "Who are you?"])
+def test_courtesy_alone_asks_nothing(message: str) -> None:
+    assert asks_nothing(message)
+
+
+@pytest.mark.parametrize("message", ["key", "Hello, where is the key?", "Thanks! And the cabin?"])
+def test_a_question_behind_courtesy_asks(message: str) -> None:
+    assert not asks_nothing(message)
