@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -12,16 +13,22 @@ from bench.services import Service
 from tests.browser.page import SHADED, ChatPage
 
 
-@pytest.fixture(scope="module")
-def noted(device: Service) -> Iterator[None]:
-    """A note on the device."""
+@contextmanager
+def kept(device: Service, name: str, note: bytes) -> Iterator[None]:
+    """The device has this note meanwhile."""
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        note = b"The code of the boat house is 8823-LM."
-        file = client.post("/v1/files", files={"file": ("boat.txt", note)}).json()
+        file = client.post("/v1/files", files={"file": (name, note)}).json()
         while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
             pass
         yield
         client.delete(f"/v1/files/{file['id']}")
+
+
+@pytest.fixture(scope="module")
+def noted(device: Service) -> Iterator[None]:
+    """A note on the device."""
+    with kept(device, "boat.txt", b"The code of the boat house is 8823-LM."):
+        yield
 
 
 @pytest.mark.usefixtures("noted")
@@ -96,14 +103,9 @@ def test_what_left_the_device(chat: ChatPage) -> None:
 
 
 def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: ChatPage) -> None:
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        note = b"Grandfather was born in Latvia in 1931."
-        file = client.post("/v1/files", files={"file": ("grandfather.txt", note)}).json()
-        while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
-            pass
+    with kept(device, "grandfather.txt", b"Grandfather was born in Latvia in 1931."):
         answer = chat.ask("What is the capital of the country my grandfather was born in?")
         assert chat.wait_answer(answer) == "done"
-        client.delete(f"/v1/files/{file['id']}")
     assert "born in Latvia in 1931. The Latvian capital, Riga, stands" in chat.text(answer)
     assert "Latvia" in chat.open_source(chat.sources("private", answer).first)
     public = chat.sources("public", answer)
@@ -112,14 +114,10 @@ def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: Cha
 
 def test_two_questions_are_answered_one_after_the_other(device: Service, chat: ChatPage) -> None:
     """The seam stands between the two sentences, and a passage that both found is listed once."""
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        note = b"Holiday flat in Ravello.\nThe key safe code is 7731-M."
-        file = client.post("/v1/files", files={"file": ("ravello.txt", note)}).json()
-        while client.get(f"/v1/files/{file['id']}").json()["status"] == "uploaded":
-            pass
+    note = b"Holiday flat in Ravello.\nThe key safe code is 7731-M."
+    with kept(device, "ravello.txt", note):
         answer = chat.ask("What is the capital of Kenya, and what is the code of the key safe?")
         assert chat.wait_answer(answer) == "done"
-        client.delete(f"/v1/files/{file['id']}")
     assert "capital. The key safe code is 7731-M" in chat.text(answer)
     before = answer.get_by_test_id("seam").evaluate("(seam) => seam.previousSibling.textContent")
     assert before == "Nairobi is the Kenyan capital."
