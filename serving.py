@@ -22,13 +22,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dragon.errors import ConfigurationError, DragonError
 from dragon.link.messages import MAX_CONTROL_BYTES
 
+log = logging.getLogger("dragon.serving")
+
 _STOP_SECONDS = 6.0  # the services give open streams 3
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
+class _Server(uvicorn.Server):
+    """Says once that it listens; uvicorn's own lines are six."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        log.info("ready at http://%s", address(self.config.host, self.config.port))
+
+
 def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
     """Both services' server. Draft frames are small and must not wait, so nothing is deflated."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             _plain_start(app),
             host=host,

@@ -88,7 +88,7 @@ def measure(
         "decode": timed(
             lambda pair: codec.decode(frames[id(pair)], pair.full_device.numel()), pairs
         ),
-        "mix": timed(lambda pair: judge.judge(pair.device, pair.cloud, 100), pairs),
+        "mix": timed(lambda pair: judge.target(pair.device, pair.cloud, 100), pairs),
         "dispatch": dispatch,
     }
     for part, taken in parts.items():

@@ -10,7 +10,9 @@ from __future__ import annotations
 import heapq
 import math
 import mmap
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -20,25 +22,50 @@ from dragon.errors import FrameError
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Where the rows of one forward live: `slots` int64 [B], `positions` int64 [B, Q]."""
+class Run:
+    """Rows of a batch whose slots are side by side."""
 
-    slots: torch.Tensor
+    rows: slice
+    slots: slice
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
+
+    `places` int64 [B Q] are these in all slots, one slot after the other. `mask` bool
+    [B, 1, Q, length] says which of the first `length` keys of its slot a query may see.
+    """
+
     positions: torch.Tensor
-    length: int  # of the longest row, new tokens included
-    run: slice | None  # the slots, where each is the one before and 1
+    places: torch.Tensor
+    mask: torch.Tensor
+    runs: tuple[Run, ...]
 
     @classmethod
-    def of(cls, slots: list[int], starts: list[int], tokens: int) -> Batch:
-        """Rows that each take `tokens` more tokens from their start on."""
+    def of(
+        cls,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: int,
+        context: int,
+        device: torch.device,
+    ) -> Batch:
+        """Rows that each take `tokens` more tokens from their start on, in slots of `context`."""
         positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
-        run = slice(slots[0], slots[0] + len(slots))
-        in_order = slots == list(range(run.start, run.stop))
-        return cls(torch.tensor(slots), positions, max(starts) + tokens, run if in_order else None)
+        places = (torch.tensor(slots)[:, None] * context + positions).flatten()
+        mask = torch.arange(max(starts) + tokens) <= positions[:, None, :, None]
+        first = [i for i, slot in enumerate(slots) if i == 0 or slot != slots[i - 1] + 1]
+        runs = tuple(
+            Run(slice(start, end), slice(slots[start], slots[start] + end - start))
+            for start, end in pairwise([*first, len(slots)])
+        )
+        return cls(positions.to(device), places.to(device), mask.to(device), runs)
 
-    def mask(self) -> torch.Tensor:
-        """Which keys a query may see: bool [B, 1, Q, length]."""
-        return torch.arange(self.length)[None, None, None, :] <= self.positions[:, None, :, None]
+    @property
+    def length(self) -> int:
+        """Tokens of the longest row, new ones included."""
+        return self.mask.shape[-1]
 
 
 @dataclass(frozen=True)
@@ -67,7 +94,7 @@ class KV:
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
-    """Keys and values of one layer, [slots, heads, T, dim]."""
+    """Keys and values of one layer, [slots, T, heads, dim]: a token's are side by side."""
 
     def __init__(self, cache: SlotCache) -> None:
         super().__init__()
@@ -76,7 +103,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate on the first use, when heads, dimension and type are known."""
         _, heads, _, dim = key_states.shape
-        shape = (self._cache.slots, heads, self._cache.context, dim)
+        shape = (self._cache.slots, self._cache.context, heads, dim)
         self.keys = _zeros(shape, key_states)
         self.values = _zeros(shape, value_states)
         self.is_initialized = True
@@ -84,22 +111,16 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store [B, heads, Q, dim] at the batch's positions; its whole rows, [B, heads, L, dim]."""
+        """Store [B, heads, Q, dim] at the batch's positions; all slots, [slots, heads, T, dim]."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        batch = self._cache.batch
-        rows = batch.slots[:, None]
-        self.keys[rows, :, batch.positions] = key_states.transpose(1, 2)
-        self.values[rows, :, batch.positions] = value_states.transpose(1, 2)
-        return self._rows(self.keys), self._rows(self.values)
-
-    def _rows(self, stored: torch.Tensor) -> torch.Tensor:
-        """The batch's rows of keys or values; not copied where their slots are side by side."""
-        batch = self._cache.batch
-        known = stored[:, :, : batch.length]
-        return known.index_select(0, batch.slots) if batch.run is None else known[batch.run]
+        assert self._cache.batch is not None
+        places = self._cache.batch.places
+        for stored, new in ((self.keys, key_states), (self.values, value_states)):
+            stored.flatten(0, 1).index_copy_(0, places, new.transpose(1, 2).flatten(0, 1))
+        return self.keys.transpose(1, 2), self.values.transpose(1, 2)
 
     def write(self, slot: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Put [heads, n, dim] at the positions 0 to n of a slot."""
@@ -107,16 +128,18 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             self.lazy_initialization(keys[None], values[None])
         assert self.keys is not None
         assert self.values is not None
-        self.keys[slot, :, : keys.shape[1]] = keys
-        self.values[slot, :, : values.shape[1]] = values
+        self.keys[slot, : keys.shape[1]] = keys.transpose(0, 1)
+        self.values[slot, : values.shape[1]] = values.transpose(0, 1)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of the keys that `update` returns."""
+        assert self._cache.batch is not None
         return self._cache.batch.length, 0
 
     def get_seq_length(self) -> int:
         """Tokens before those of the batch, in its longest row."""
         batch = self._cache.batch
+        assert batch is not None
         return batch.length - batch.positions.shape[1]
 
     def get_max_length(self) -> int:
@@ -140,7 +163,7 @@ class SlotCache(Cache):  # type: ignore[misc]
     def __init__(self, layers: int, slots: int, context: int) -> None:
         self.slots = slots
         self.context = context
-        self.batch = Batch.of([0], [0], 1)
+        self.batch: Batch | None = None
         self._free = list(range(slots))  # a heap: slots in use stay side by side
         super().__init__(layers=[SlotLayer(self) for _ in range(layers)])
 
@@ -162,8 +185,8 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def read(self, slot: int, tokens: int) -> KV:
         """A copy of the first `tokens` positions of a slot, in main memory."""
-        keys = torch.stack([layer.keys[slot, :, :tokens] for layer in self.layers])
-        values = torch.stack([layer.values[slot, :, :tokens] for layer in self.layers])
+        keys = torch.stack([layer.keys[slot, :tokens].transpose(0, 1) for layer in self.layers])
+        values = torch.stack([layer.values[slot, :tokens].transpose(0, 1) for layer in self.layers])
         return KV(keys.cpu(), values.cpu())
 
     def write(self, slot: int, kv: KV) -> None:

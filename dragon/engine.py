@@ -1,9 +1,10 @@
 """The engine: one thread that owns torch, and steps every generation that has work.
 
 Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
-what was closed, runs all decode steps, then at most one prefill and one errand (an embedding, say),
-so that answers being written are never far apart and nothing waits for ever. Chores, the work of
-ingestion, fill the time that is left; while answers are being written they get a small share of it.
+what was closed and does at most one prefill, then all decode steps, of those too that came
+meanwhile, then at most one errand (an embedding, say), so that answers being written are never far
+apart and nothing waits for ever. Chores, the work of ingestion, fill the time that is left; while
+answers are being written they get a small share of it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for generations to share its forward.
-_PATIENCE = 0.5
+_PATIENCE = 1.0
 # While an answer is being written, this many times what a chore took goes by before the next one:
 # it delays fewer than one token in twenty.
 _CHORE_REST = 40
@@ -166,12 +167,12 @@ class Engine:
                 self._gather()
                 if self._inbox.stopping:
                     return
-                steps, self._inbox.steps = self._inbox.steps, []
                 closed, self._inbox.closed = self._inbox.closed, []
-            wanted = [s for s in steps if s.decoder not in self._closing]
             self._free(closed)
-            self._run_steps(wanted)
             self._prefill_one()
+            with self._changed:
+                steps, self._inbox.steps = self._inbox.steps, []
+            self._run_steps([s for s in steps if s.decoder not in self._closing])
             self._run(self._inbox.errands)
             if self._rest() == 0 and (self._answering or self._inbox.idle()):
                 began = time.perf_counter()

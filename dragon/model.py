@@ -12,6 +12,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
+from dragon import attention
 from dragon.cache import KV, Batch, SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
 
@@ -39,6 +40,9 @@ class LanguageModel:
         self.context = min(MAX_CONTEXT, int(config.max_position_embeddings))
         self.abandon: Callable[[], bool] | None = None
         self._network = network
+        network.set_attn_implementation(attention.NAME)
+        if config._attn_implementation != attention.NAME:
+            raise ConfigurationError(f"{name}: models with attention of their own do not run here")
         self._device = network.device
         # Vocabularies are padded differently in models of one family: only real tokens count.
         self.layers = list(network.get_decoder().layers)
@@ -71,12 +75,12 @@ class LanguageModel:
 
         Raises `PreemptedError` when `abandon` says so; the rows then hold nothing past `starts`.
         """
-        batch = Batch.of(list(slots), list(starts), tokens.shape[1])
+        batch = Batch.of(slots, starts, tokens.shape[1], self.context, self._device)
         self.cache.batch = batch
         result = self._network(
             input_ids=tokens.to(self._device),
-            attention_mask=batch.mask().to(self._device),
-            position_ids=batch.positions.to(self._device),
+            position_ids=batch.positions,
+            batch=batch,
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=outputs,

@@ -177,7 +177,7 @@ class Session(Participant):
     def _propose(self, position: int, side: Side) -> int:
         """The token of an own frame: the target where it is known already, else an own draft."""
         if self.catch_up and self._remote and not self._own:
-            return self._heads.judge(side, self._remote[0].side, position).token
+            return self._heads.target(side, self._remote[0].side, position)
         return aggregation.draft(side, self.sampling, position)
 
     def _advance(self) -> None:
@@ -207,10 +207,10 @@ class Session(Participant):
 
     def _decided(self, own: Draft, remote: Draft) -> int:
         """The target; the device notes how well the sides agree."""
-        judgement = self._heads.judge(own.side, remote.side, own.position)
-        if self.role is Role.DEVICE:
+        token = self._heads.target(own.side, remote.side, own.position)
+        if (judgement := self._heads.judgement) is not None:
             self.agreement.add(judgement)
-        return judgement.token
+        return token
 
     def _take(self, own: Draft, remote: Draft, token: int) -> None:
         """The heads of both queues are judged: keep what agrees, throw away what does not."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+
+import serving
+from tests.app.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -229,6 +235,18 @@ def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
     status, _, message = run(environment, tmp_path, "corpus", "info", "nowhere")
     assert status != 0
     assert message.startswith("dragon: There is no corpus at nowhere.")
+
+
+def test_a_server_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    server = serving.server(Starlette(), "127.0.0.1", port)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    with caplog.at_level("INFO", "dragon"):
+        thread.start()
+        wait_until(lambda: server.started)
+        server.should_exit = True
+        thread.join()
+    assert caplog.messages == [f"ready at http://127.0.0.1:{port}"]
 
 
 def test_logs_as_json_lines() -> None:

@@ -15,25 +15,6 @@ from dragon.resources import resource
 
 STATIC = resource("static")
 _NO_STORE = {"Cache-Control": "no-store"}
-_SIGN_IN_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-  <meta charset="utf-8">
-  <meta name="viewport" content="width=device-width, initial-scale=1">
-  <meta name="color-scheme" content="light dark">
-  <title>Sign in to DRAGON</title>
-</head>
-<body>
-  <main>
-    <h1>Sign in to DRAGON</h1>
-    <p>{reason}</p>
-    <p>Open the sign-in link that DRAGON printed in the terminal when it started; it looks like
-      <code>{origin}/sign-in?key=&hellip;</code></p>
-    <p>If the terminal is gone, <code>dragon key</code> prints the link again.</p>
-  </main>
-</body>
-</html>
-"""
 
 router = APIRouter(include_in_schema=False)
 
@@ -83,5 +64,6 @@ async def status(state: State) -> dict[str, Any]:
 def _sign_in_page(request: Request, reason: str) -> Response:
     # The host is on the allow-list, so the address can go into the page as it stands.
     origin = f"{request.url.scheme}://{request.url.netloc}"
-    page = _SIGN_IN_PAGE.replace("{origin}", origin).replace("{reason}", reason)
+    page = (STATIC / "sign-in.html").read_text()
+    page = page.replace("{origin}", origin).replace("{reason}", reason)
     return HTMLResponse(page, status_code=401, headers=_NO_STORE)

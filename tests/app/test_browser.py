@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 
@@ -51,6 +53,15 @@ async def test_a_wrong_link(browser: httpx.AsyncClient, query: str) -> None:
     assert reply.headers["content-type"].startswith("text/html")
     assert "set-cookie" not in reply.headers
     assert "does not fit" in reply.text
+
+
+async def test_the_sign_in_page_is_whole_without_a_key(browser: httpx.AsyncClient) -> None:
+    page = (await browser.get("/")).text
+    assert "{" not in page, "nothing is left to be filled in"
+    linked = re.findall(r'(?:href|src)="(/[^"]*)"', page)
+    assert len(linked) > 2
+    for path in linked:
+        assert (await browser.get(path)).status_code == 200
 
 
 async def test_the_page_is_not_for_bearers_of_the_key_alone(client: httpx.AsyncClient) -> None:

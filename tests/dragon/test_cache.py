@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import AutoModelForCausalLM, DynamicCache, FalconConfig
 
 from dragon.cache import SlotCache
-from dragon.errors import PreemptedError
+from dragon.errors import ConfigurationError, PreemptedError
 from dragon.model import LanguageModel
 from tests import tiny
 
@@ -112,6 +112,12 @@ def test_a_preempted_forward_leaves_the_rest_of_the_row(
     got = model.forward([2], [3], torch.tensor([[9]]), 1)[0]
     expected = reference(network, [5, 6, 7, 9], 1)
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
+    shape = FalconConfig(vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    with pytest.raises(ConfigurationError, match="attention"):
+        LanguageModel(AutoModelForCausalLM.from_config(shape), 64, "falcon")
 
 
 def test_slots_are_given_all_or_none() -> None:

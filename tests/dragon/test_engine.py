@@ -115,7 +115,7 @@ def test_a_document_alone_or_cached_is_the_same_bit_for_bit(path: Path) -> None:
         assert decoder.acquire()
         decoder.prefill()
         slot = decoder.slots[0]
-        keys = [layer.keys[slot, :, : len(ROWS[0].tokens)].clone() for layer in model.cache.layers]
+        keys = [layer.keys[slot, : len(ROWS[0].tokens)].clone() for layer in model.cache.layers]
         sides.append(keys)
         decoder.release()
     for one, other in zip(*sides, strict=True):

@@ -1,0 +1,44 @@
+"""Attention over slots: each run of rows by itself, over keys and values where they lie.
+
+To copy them side by side first would take longer than the rest of a step, where texts are long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from dragon.cache import Batch
+
+NAME = "slots"
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    batch: Batch,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim]."""
+    parts = [
+        sdpa_attention_forward(
+            module,
+            query[run.rows],
+            key[run.slots, :, : batch.length],
+            value[run.slots, :, : batch.length],
+            batch.mask[run.rows],
+            **options,
+        )[0]
+        for run in batch.runs
+    ]
+    return torch.cat(parts), None
+
+
+AttentionInterface.register(NAME, attend)
