@@ -29,7 +29,7 @@ _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class _Server(uvicorn.Server):
-    """Says once that it listens; uvicorn's own lines are six."""
+    """Says that it listens; what uvicorn says itself is not logged."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from bench.wikitext import Window
+from dragon.cache import KV
 from dragon.model import LanguageModel
 from dragon.tokenizer import Tokenizer
 
@@ -64,9 +65,8 @@ class Scorer:
         end = prefix.rounded
         if end:
             self._model.forward([slot], [0], torch.tensor([prefix.tokens[:end]]), 1)
-            for layer in self._model.cache.layers:
-                for kept in (layer.keys[slot, :, :end], layer.values[slot, :, :end]):
-                    kept.copy_(kept.bfloat16())
+            kv = self._model.read(slot, end)
+            self._model.write(slot, KV(kv.keys.bfloat16(), kv.values.bfloat16()))
         if end < len(prefix.tokens):
             self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
 

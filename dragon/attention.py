@@ -11,7 +11,7 @@ import torch
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from dragon.cache import Batch
+from dragon.cache import BATCH
 
 NAME = "slots"
 
@@ -22,11 +22,10 @@ def attend(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    *,
-    batch: Batch,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim]."""
+    batch = BATCH.get()
     parts = [
         sdpa_attention_forward(
             module,

@@ -11,6 +11,7 @@ import heapq
 import math
 import mmap
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -52,6 +53,7 @@ class Batch:
         device: torch.device,
     ) -> Batch:
         """Rows that each take `tokens` more tokens from their start on, in slots of `context`."""
+        assert max(starts) + tokens <= context, "the next slot begins there"
         positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
         places = (torch.tensor(slots)[:, None] * context + positions).flatten()
         mask = torch.arange(max(starts) + tokens) <= positions[:, None, :, None]
@@ -66,6 +68,10 @@ class Batch:
     def length(self) -> int:
         """Tokens of the longest row, new ones included."""
         return self.mask.shape[-1]
+
+
+# Of the forward under way: not every model hands its arguments down to its attention.
+BATCH: ContextVar[Batch] = ContextVar("batch")
 
 
 @dataclass(frozen=True)
@@ -116,8 +122,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        assert self._cache.batch is not None
-        places = self._cache.batch.places
+        places = BATCH.get().places
         for stored, new in ((self.keys, key_states), (self.values, value_states)):
             stored.flatten(0, 1).index_copy_(0, places, new.transpose(1, 2).flatten(0, 1))
         return self.keys.transpose(1, 2), self.values.transpose(1, 2)
@@ -132,14 +137,12 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         self.values[slot, : values.shape[1]] = values.transpose(0, 1)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Length and offset of the keys that `update` returns."""
-        assert self._cache.batch is not None
-        return self._cache.batch.length, 0
+        """Length and offset of the keys that a query may see."""
+        return BATCH.get().length, 0
 
     def get_seq_length(self) -> int:
         """Tokens before those of the batch, in its longest row."""
-        batch = self._cache.batch
-        assert batch is not None
+        batch = BATCH.get()
         return batch.length - batch.positions.shape[1]
 
     def get_max_length(self) -> int:
@@ -163,7 +166,6 @@ class SlotCache(Cache):  # type: ignore[misc]
     def __init__(self, layers: int, slots: int, context: int) -> None:
         self.slots = slots
         self.context = context
-        self.batch: Batch | None = None
         self._free = list(range(slots))  # a heap: slots in use stay side by side
         super().__init__(layers=[SlotLayer(self) for _ in range(layers)])
 

@@ -199,7 +199,7 @@ class Engine:
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
         self._awaited = self._answered - {step.decoder for step in inbox.steps}
-        while inbox.steps and not (inbox.openings or inbox.errands or inbox.stopping):
+        while inbox.steps and not (self._can_open or inbox.errands or inbox.stopping):
             self._awaited -= self._closing
             left = deadline - time.perf_counter()
             if not self._awaited or left <= 0:
@@ -212,12 +212,19 @@ class Engine:
         inbox = self._inbox
         if inbox.steps or inbox.errands or inbox.closed or inbox.stopping or not inbox.openings:
             return False
-        return len(inbox.openings[0].bases) > self.free_slots
+        return not self._can_open
+
+    @property
+    def _can_open(self) -> bool:
+        """Whether there is an opening, and the slots that the first one needs."""
+        openings = self._inbox.openings
+        return bool(openings) and len(openings[0].bases) <= self.free_slots
 
     def _free(self, closed: list[Decoder]) -> None:
         with self._changed:
-            waiting = self._inbox.openings
-            self._inbox.openings = deque(d for d in waiting if d not in self._closing)
+            inbox = self._inbox
+            inbox.openings = deque(d for d in inbox.openings if d not in self._closing)
+            inbox.steps = [step for step in inbox.steps if step.decoder not in self._closing]
         for decoder in closed:
             decoder.prefilled.cancel()
             decoder.release()
@@ -237,7 +244,7 @@ class Engine:
             self._patience = _PATIENCE * (time.perf_counter() - began)
 
     def _run_group(self, group: list[Step]) -> None:
-        group.sort(key=lambda request: request.decoder.slots)  # side by side, none are copied
+        group.sort(key=lambda request: request.decoder.slots)  # side by side, in few runs
         self.model.abandon = lambda: all(
             request.stale or request.decoder in self._closing for request in group
         )

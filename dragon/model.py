@@ -1,4 +1,4 @@
-"""A causal language model over slots: any decoder-only architecture of `transformers`."""
+"""A causal language model over slots: any decoder with `transformers`' attention interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import transformers
 from transformers import AutoModelForCausalLM
 
 from dragon import attention
-from dragon.cache import KV, Batch, SlotCache
+from dragon.cache import BATCH, KV, Batch, SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -76,11 +76,10 @@ class LanguageModel:
         Raises `PreemptedError` when `abandon` says so; the rows then hold nothing past `starts`.
         """
         batch = Batch.of(slots, starts, tokens.shape[1], self.context, self._device)
-        self.cache.batch = batch
+        BATCH.set(batch)
         result = self._network(
             input_ids=tokens.to(self._device),
             position_ids=batch.positions,
-            batch=batch,
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=outputs,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache, FalconConfig
+from transformers import AutoModelForCausalLM, DynamicCache, FalconConfig, StableLmConfig
 
 from dragon.cache import SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
@@ -111,6 +112,26 @@ def test_a_preempted_forward_leaves_the_rest_of_the_row(
     model.abandon = None
     got = model.forward([2], [3], torch.tensor([[9]]), 1)[0]
     expected = reference(network, [5, 6, 7, 9], 1)
+    torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_a_model_that_hands_nothing_of_ours_down_to_its_attention() -> None:
+    shape = StableLmConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+    )
+    network = AutoModelForCausalLM.from_config(shape).eval()
+    model = LanguageModel(copy.deepcopy(network), 64, "stablelm")
+    tokens = torch.tensor([[5, 6, 7, 8, 9, 10]])
+    model.forward([3], [0], tokens[:, :4], 1)
+    got = model.forward([3], [4], tokens[:, 4:], 2)
+    with torch.inference_mode():
+        expected = network(tokens).logits[:, -2:]
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 

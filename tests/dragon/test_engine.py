@@ -200,6 +200,22 @@ def test_a_prompt_over_the_context_is_refused(engine: Engine) -> None:
         engine.open([Row((), 0.0)], [])
 
 
+def test_a_step_of_a_closed_decoder_does_not_harm_the_others(engine: Engine) -> None:
+    one, other = opened(engine, ROWS, [20]), opened(engine, ROWS, [21])
+    alone = run(engine, other, Work(0, (30,), 1, 0))
+    outcomes: list[Future[Outcome]] = [Future(), Future()]
+    gate = threading.Event()
+    engine.errand(gate.wait)
+    engine.run(one, Work(0, (30,), 1, 0), outcomes[0].set_result)
+    engine.run(other, Work(0, (30,), 1, 0), outcomes[1].set_result)
+    engine.close(one)
+    gate.set()
+    again = outcomes[1].result(WAIT_S)
+    assert isinstance(again, Decoded)
+    assert again.sides == alone.sides
+    assert not outcomes[0].done()
+
+
 @pytest.mark.parametrize("closing", [False, True])
 def test_those_answered_together_are_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, *, closing: bool
