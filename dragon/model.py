@@ -35,17 +35,21 @@ class LanguageModel:
             raise ConfigurationError(f"{name}: models with sliding attention are not supported")
         if config.vocab_size < vocab_size:
             raise ConfigurationError(f"{name}: the tokenizer has more tokens than the model")
+        network.set_attn_implementation(attention.NAME)
+        decoder = network.get_decoder()
+        if config._attn_implementation != attention.NAME or not hasattr(decoder, "layers"):
+            raise ConfigurationError(
+                f"{name}: {config.model_type} models, with attention or layers of their own kind, "
+                "are not supported"
+            )
         self.name = name
         self.vocab_size = vocab_size
         self.context = min(MAX_CONTEXT, int(config.max_position_embeddings))
         self.abandon: Callable[[], bool] | None = None
         self._network = network
-        network.set_attn_implementation(attention.NAME)
-        if config._attn_implementation != attention.NAME:
-            raise ConfigurationError(f"{name}: models with attention of their own do not run here")
         self._device = network.device
         # Vocabularies are padded differently in models of one family: only real tokens count.
-        self.layers = list(network.get_decoder().layers)
+        self.layers = list(decoder.layers)
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._kv_shape = len(self.layers), int(heads), int(dim)

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache, FalconConfig, StableLmConfig
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    DynamicCache,
+    FalconConfig,
+    GPT2Config,
+    PretrainedConfig,
+    StableLmConfig,
+)
 
 from dragon.cache import SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
@@ -135,10 +143,11 @@ def test_a_model_that_hands_nothing_of_ours_down_to_its_attention() -> None:
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
-def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
-    shape = FalconConfig(vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
-    with pytest.raises(ConfigurationError, match="attention"):
-        LanguageModel(AutoModelForCausalLM.from_config(shape), 64, "falcon")
+@pytest.mark.parametrize("kind", [BloomConfig, FalconConfig, GPT2Config])
+def test_a_model_of_its_own_kind_is_refused(kind: type[PretrainedConfig]) -> None:
+    shape = kind(vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    with pytest.raises(ConfigurationError, match=f"{shape.model_type} models, with attention"):
+        LanguageModel(AutoModelForCausalLM.from_config(shape), 64, "other")
 
 
 def test_slots_are_given_all_or_none() -> None:
