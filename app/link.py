@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from app.events import PeerStatus
 from dragon.details import DetailMessage, Question
 from dragon.errors import FrameError, HandshakeError, LinkError
-from dragon.link import bulk_frames, codec, detail_frames, frames, messages
+from dragon.link import bulk_frames, bundles, codec, detail_frames, frames, messages
 from dragon.link.handshake import check_hello
 from dragon.pacing import LinkMeter
 from dragon.protocol import SessionMessage
@@ -128,7 +128,7 @@ class Link:
             return
         self._witness(frame)
         self._outbound.put_nowait(frame)
-        if self._meter.wants_ping(len(frame)):
+        if self._meter.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
 
     def say(self, generation: int, message: SessionMessage) -> int:
@@ -206,14 +206,15 @@ class Link:
         for answer in tuple(self.attached):
             answer.link_up()
         try:
-            async for frame in connection:
+            async for message in connection:
                 self.last_heard = time.monotonic()
-                try:
-                    self._route(frame)
-                except (FrameError, LinkError):
-                    raise
-                except Exception:
-                    log.exception("an answer failed on a frame of the peer")
+                for frame in bundles.split(message):
+                    try:
+                        self._route(frame)
+                    except (FrameError, LinkError):
+                        raise
+                    except Exception:
+                        log.exception("an answer failed on a frame of the peer")
         except FrameError as error:
             log.warning("the peer sent a bad frame: %s", error.message)
             await connection.close(1002, "bad frame")
@@ -224,7 +225,9 @@ class Link:
     async def _write(self, connection: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
-                await connection.send(await self._outbound.get())
+                taken = bundles.take(await self._outbound.get(), self._outbound)
+                for message in bundles.messages(taken):
+                    await connection.send(message)
 
     async def _ping(self) -> None:
         for number in itertools.count():

@@ -8,7 +8,7 @@ import numpy as np
 
 from dragon import noise
 from dragon.distribution import FullDistribution
-from dragon.noise import Ids
+from dragon.noise import Floats, Ids
 from dragon.sampling import STREAM_BITS, Sampling
 from dragon.wire import WireDistribution
 
@@ -18,8 +18,8 @@ ETA_MIN = ETA_ONE // 50
 LOG_H_STEPS = 1024
 LOG_H_LIMIT = 64 * LOG_H_STEPS
 _TOP_P_STEPS = 1 << 16
-# Scores this close are too close for rounded logarithms, which err by some 1e-14.
-_DOUBT = 1e-6
+# Paces this close, relatively, are too close for rounded logarithms, which err by some 1e-14.
+DOUBT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -51,30 +51,19 @@ def mixture(device: Side, cloud: Side) -> tuple[Ids, Ids]:
 
     With totals of at most 2^17 every weight stays below 2^50, exact in int64 and in float64.
     """
-    ids, own, other = _aligned(device, cloud)
-    weights = _mixed(device, cloud, own, other)
+    own, other = factors(device, cloud)
+    ids = np.sort(np.concatenate([device.wire.ids, cloud.wire.ids]))  # faster than `union1d`
+    ids = ids[np.concatenate([[True], ids[1:] > ids[:-1]])]
+    weights = own * device.wire.dense(ids[-1] + 1).take(ids)
+    weights += other * cloud.wire.dense(ids[-1] + 1).take(ids)
     kept = weights > 0
     return ids[kept], weights[kept]
 
 
-def _aligned(device: Side, cloud: Side) -> tuple[Ids, Ids, Ids]:
-    """The ids [n] of either side, rising, and each side's weights [n] of them, 0 where absent."""
-    both = np.concatenate([device.wire.ids, cloud.wire.ids])
-    order = np.argsort(both, kind="stable")  # merges two sorted runs
-    both = both[order]
-    new = np.concatenate([[True], both[1:] != both[:-1]])
-    places = np.empty_like(order)
-    places[order] = np.cumsum(new) - 1
-    ids = both[new]
-    own, other = np.zeros((2, len(ids)), dtype=np.int64)
-    own[places[: len(device.wire.ids)]] = device.wire.weights
-    other[places[len(device.wire.ids) :]] = cloud.wire.weights
-    return ids, own, other
-
-
-def _mixed(device: Side, cloud: Side, own: Ids, other: Ids) -> Ids:
+def factors(device: Side, cloud: Side) -> tuple[int, int]:
+    """What a token's weights on either side count in the mixture: eta S^c, (65536 - eta) S^d."""
     eta = device_weight(device.log_h, cloud.log_h)
-    return own * (eta * cloud.wire.total) + other * ((ETA_ONE - eta) * device.wire.total)
+    return eta * cloud.wire.total, (ETA_ONE - eta) * device.wire.total
 
 
 def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
@@ -96,32 +85,36 @@ def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int 
     different lanes is independent.
     """
     ids, weights = nucleus(ids, weights, sampling.top_p)
-    return _likeliest(ids, weights[None], sampling, position, lane)[0]
+    close = leading(paces(ids, weights, sampling, position, lane))
+    return first(ids[close], weights[close], sampling, position, lane)
 
 
-def _likeliest(
-    ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0
-) -> list[int]:
-    """`choose` for each row of weights [k, n] >= 0, over all ids [n].
+def paces(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> Floats:
+    """w / (-log u)^T, float64 [n], whose logarithms are the scores: the largest is the choice.
 
-    The platform's logarithms, fast and right to the last places, say which tokens can be meant.
-    Only where these are several do ours, of the same bits everywhere, have to decide.
+    By the platform's logarithms and powers, fast and right to the last places.
     """
+    run = weights.astype(np.float64)
+    if sampling.temperature > 0.0:
+        u = noise.uniform(sampling.seed, stream(sampling, lane), position, ids)
+        run /= (-np.log(u)) ** sampling.temperature
+    return run
+
+
+def leading(run: Floats) -> Ids:
+    """Where the largest pace may be: [k], mostly one."""
+    return np.flatnonzero(run >= run.max() * (1.0 - DOUBT))
+
+
+def first(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> int:
+    """The choice among rising ids by portable logarithms, of the same bits everywhere; slow."""
+    if len(ids) == 1:
+        return int(ids[0])
     if sampling.temperature == 0.0:
-        return [int(token) for token in ids[np.argmax(weights, axis=1)]]
-    u = noise.uniform(sampling.seed, stream(sampling, lane), position, ids)
-    with np.errstate(divide="ignore"):
-        rough = np.log(weights) - sampling.temperature * np.log(-np.log(u))
-    close = rough >= rough.max(axis=1, keepdims=True) - _DOUBT
-    chosen = []
-    for row, mask in zip(weights, close, strict=True):
-        places = np.flatnonzero(mask)
-        if len(places) > 1:
-            gumbel = -noise.log(-noise.log(u[places]))
-            scores = noise.log(row[places].astype(np.float64)) + sampling.temperature * gumbel
-            places = places[[np.argmax(scores)]]
-        chosen.append(int(ids[places[0]]))
-    return chosen
+        return int(ids[np.argmax(weights)])
+    gumbel = noise.gumbel(sampling.seed, stream(sampling, lane), position, ids)
+    scores = noise.log(weights.astype(np.float64)) + sampling.temperature * gumbel
+    return int(ids[np.argmax(scores)])
 
 
 def stream(sampling: Sampling, lane: int) -> int:
@@ -130,9 +123,11 @@ def stream(sampling: Sampling, lane: int) -> int:
 
 
 def total_variation(one: Side, other: Side) -> float:
-    """TV distance between two sides, 0 to 1: half the sum of |p - q| over all tokens."""
-    _, p, q = _aligned(one, other)
-    return 0.5 * float(np.abs(p / one.wire.total - q / other.wire.total).sum())
+    """TV distance between two sides, 0 to 1: what is left of 1 by the sum of min(p, q)."""
+    p = one.wire.weights / one.wire.total
+    size = max(one.wire.ids[-1], other.wire.ids[-1]) + 1
+    q = other.wire.dense(size).take(one.wire.ids) / other.wire.total
+    return max(0.0, 1.0 - float(np.minimum(p, q).sum()))
 
 
 def draft(side: Side, sampling: Sampling, position: int, lane: int = 0) -> int:
@@ -143,28 +138,3 @@ def draft(side: Side, sampling: Sampling, position: int, lane: int = 0) -> int:
 def target(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     """The token both sides commit."""
     return choose(*mixture(device, cloud), sampling, position)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The target, whether it is the device's draft and the cloud's, and the distance of the two."""
-
-    token: int
-    kept: tuple[bool, bool]
-    tv: float
-
-
-def judge(device: Side, cloud: Side, sampling: Sampling, position: int) -> Judgement:
-    """`target`, both `draft`s and `total_variation` for little more than the first alone.
-
-    They share the ids, and thus the noise, which is what costs.
-    """
-    ids, own, other = _aligned(device, cloud)
-    mixed = _mixed(device, cloud, own, other)
-    if sampling.top_p < 1.0:
-        rows = [(ids[row > 0], row[row > 0]) for row in (mixed, own, other)]
-        tokens = [choose(*row, sampling, position) for row in rows]
-    else:
-        tokens = _likeliest(ids, np.stack([mixed, own, other]), sampling, position)
-    tv = 0.5 * float(np.abs(own / device.wire.total - other / cloud.wire.total).sum())
-    return Judgement(tokens[0], (tokens[1] == tokens[0], tokens[2] == tokens[0]), tv)

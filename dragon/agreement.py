@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dragon.aggregation import Judgement
+
+@dataclass(frozen=True)
+class Judgement:
+    """The target, whether it is the device's draft and the cloud's, and the distance of the two."""
+
+    token: int
+    kept: tuple[bool, bool]
+    tv: float
 
 
 @dataclass

@@ -25,17 +25,16 @@ def attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim]."""
-    batch = BATCH.get()
     parts = [
         sdpa_attention_forward(
             module,
             query[run.rows],
-            key[run.slots, :, : batch.length],
-            value[run.slots, :, : batch.length],
-            batch.mask[run.rows],
+            key[run.slots, :, : run.length],
+            value[run.slots, :, : run.length],
+            run.mask,
             **options,
         )[0]
-        for run in batch.runs
+        for run in BATCH.get().runs
     ]
     return torch.cat(parts), None
 

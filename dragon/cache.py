@@ -21,26 +21,39 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
 
+# What a call of attention costs, in tokens of a row read, and how many rows it has at most.
+_CALL = 256
+_GROUP = 16
+
 
 @dataclass(frozen=True)
 class Run:
-    """Rows of a batch whose slots are side by side."""
+    """Rows whose slots are side by side and that are about as long: their attention is one call.
+
+    `mask` [rows, 1, Q, T] is 0 where a query may see a key of its slot, else -inf.
+    """
 
     rows: slice
     slots: slice
+    mask: torch.Tensor
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest row, new ones included."""
+        return self.mask.shape[-1]
 
 
 @dataclass(frozen=True)
 class Batch:
     """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
 
-    `places` int64 [B Q] are these in all slots, one slot after the other. `mask` bool
-    [B, 1, Q, length] says which of the first `length` keys of its slot a query may see.
+    `places` int64 [B Q] are these in all slots, one slot after the other. `length` tokens has the
+    longest row, new ones included.
     """
 
     positions: torch.Tensor
     places: torch.Tensor
-    mask: torch.Tensor
+    length: int
     runs: tuple[Run, ...]
 
     @classmethod
@@ -51,23 +64,45 @@ class Batch:
         tokens: int,
         context: int,
         device: torch.device,
+        dtype: torch.dtype,
     ) -> Batch:
         """Rows that each take `tokens` more tokens from their start on, in slots of `context`."""
-        assert max(starts) + tokens <= context, "the next slot begins there"
+        lengths = [start + tokens for start in starts]
+        assert max(lengths) <= context, "the next slot begins there"
         positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
         places = (torch.tensor(slots)[:, None] * context + positions).flatten()
-        mask = torch.arange(max(starts) + tokens) <= positions[:, None, :, None]
-        first = [i for i, slot in enumerate(slots) if i == 0 or slot != slots[i - 1] + 1]
-        runs = tuple(
-            Run(slice(start, end), slice(slots[start], slots[start] + end - start))
-            for start, end in pairwise([*first, len(slots)])
-        )
-        return cls(positions.to(device), places.to(device), mask.to(device), runs)
+        hidden = torch.zeros(len(slots), 1, tokens, max(lengths), dtype=dtype)
+        hidden.masked_fill_(torch.arange(max(lengths)) > positions[:, None, :, None], -math.inf)
+        hidden = hidden.to(device)
+        runs = []
+        for start, end in pairwise(_groups(lengths)):
+            seen = hidden[start:end, ..., : max(lengths[start:end])]
+            apart = (i for i in range(start + 1, end) if slots[i] != slots[i - 1] + 1)
+            for first, last in pairwise([start, *apart, end]):
+                side_by_side = slice(slots[first], slots[first] + last - first)
+                runs.append(
+                    Run(slice(first, last), side_by_side, seen[first - start : last - start])
+                )
+        return cls(positions.to(device), places.to(device), max(lengths), tuple(runs))
 
-    @property
-    def length(self) -> int:
-        """Tokens of the longest row, new ones included."""
-        return self.mask.shape[-1]
+
+def _groups(lengths: Sequence[int]) -> list[int]:
+    """Where groups of rows begin, and the end: what is read and the calls cost least together.
+
+    All rows of a group are read as far as the longest of them. Where slots lie has no part in this:
+    a sum's bits depend on how far a row is read.
+    """
+    best = [(0, 0)]  # of the first rows: their cost, and where their last group begins
+    for end in range(1, len(lengths) + 1):
+        longest, costs = 0, []
+        for start in range(end - 1, max(-1, end - 1 - _GROUP), -1):
+            longest = max(longest, lengths[start])
+            costs.append((best[start][0] + _CALL + longest * (end - start), start))
+        best.append(min(costs))
+    cuts = [len(lengths)]
+    while cuts[-1] > 0:
+        cuts.append(best[cuts[-1]][1])
+    return cuts[::-1]
 
 
 # Of the forward under way: not every model hands its arguments down to its attention.

@@ -1,12 +1,14 @@
-"""Judging the frames of both sides for one position, as either of them does."""
+"""Drafting for a position and judging the frames of both sides for it, as either of them does."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from dragon import aggregation
-from dragon.aggregation import Judgement, Side
+from dragon import aggregation, race
+from dragon.aggregation import Side
+from dragon.agreement import Judgement
 from dragon.protocol import Role
+from dragon.race import Race
 from dragon.sampling import Sampling
 
 T = TypeVar("T")
@@ -18,7 +20,7 @@ def by_role(role: Role, own: T, remote: T) -> tuple[T, T]:
 
 
 class Judge:
-    """Remembers the last target: a side that catches up needs it twice.
+    """Remembers own drafts' races until they are judged, and the last target: catch-up asks twice.
 
     The device's `judgement` tells more of it; the cloud, which needs no more, saves the rest.
     """
@@ -26,18 +28,44 @@ class Judge:
     def __init__(self, role: Role, sampling: Sampling) -> None:
         self._role = role
         self._sampling = sampling
+        self._races: dict[int, Race] = {}  # of own sides, by position
         self._last: tuple[Side, Side, int, int] | None = None
         self.judgement: Judgement | None = None
+
+    def draft(self, own: Side, position: int) -> int:
+        """The token this side would take if it were alone."""
+        if self._sampling.top_p < 1.0:
+            return aggregation.draft(own, self._sampling, position)
+        return race.draft(self._race(own, position), self._sampling, position)
 
     def target(self, own: Side, remote: Side, position: int) -> int:
         """Of two heads, or of two that are about to be."""
         last = self._last
         if last is None or last[0] is not own or last[1] is not remote or last[2] != position:
-            device, cloud = by_role(self._role, own, remote)
-            if self._role is Role.DEVICE:
-                self.judgement = aggregation.judge(device, cloud, self._sampling, position)
-                token = self.judgement.token
-            else:
-                token = aggregation.target(device, cloud, self._sampling, position)
+            token = self._judge(own, remote, position)
             self._last = last = own, remote, position, token
+            self._races = {p: run for p, run in self._races.items() if p > position}
         return last[3]
+
+    def _judge(self, own: Side, remote: Side, position: int) -> int:
+        sampling = self._sampling
+        sides = by_role(self._role, own, remote)
+        if sampling.top_p < 1.0:
+            token = aggregation.target(*sides, sampling, position)
+            drafts = (aggregation.draft(side, sampling, position) for side in sides)
+        else:
+            runs = self._race(own, position), Race.run(remote, sampling, position)
+            races = by_role(self._role, *runs)
+            token = race.target(*races, sampling, position)
+            drafts = (race.draft(run, sampling, position) for run in races)
+        if self._role is Role.DEVICE:
+            device, cloud = (draft == token for draft in drafts)
+            tv = aggregation.total_variation(own, remote)
+            self.judgement = Judgement(token, (device, cloud), tv)
+        return token
+
+    def _race(self, own: Side, position: int) -> Race:
+        run = self._races.get(position)
+        if run is None or run.side is not own:
+            run = self._races[position] = Race.run(own, self._sampling, position)
+        return run

@@ -56,6 +56,8 @@ class LanguageModel:
         self.cache = SlotCache(len(self.layers), self._slots(), self.context)
         for layer in self.layers:
             layer.register_forward_pre_hook(self._check)
+        if self._by_column:
+            _store_by_column(decoder)
 
     @classmethod
     def load(
@@ -79,7 +81,9 @@ class LanguageModel:
 
         Raises `PreemptedError` when `abandon` says so; the rows then hold nothing past `starts`.
         """
-        batch = Batch.of(slots, starts, tokens.shape[1], self.context, self._device)
+        batch = Batch.of(
+            slots, starts, tokens.shape[1], self.context, self._device, self._network.dtype
+        )
         BATCH.set(batch)
         result = self._network(
             input_ids=tokens.to(self._device),
@@ -114,6 +118,11 @@ class LanguageModel:
         layers, heads, dim = self._kv_shape
         return 2 * layers * heads * dim * tokens * torch.bfloat16.itemsize
 
+    @property
+    def _by_column(self) -> bool:
+        """Whether products are faster with weights stored that way."""
+        return bool(self._device.type == "cpu" and self._network.dtype == torch.float32)
+
     @cached_property
     def weights(self) -> str:
         """Names configuration and weights: models that share it make the same keys and values."""
@@ -133,6 +142,7 @@ class LanguageModel:
             str(self._device),
             torch.backends.cpu.get_cpu_capability(),
             str(torch.get_num_threads()),  # a sum's order depends on it
+            str(self._by_column),
         )
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
@@ -143,3 +153,15 @@ class LanguageModel:
     def _slots(self) -> int:
         size = self.kv_bytes(self.context)
         return max(_MIN_SLOTS, min(_MAX_SLOTS, _CACHE_BYTES // size))
+
+
+def _store_by_column(decoder: torch.nn.Module) -> None:
+    """Store linear layers' weights [out, in] with the numbers of an input side by side.
+
+    With some rows more MKL packs weights stored the other way anew for each product: twice the
+    time for 8 rows, a half more for 16, a fifth more for the 100 of a prefill. Not those of the
+    head, which mostly are the embedding's too: that reads them token by token.
+    """
+    for module in decoder.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data = module.weight.data.t().contiguous().t()

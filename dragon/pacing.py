@@ -25,6 +25,7 @@ _MIN_STALL_S = 1.0
 _BURST_BYTES = 2048
 _BURST_S = 0.002
 _BURST_SHARE = 0.25
+_BURST_APART_S = 0.1
 _PINGS_KEPT = 64
 
 
@@ -93,6 +94,7 @@ class LinkMeter:
         self.bandwidth = Estimate(profile.sending if profile is not None else None)
         self._numbers = itertools.count()
         self._sent: dict[int, tuple[float, int]] = {}
+        self._burst = -math.inf  # when one was last behind a frame
 
     def reset(self) -> None:
         """A new connection: nothing was seen of it."""
@@ -104,6 +106,8 @@ class LinkMeter:
         """The number of a ping sent now, right behind a frame of so many bytes."""
         number = next(self._numbers)
         self._sent[number] = now, behind
+        if behind:
+            self._burst = now
         if len(self._sent) > _PINGS_KEPT:
             del self._sent[min(self._sent)]
         return number
@@ -120,10 +124,11 @@ class LinkMeter:
             if extra > max(_BURST_S, _BURST_SHARE * self.round_trip.value):
                 self.bandwidth.add(behind / extra)
 
-    def wants_ping(self, size: int) -> bool:
-        """Whether a frame of so many bytes is worth a ping behind it; one such at a time."""
-        underway = any(behind for _, behind in self._sent.values())
-        return size >= _BURST_BYTES and not underway
+    def wants_ping(self, size: int, now: float) -> bool:
+        """Whether a frame of so many bytes is worth a ping behind it: one at a time, and rarely."""
+        if size < _BURST_BYTES or now - self._burst < _BURST_APART_S:
+            return False
+        return not any(behind for _, behind in self._sent.values())
 
     def oldest(self, now: float) -> float:
         """When the oldest ping without a pong was sent; `now` when there is none."""

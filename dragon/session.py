@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon import aggregation
 from dragon.aggregation import Side
 from dragon.agreement import Agreement
 from dragon.details import Settled
@@ -178,7 +177,7 @@ class Session(Participant):
         """The token of an own frame: the target where it is known already, else an own draft."""
         if self.catch_up and self._remote and not self._own:
             return self._heads.target(side, self._remote[0].side, position)
-        return aggregation.draft(side, self.sampling, position)
+        return self._heads.draft(side, position)
 
     def _advance(self) -> None:
         """Commit all that can be committed."""

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dragon import aggregation, verification
-from dragon.aggregation import Judgement, Side
+from dragon.aggregation import Side
+from dragon.agreement import Judgement
 from dragon.errors import InvalidRequestError
 from dragon.judging import by_role
 from dragon.protocol import Draft, Role, SessionMessage, Target

@@ -14,7 +14,6 @@ import numpy as np
 
 from dragon import aggregation, noise
 from dragon.aggregation import ETA_ONE, Side
-from dragon.noise import Ids
 from dragon.protocol import Role
 from dragon.sampling import Sampling
 from dragon.wire import WireDistribution
@@ -86,16 +85,10 @@ def _sample(
     p, q = _probability(own, drafted.token), _probability(theirs, drafted.token)
     if p <= q or again.coin >= again.weight * (1.0 - q / p):
         return drafted.token
-    residual = theirs.weights * own.total - _weights_at(own, theirs.ids) * theirs.total
+    residual = theirs.weights * own.total - own.at(theirs.ids, own.weights) * theirs.total
     kept = residual > 0
     return aggregation.choose(theirs.ids[kept], residual[kept], sampling, position, again.lane)
 
 
 def _probability(wire: WireDistribution, token: int) -> float:
-    return float(_weights_at(wire, np.array([token]))[0]) / wire.total
-
-
-def _weights_at(wire: WireDistribution, ids: Ids) -> Ids:
-    """The weights of some tokens, 0 outside the nucleus."""
-    at = np.minimum(np.searchsorted(wire.ids, ids), len(wire.ids) - 1)
-    return np.where(wire.ids[at] == ids, wire.weights[at], 0)
+    return float(wire.at(np.array([token]), wire.weights)[0]) / wire.total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from dragon.errors import FrameError
 from dragon.noise import Ids
 
+Number = TypeVar("Number", bound=np.generic)
 SCALE = 1 << 16
 NUCLEUS_MASS = 0.98
 NUCLEUS_CAP = 4096
@@ -33,7 +35,7 @@ class WireDistribution:
     def __post_init__(self) -> None:
         if not 0 < len(self.ids) == len(self.weights):
             raise FrameError("a distribution needs at least one token, and a weight for each")
-        if self.ids[0] < 0 or bool((np.diff(self.ids) <= 0).any()):
+        if self.ids[0] < 0 or not bool((self.ids[1:] > self.ids[:-1]).all()):
             raise FrameError("token ids of a distribution must rise")
         # Bounds the products of the mixture below 2^63.
         if int(self.weights.min()) < 1 or self.total != int(self.weights.sum()):
@@ -46,6 +48,17 @@ class WireDistribution:
         """Checks ids and weights; raises `FrameError` where they are no distribution."""
         weight_array = np.asarray(weights, dtype=np.int64)
         return cls(np.asarray(ids, dtype=np.int64), weight_array, int(weight_array.sum()))
+
+    def at(self, ids: Ids, values: NDArray[Number]) -> NDArray[Number]:
+        """Of `values` [n], one a token here, those of a few tokens `ids` [m]; 0 of one not here."""
+        places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[places] == ids, values[places], values.dtype.type(0))
+
+    def dense(self, size: int) -> Ids:
+        """The weights of the tokens from 0 to `size`, more than the largest here: int64 [size]."""
+        weights = np.zeros(size, dtype=np.int64)
+        weights[self.ids] = self.weights
+        return weights
 
     def __eq__(self, other: object) -> bool:
         return (

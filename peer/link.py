@@ -18,7 +18,7 @@ from dragon.errors import (
     InvalidRequestError,
     OverloadedError,
 )
-from dragon.link import codec, detail_frames, frames, messages
+from dragon.link import bundles, codec, detail_frames, frames, messages
 from dragon.link.handshake import check_hello
 from dragon.pacing import LinkMeter, Pace
 from peer.answer import CloudAnswer
@@ -85,14 +85,16 @@ class Connection:
         self.start(self._write())
         self.start(self._ping())
         while True:
-            frame = await self._socket.receive()
+            event = await self._socket.receive()
             self._last_heard = time.monotonic()
-            if frame["type"] == "websocket.disconnect":
+            if event["type"] == "websocket.disconnect":
                 return
-            if (data := frame.get("bytes")) is not None:
-                self._route(data)
-            else:
-                self._control(messages.decode(frame["text"]))
+            data = event.get("bytes")
+            for frame in bundles.split(event["text"] if data is None else data):
+                if isinstance(frame, bytes):
+                    self._route(frame)
+                else:
+                    self._control(messages.decode(frame))
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
@@ -110,7 +112,7 @@ class Connection:
             return
         self._outbound.put_nowait(frame)
         self._queued_bytes += len(frame)
-        if self.pace.link.wants_ping(len(frame)):
+        if self.pace.link.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -226,12 +228,13 @@ class Connection:
     async def _write(self) -> None:
         try:
             while True:
-                frame = await self._outbound.get()
-                self._queued_bytes -= len(frame)
-                if isinstance(frame, bytes):
-                    await self._socket.send_bytes(frame)
-                else:
-                    await self._socket.send_text(frame)
+                taken = bundles.take(await self._outbound.get(), self._outbound)
+                for message in bundles.messages(taken):
+                    if isinstance(message, bytes):
+                        await self._socket.send_bytes(message)
+                    else:
+                        await self._socket.send_text(message)
+                self._queued_bytes -= sum(map(len, taken))
         except (RuntimeError, WebSocketDisconnect):
             pass  # the reader sees the end, too
 

@@ -29,8 +29,6 @@ _TARGET_HEAD = struct.Struct("<BIHIIB")
 _DEVICE_KEPT, _CLOUD_KEPT, _CLOUD_NEXT = 1, 2, 4
 _MAX_DECODE_US = (1 << 32) - 1
 _VARINT_BYTES = 5
-# From each of these on a varint has a byte more.
-_VARINT_LIMITS = [1 << 7 * size for size in range(1, _VARINT_BYTES)]
 
 
 class DraftHead(NamedTuple):
@@ -135,21 +133,20 @@ def _decode_draft(frame: bytes, vocab_size: int) -> tuple[int, Draft]:
 
 def _pack(values: Ids) -> bytes:
     """LEB128 varints: seven bits a byte, lowest first, the eighth says that more follow."""
-    extra = np.zeros_like(values)  # bytes behind the first
-    for limit in _VARINT_LIMITS:
-        larger = values >= limit
-        if not larger.any():
+    # A word has room for each byte of its varint.
+    kind = np.dtype("<u4" if values.max() < 1 << 28 else "<u8")
+    values = values.astype(kind)
+    words = values & 0x7F
+    for byte in range(1, _VARINT_BYTES):
+        longer = values >= 1 << 7 * byte
+        if not longer.any():
             break
-        extra += larger
-    starts = np.arange(len(values)) + np.cumsum(extra) - extra
-    out = np.empty(len(values) + int(extra.sum()), dtype=np.uint8)
-    out[starts] = values & 0x7F
-    for byte in range(1, int(extra.max()) + 1):
-        long = np.flatnonzero(extra >= byte)
-        places = starts[long] + byte
-        out[places - 1] |= 0x80
-        out[places] = values[long] >> 7 * byte & 0x7F
-    return out.tobytes()
+        words |= (values >> 7 * byte & 0x7F) << 8 * byte
+        words |= longer.astype(kind) << 8 * byte - 1
+    spread: NDArray[np.uint8] = words.view(np.uint8)
+    used = spread != 0  # of the bytes behind the first: the last one of a varint is never 0
+    used[:: kind.itemsize] = True
+    return bytes(spread[used])
 
 
 def _unpack(frame: bytes, start: int, count: int) -> Ids:

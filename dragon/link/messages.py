@@ -29,7 +29,7 @@ from dragon.sampling import (
 )
 from dragon.scheduling import Schedule
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAX_CONTROL_BYTES = 1 << 20
 MAX_TOKENS = 1 << 16
 MAX_QUERY = 4096

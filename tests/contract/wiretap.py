@@ -12,6 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from dragon.link import bundles
 from dragon.link.messages import MAX_CONTROL_BYTES
 
 
@@ -50,7 +51,7 @@ async def _open(tap: Tap, peer_port: int) -> Server:
             back = asyncio.create_task(_pass_on(peer, device))
             with suppress(ConnectionClosed):
                 async for frame in device:
-                    tap.sent.append(frame)
+                    tap.sent.extend(bundles.split(frame))
                     await peer.send(frame)
             back.cancel()
 

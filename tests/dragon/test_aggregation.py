@@ -23,11 +23,9 @@ from dragon.aggregation import (
     device_weight,
     draft,
     fixed_log_h,
-    judge,
     mixture,
     nucleus,
     target,
-    total_variation,
 )
 from dragon.noise import Ids
 from dragon.sampling import Sampling
@@ -349,15 +347,3 @@ def test_temperature_is_continuous_at_zero(
             assert cool == cold
     else:
         assert cold == min(token for token, weight in weights.items() if weight == heaviest)
-
-
-@given(sides(), sides(), samplings(st.sampled_from([1.0, 0.7])), st.integers(0, 1000))
-def test_a_judgement_is_target_drafts_and_distance_at_once(
-    device: Side, cloud: Side, sampling: Sampling, position: int
-) -> None:
-    judgement = judge(device, cloud, sampling, position)
-    token = target(device, cloud, sampling, position)
-    drafts = [draft(side, sampling, position) for side in (device, cloud)]
-    assert judgement.token == token
-    assert judgement.kept == (drafts[0] == token, drafts[1] == token)
-    assert judgement.tv == pytest.approx(total_variation(device, cloud))

@@ -82,11 +82,22 @@ def test_pings_give_the_round_trip() -> None:
 def test_pings_behind_large_frames_give_the_bandwidth() -> None:
     meter = LinkMeter()
     meter.pong(meter.ping(0.0), 0.1)
-    assert not meter.wants_ping(300)
-    assert meter.wants_ping(100_000)
+    assert not meter.wants_ping(300, 1.0)
+    assert meter.wants_ping(100_000, 1.0)
     meter.pong(meter.ping(1.0, behind=100_000), 1.2)
     assert meter.bandwidth.value == pytest.approx(1e6)
     assert meter.round_trip.value == pytest.approx(0.1), "that was no round trip"
+
+
+def test_pings_behind_large_frames_are_one_at_a_time_and_rare() -> None:
+    meter = LinkMeter()
+    number = meter.ping(1.0, behind=100_000)
+    assert not meter.wants_ping(100_000, 5.0), "the last one is under way"
+    meter.pong(number, 5.0)
+    assert meter.wants_ping(100_000, 5.0)
+    meter.pong(meter.ping(5.0, behind=100_000), 5.001)
+    assert not meter.wants_ping(100_000, 5.002)
+    assert meter.wants_ping(100_000, 5.2)
 
 
 def test_what_does_not_stand_out_of_the_pings_says_nothing() -> None:

@@ -1,0 +1,76 @@
+"""Several binary frames in one WebSocket message: what one turn of the engine made of many answers.
+
+A message has a head, a mask and a wake-up of its own on either side, which cost more than a frame.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from dragon.errors import FrameError
+
+KIND = 7  # 1 to 6 are drafts, targets, bulk data and details
+# From so many bytes on a message is long enough.
+_ENOUGH = 64 * 1024
+_LENGTH = struct.Struct("<I")
+
+
+class Waiting(Protocol):
+    """A queue of frames, such as `asyncio`'s."""
+
+    def empty(self) -> bool:
+        """Whether there is none."""
+
+    def get_nowait(self) -> str | bytes:
+        """The next one."""
+
+
+def take(first: str | bytes, waiting: Waiting) -> list[str | bytes]:
+    """A frame, and those that wait behind it, as far as one message has room for them."""
+    frames = [first]
+    size = len(first)
+    while size < _ENOUGH and not waiting.empty():
+        frames.append(waiting.get_nowait())
+        size += len(frames[-1])
+    return frames
+
+
+def messages(frames: Iterable[str | bytes]) -> Iterator[str | bytes]:
+    """The messages that carry frames, in their order."""
+    for _, together in groupby(frames, type):
+        run = list(together)
+        binary = [frame for frame in run if isinstance(frame, bytes)]
+        if len(binary) > 1:
+            yield b"".join([bytes([KIND]), *map(_counted, binary)])
+        else:
+            yield from run
+
+
+def _counted(frame: bytes) -> bytes:
+    return _LENGTH.pack(len(frame)) + frame
+
+
+def split(message: str | bytes) -> Sequence[str | bytes]:
+    """The frames of a message; raises `FrameError` for a bundle that is none."""
+    if isinstance(message, str) or message[:1] != bytes([KIND]):
+        return (message,)
+    frames: list[bytes] = []
+    start = 1
+    while start < len(message):
+        if start + _LENGTH.size > len(message):
+            raise FrameError("a bundle of frames is cut short")
+        (size,) = _LENGTH.unpack_from(message, start)
+        start += _LENGTH.size
+        frame = message[start : start + size]
+        if not 0 < size == len(frame):
+            raise FrameError(f"a bundle of frames is cut short, or one is empty: {size} bytes")
+        if frame[0] == KIND:
+            raise FrameError("a bundle of frames holds no bundle")
+        frames.append(frame)
+        start += size
+    if not frames:
+        raise FrameError("a bundle of frames is empty")
+    return frames

@@ -1,0 +1,60 @@
+"""The target at little more than the cost of a draft.
+
+The paces of `aggregation.paces` are linear in the weights: those in the mixture are the mixture of
+those on both sides. So each side's tokens run once a position, for its draft, and only tokens that
+reach half of the best pace on one side can be the target. `aggregation.target` is the slow
+reference. A `top_p` has its nucleus in the mixture itself, and no part in this.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragon import aggregation
+from dragon.aggregation import DOUBT, Side
+from dragon.noise import Floats, Ids
+from dragon.sampling import Sampling
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """A side's tokens at one position: `paces` float64 [n] of its ids, and the `best` of them."""
+
+    side: Side
+    paces: Floats
+    best: float
+
+    @classmethod
+    def run(cls, side: Side, sampling: Sampling, position: int) -> Race:
+        """All of a side's tokens."""
+        assert sampling.top_p == 1.0
+        paces = aggregation.paces(side.wire.ids, side.wire.weights, sampling, position)
+        return cls(side, paces, float(paces.max()))
+
+    def reaching(self, pace: float) -> Ids:
+        """The ids of the tokens that are at least so fast."""
+        return self.side.wire.ids[self.paces >= pace]
+
+
+def draft(race: Race, sampling: Sampling, position: int) -> int:
+    """The token a side would take if it were alone."""
+    wire, close = race.side.wire, aggregation.leading(race.paces)
+    return aggregation.first(wire.ids[close], wire.weights[close], sampling, position)
+
+
+def target(device: Race, cloud: Race, sampling: Sampling, position: int) -> int:
+    """The token both sides commit."""
+    own, other = aggregation.factors(device.side, cloud.side)
+    # The winner's pace is at least the best of one side alone; half of it is from one of them.
+    half = max(own * device.best, other * cloud.best) * (0.5 - DOUBT)
+    ids = np.concatenate(
+        [device.reaching(half / own), cloud.reaching(half / other if other else math.inf)]
+    )
+    one, two = device.side.wire, cloud.side.wire
+    paces = own * one.at(ids, device.paces) + other * two.at(ids, cloud.paces)
+    close = np.array(sorted(set(ids[aggregation.leading(paces)].tolist())))
+    weights = own * one.at(close, one.weights) + other * two.at(close, two.weights)
+    return aggregation.first(close, weights, sampling, position)

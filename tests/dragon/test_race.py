@@ -1,0 +1,113 @@
+"""The fast target equals the slow one, and a judgement is target, drafts and distance at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragon import aggregation, race
+from dragon.aggregation import Side
+from dragon.judging import Judge
+from dragon.protocol import Role
+from dragon.race import Race
+from dragon.sampling import Sampling
+from dragon.wire import SCALE, WireDistribution, cut
+from tests.dragon.test_aggregation import samplings, sides
+
+positions = st.integers(0, 1000)
+
+
+def both(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[Race, Race]:
+    return Race.run(device, sampling, position), Race.run(cloud, sampling, position)
+
+
+@given(sides(), sides(), samplings(st.just(1.0)), positions)
+def test_target_and_drafts_are_those_of_the_slow_ones(
+    device: Side, cloud: Side, sampling: Sampling, position: int
+) -> None:
+    races = both(device, cloud, sampling, position)
+    expected = aggregation.target(device, cloud, sampling, position)
+    assert race.target(*races, sampling, position) == expected
+    for side, run in zip((device, cloud), races, strict=True):
+        assert race.draft(run, sampling, position) == aggregation.draft(side, sampling, position)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-9, 0.3, 1.0, 2.0])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+def test_large_nuclei(temperature: float, spread: float) -> None:
+    """Flat ones too, where thousands are as likely as each other."""
+    chance = np.random.default_rng(int(10 * spread))
+    common = chance.normal(size=4000)
+    for position in range(30):
+        device, cloud = (
+            nucleus_of(spread * (common + 0.4 * chance.normal(size=4000)), log_h)
+            for log_h in chance.integers(-3000, 3000, 2)
+        )
+        sampling = Sampling(temperature=temperature, seed=7)
+        expected = aggregation.target(device, cloud, sampling, position)
+        assert race.target(*both(device, cloud, sampling, position), sampling, position) == expected
+
+
+def nucleus_of(logits: np.ndarray[tuple[int], np.dtype[np.float64]], log_h: int) -> Side:
+    return Side(cut(torch.softmax(torch.tensor(logits, dtype=torch.float32), 0)).wire, int(log_h))
+
+
+def test_of_equal_tokens_the_lowest_wins_whoever_has_it() -> None:
+    device = Side(WireDistribution.of([5, 9], [SCALE // 2] * 2), 0)
+    cloud = Side(WireDistribution.of([3, 9], [SCALE // 2] * 2), 0)
+    alone = Side(WireDistribution.of([3], [SCALE]), 0)
+    other = Side(WireDistribution.of([8], [SCALE]), 0)
+    greedy = Sampling(temperature=0.0)
+    for pair, token in (((device, cloud), 9), ((alone, other), 3), ((other, alone), 3)):
+        assert race.target(*both(*pair, greedy, 0), greedy, 0) == token
+
+
+def test_a_side_without_weight_decides_nothing() -> None:
+    device = Side(WireDistribution.of([5], [SCALE]), aggregation.LOG_H_LIMIT)
+    cloud = Side(WireDistribution.of([3], [SCALE]), -aggregation.LOG_H_LIMIT)
+    assert aggregation.factors(device, cloud)[1] == 0
+    for seed in range(50):
+        sampling = Sampling(seed=seed)
+        assert race.target(*both(device, cloud, sampling, 0), sampling, 0) == 5
+
+
+@given(sides(), sides(), samplings(st.sampled_from([1.0, 0.7])), positions)
+def test_a_judgement_is_target_drafts_and_distance_at_once(
+    device: Side, cloud: Side, sampling: Sampling, position: int
+) -> None:
+    judge = Judge(Role.DEVICE, sampling)
+    token = aggregation.target(device, cloud, sampling, position)
+    drafts = [aggregation.draft(side, sampling, position) for side in (device, cloud)]
+    assert judge.draft(device, position) == drafts[0]
+    assert judge.target(device, cloud, position) == token
+    judgement = judge.judgement
+    assert judgement is not None
+    assert judgement.token == token
+    assert judgement.kept == (drafts[0] == token, drafts[1] == token)
+    assert judgement.tv == pytest.approx(aggregation.total_variation(device, cloud))
+
+
+@given(sides(), sides(), sides(), samplings(st.just(1.0)))
+def test_another_side_at_the_same_position_has_a_race_of_its_own(
+    rejected: Side, drafted: Side, remote: Side, sampling: Sampling
+) -> None:
+    """A draft ahead of a rejected one is thrown away, and its position is drafted for again."""
+    judge = Judge(Role.CLOUD, sampling)
+    judge.draft(rejected, 4)
+    assert judge.draft(drafted, 4) == aggregation.draft(drafted, sampling, 4)
+    judge.draft(rejected, 4)
+    assert judge.target(drafted, remote, 4) == aggregation.target(remote, drafted, sampling, 4)
+
+
+@given(sides(), sides())
+def test_the_distance_is_half_the_sum_of_differences(one: Side, other: Side) -> None:
+    def share(side: Side) -> dict[int, float]:
+        pairs = zip(side.wire.ids.tolist(), side.wire.weights.tolist(), strict=True)
+        return {token: weight / side.wire.total for token, weight in pairs}
+
+    p, q = share(one), share(other)
+    slow = sum(abs(p.get(token, 0.0) - q.get(token, 0.0)) for token in {*p, *q}) / 2
+    assert aggregation.total_variation(one, other) == pytest.approx(slow, abs=1e-12)
