@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Protocol
 
 from dragon.errors import FrameError
+from dragon.link import bulk_frames
 
 KIND = 7  # 1 to 6 are drafts, targets, bulk data and details
 # From so many bytes on a message is long enough.
@@ -39,18 +39,23 @@ def take(first: str | bytes, waiting: Waiting) -> list[str | bytes]:
 
 
 def messages(frames: Iterable[str | bytes]) -> Iterator[str | bytes]:
-    """The messages that carry frames, in their order."""
-    for _, together in groupby(frames, type):
-        run = list(together)
-        binary = [frame for frame in run if isinstance(frame, bytes)]
-        if len(binary) > 1:
-            yield b"".join([bytes([KIND]), *map(_counted, binary)])
-        else:
-            yield from run
+    """The messages that carry frames, in their order. Bulk data is long enough without company."""
+    small: list[bytes] = []
+    for frame in frames:
+        if isinstance(frame, bytes) and not bulk_frames.is_bulk(frame):
+            small.append(frame)
+            continue
+        yield from _joined(small)
+        small = []
+        yield frame
+    yield from _joined(small)
 
 
-def _counted(frame: bytes) -> bytes:
-    return _LENGTH.pack(len(frame)) + frame
+def _joined(frames: Sequence[bytes]) -> Sequence[bytes]:
+    if len(frames) < 2:
+        return frames
+    parts = (_LENGTH.pack(len(frame)) + frame for frame in frames)
+    return [b"".join([bytes([KIND]), *parts])]
 
 
 def split(message: str | bytes) -> Sequence[str | bytes]:
