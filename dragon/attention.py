@@ -31,7 +31,7 @@ def attend(
             query[run.rows],
             key[run.slots, :, : run.length],
             value[run.slots, :, : run.length],
-            run.mask,
+            run.mask.to(query.dtype),
             **options,
         )[0]
         for run in BATCH.get().runs

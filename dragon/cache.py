@@ -21,7 +21,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
 
-# What a call of attention costs, in tokens of a row read, and how many rows it has at most.
+# What a call of attention costs on a CPU, in tokens of a row read by one thread.
 _CALL = 256
 _GROUP = 16
 
@@ -75,7 +75,8 @@ class Batch:
         hidden.masked_fill_(torch.arange(max(lengths)) > positions[:, None, :, None], -math.inf)
         hidden = hidden.to(device)
         runs = []
-        for start, end in pairwise(_groups(lengths)):
+        groups = _groups(lengths) if device.type == "cpu" else [0, len(lengths)]
+        for start, end in pairwise(groups):
             seen = hidden[start:end, ..., : max(lengths[start:end])]
             apart = (i for i in range(start + 1, end) if slots[i] != slots[i - 1] + 1)
             for first, last in pairwise([start, *apart, end]):
@@ -89,15 +90,18 @@ class Batch:
 def _groups(lengths: Sequence[int]) -> list[int]:
     """Where groups of rows begin, and the end: what is read and the calls cost least together.
 
-    All rows of a group are read as far as the longest of them. Where slots lie has no part in this:
-    a sum's bits depend on how far a row is read.
+    All rows of a group are read as far as the longest of them, a row or more by each thread. Where
+    slots lie has no part in this: a sum's bits depend on how far a row is read.
     """
+    threads = torch.get_num_threads()
+    most = max(_GROUP, threads)  # rows, so that this is quick for many
     best = [(0, 0)]  # of the first rows: their cost, and where their last group begins
     for end in range(1, len(lengths) + 1):
         longest, costs = 0, []
-        for start in range(end - 1, max(-1, end - 1 - _GROUP), -1):
+        for start in range(end - 1, max(-1, end - 1 - most), -1):
             longest = max(longest, lengths[start])
-            costs.append((best[start][0] + _CALL + longest * (end - start), start))
+            cost = _CALL * threads + longest * max(threads, end - start)
+            costs.append((best[start][0] + cost, start))
         best.append(min(costs))
     cuts = [len(lengths)]
     while cuts[-1] > 0:

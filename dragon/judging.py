@@ -7,7 +7,7 @@ from typing import TypeVar
 from dragon import aggregation, race
 from dragon.aggregation import Side
 from dragon.agreement import Judgement
-from dragon.protocol import Role
+from dragon.protocol import MAX_WINDOW, Role
 from dragon.race import Race
 from dragon.sampling import Sampling
 
@@ -20,7 +20,9 @@ def by_role(role: Role, own: T, remote: T) -> tuple[T, T]:
 
 
 class Judge:
-    """Remembers own drafts' races until they are judged, and the last target: catch-up asks twice.
+    """Remembers the races of own drafts that may still be judged, and the last target.
+
+    Catch-up asks for a target twice.
 
     The device's `judgement` tells more of it; the cloud, which needs no more, saves the rest.
     """
@@ -68,4 +70,6 @@ class Judge:
         run = self._races.get(position)
         if run is None or run.side is not own:
             run = self._races[position] = Race.run(own, self._sampling, position)
+            # A side alone, or one that is told the target, judges nothing.
+            self._races.pop(position - MAX_WINDOW, None)
         return run

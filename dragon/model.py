@@ -121,7 +121,9 @@ class LanguageModel:
     @property
     def _by_column(self) -> bool:
         """Whether products are faster with weights stored that way."""
-        return bool(self._device.type == "cpu" and self._network.dtype == torch.float32)
+        if self._device.type != "cpu" or self._network.dtype != torch.float32:
+            return False
+        return bool(torch.backends.mkl.is_available())  # type: ignore[no-untyped-call]
 
     @cached_property
     def weights(self) -> str:
@@ -158,9 +160,9 @@ class LanguageModel:
 def _store_by_column(decoder: torch.nn.Module) -> None:
     """Store linear layers' weights [out, in] with the numbers of an input side by side.
 
-    With some rows more MKL packs weights stored the other way anew for each product: twice the
-    time for 8 rows, a half more for 16, a fifth more for the 100 of a prefill. Not those of the
-    head, which mostly are the embedding's too: that reads them token by token.
+    MKL packs weights stored the other way anew for each product with some rows: that takes a fifth
+    of a prefill. Not those of the head, which mostly are the embedding's too: that reads them token
+    by token.
     """
     for module in decoder.modules():
         if isinstance(module, torch.nn.Linear):

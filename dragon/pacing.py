@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 from dragon.profile import Profile
-from dragon.protocol import Draft, Role
+from dragon.protocol import MAX_WINDOW, Draft, Role
 from dragon.scheduling import Conditions
-from dragon.session import MAX_WINDOW
 
 # The weight of a new observation.
 _WEIGHT = 0.2
@@ -25,6 +24,7 @@ _MIN_STALL_S = 1.0
 _BURST_BYTES = 2048
 _BURST_S = 0.002
 _BURST_SHARE = 0.25
+# A ping costs both sides as much as a draft.
 _BURST_APART_S = 0.1
 _PINGS_KEPT = 64
 

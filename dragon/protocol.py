@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from dragon.aggregation import Side
 
+MAX_WINDOW = 64  # how far a side may draft ahead
+
 
 class Role(StrEnum):
     """The device decides when the sides differ; the cloud follows."""

@@ -21,9 +21,7 @@ from dragon.details import Settled
 from dragon.fed import Fed
 from dragon.judging import Judge
 from dragon.participant import Participant
-from dragon.protocol import Draft, Join, Resync, Role, SessionMessage, Work
-
-MAX_WINDOW = 64
+from dragon.protocol import MAX_WINDOW, Draft, Join, Resync, Role, SessionMessage, Work
 
 
 @dataclass

@@ -13,8 +13,9 @@ from dragon.errors import FrameError
 from dragon.link import bulk_frames
 
 KIND = 7  # 1 to 6 are drafts, targets, bulk data and details
-# From so many bytes on a message is long enough.
-_ENOUGH = 64 * 1024
+# From so many bytes on a message is long enough: its first frame arrives no sooner than its last.
+_ENOUGH = 32 * 1024
+MAX_BYTES = 128 * 1024
 _LENGTH = struct.Struct("<I")
 
 
@@ -62,6 +63,8 @@ def split(message: str | bytes) -> Sequence[str | bytes]:
     """The frames of a message; raises `FrameError` for a bundle that is none."""
     if isinstance(message, str) or message[:1] != bytes([KIND]):
         return (message,)
+    if len(message) > MAX_BYTES:
+        raise FrameError(f"a bundle of frames has at most {MAX_BYTES} bytes, not {len(message)}")
     frames: list[bytes] = []
     start = 1
     while start < len(message):
@@ -72,8 +75,8 @@ def split(message: str | bytes) -> Sequence[str | bytes]:
         frame = message[start : start + size]
         if not 0 < size == len(frame):
             raise FrameError(f"a bundle of frames is cut short, or one is empty: {size} bytes")
-        if frame[0] == KIND:
-            raise FrameError("a bundle of frames holds no bundle")
+        if frame[0] == KIND or bulk_frames.is_bulk(frame):
+            raise FrameError("a bundle of frames holds no bundle and no bulk data")
         frames.append(frame)
         start += size
     if not frames:

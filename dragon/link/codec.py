@@ -21,7 +21,6 @@ from dragon.wire import NUCLEUS_CAP, WireDistribution
 MAX_FRAME_BYTES = 32 * 1024
 _DRAFT = 1
 _TARGET = 2
-_KIND = struct.Struct("<B")
 _DRAFT_HEAD = struct.Struct("<BIHIIIIIiIH")
 DRAFT_HEAD_BYTES = _DRAFT_HEAD.size
 # kind, generation, incarnation, position, token, flags

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -18,10 +19,20 @@ from dragon.link.messages import MAX_CONTROL_BYTES
 
 @dataclass
 class Tap:
-    """What the device sent, in order; `port` is where it finds its peer."""
+    """What the device sent, in order; `port` is where it finds its peer.
+
+    `bundles` counts the messages of either side that carry several frames.
+    """
 
     port: int = 0
     sent: list[str | bytes] = field(default_factory=list)
+    bundles: Counter[str] = field(default_factory=Counter)
+
+    def frames(self, sender: str, message: str | bytes) -> Sequence[str | bytes]:
+        """What a message carries."""
+        frames = bundles.split(message)
+        self.bundles[sender] += len(frames) > 1
+        return frames
 
 
 @contextmanager
@@ -48,10 +59,10 @@ async def _open(tap: Tap, peer_port: int) -> Server:
         address = f"ws://127.0.0.1:{peer_port}{device.request.path}"
         limits = {"compression": None, "max_size": MAX_CONTROL_BYTES, "ping_interval": None}
         async with connect(address, additional_headers=key, **limits) as peer:
-            back = asyncio.create_task(_pass_on(peer, device))
+            back = asyncio.create_task(_pass_on(tap, peer, device))
             with suppress(ConnectionClosed):
                 async for frame in device:
-                    tap.sent.extend(bundles.split(frame))
+                    tap.sent.extend(tap.frames("device", frame))
                     await peer.send(frame)
             back.cancel()
 
@@ -60,9 +71,10 @@ async def _open(tap: Tap, peer_port: int) -> Server:
     return server
 
 
-async def _pass_on(peer: ClientConnection, device: ServerConnection) -> None:
+async def _pass_on(tap: Tap, peer: ClientConnection, device: ServerConnection) -> None:
     with suppress(ConnectionClosed):
         async for frame in peer:
+            tap.frames("peer", frame)
             await device.send(frame)
     await device.close()
 

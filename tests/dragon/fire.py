@@ -15,9 +15,9 @@ from enum import StrEnum
 from functools import partial
 
 from dragon.aggregation import Side
-from dragon.protocol import Draft, Limits, Role, SessionMessage, Target
+from dragon.protocol import MAX_WINDOW, Draft, Limits, Role, SessionMessage, Target
 from dragon.sampling import Sampling
-from dragon.session import MAX_WINDOW, Session
+from dragon.session import Session
 from dragon.speculative import SpeculativeSession
 from dragon.tokenwise import ExchangeSession, TokenwiseSession
 from tests.dragon.toy import END, VOCABULARY, World, reference

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Sequence
+from itertools import combinations, pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
@@ -18,6 +23,7 @@ from transformers import (
     StableLmConfig,
 )
 
+from dragon import cache
 from dragon.cache import SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
 from dragon.model import LanguageModel
@@ -99,6 +105,55 @@ def test_slots_side_by_side_or_apart_give_the_same_bit_for_bit(model: LanguageMo
         logits.append(model.forward(slots, [4, 2, 3], torch.tensor([[20], [21], [22]]), 1))
     assert torch.equal(logits[0], logits[1])
     assert torch.equal(logits[0], logits[2])
+
+
+@pytest.mark.parametrize("fed", [1, 5])
+def test_rows_of_any_length_and_number_share_a_forward(
+    model: LanguageModel, network: torch.nn.Module, fed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With calls that cost little, so that long and short rows are apart."""
+    monkeypatch.setattr(cache, "_CALL", 8)
+    chance = random.Random(fed)
+    lengths = [3, 400, 5, 410, 390, 2, *(chance.randint(1, 60) for _ in range(10))]
+    slots = chance.sample(range(model.cache.slots), len(lengths))
+    assert len(cache._groups(lengths)) > 5
+    texts = [[chance.randrange(tiny.VOCABULARY) for _ in range(n + fed)] for n in lengths]
+    for slot, text, length in zip(slots, texts, lengths, strict=True):
+        model.forward([slot], [0], torch.tensor([text[:length]]), 1)
+    new = torch.tensor([text[-fed:] for text in texts])
+    logits = model.forward(slots, lengths, new, fed)
+    for text, got in zip(texts, logits, strict=True):
+        expected = reference(network, text, fed)
+        torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+    elsewhere = sorted(slots, reverse=True)
+    for slot, text, length in zip(elsewhere, texts, lengths, strict=True):
+        model.forward([slot], [0], torch.tensor([text[:length]]), 1)
+    assert torch.equal(model.forward(elsewhere, lengths, new, fed), logits)
+
+
+@given(st.lists(st.integers(1, 2000), min_size=1, max_size=8), st.integers(1, 3))
+def test_groups_cost_least(lengths: list[int], threads: int) -> None:
+    def cost(cuts: Sequence[int]) -> int:
+        return sum(
+            cache._CALL * threads + max(lengths[a:b]) * max(threads, b - a)
+            for a, b in pairwise(cuts)
+        )
+
+    inner = range(1, len(lengths))
+    every = [c for k in range(len(lengths)) for c in combinations(inner, k)]
+    with patch("torch.get_num_threads", return_value=threads):
+        found = cache._groups(lengths)
+    assert (found[0], found[-1]) == (0, len(lengths))
+    assert cost(found) == min(cost([0, *cuts, len(lengths)]) for cuts in every)
+
+
+def test_many_rows_are_grouped_whole() -> None:
+    chance = random.Random(1)
+    for count in (16, 17, 33, 256):
+        lengths = [chance.randint(1, 3000) for _ in range(count)]
+        cuts = cache._groups(lengths)
+        assert (cuts[0], cuts[-1]) == (0, count)
+        assert all(b - a > 0 for a, b in pairwise(cuts))
 
 
 def test_the_last_position_of_the_context(model: LanguageModel, network: torch.nn.Module) -> None:

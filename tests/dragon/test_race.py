@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from dragon import aggregation, race
 from dragon.aggregation import Side
 from dragon.judging import Judge
-from dragon.protocol import Role
+from dragon.protocol import MAX_WINDOW, Role
 from dragon.race import Race
 from dragon.sampling import Sampling
 from dragon.wire import SCALE, WireDistribution, cut
@@ -111,3 +113,16 @@ def test_the_distance_is_half_the_sum_of_differences(one: Side, other: Side) -> 
     p, q = share(one), share(other)
     slow = sum(abs(p.get(token, 0.0) - q.get(token, 0.0)) for token in {*p, *q}) / 2
     assert aggregation.total_variation(one, other) == pytest.approx(slow, abs=1e-12)
+
+
+def test_races_that_nobody_judges_are_forgotten() -> None:
+    """Those of a device alone, or of a cloud that is told the targets."""
+    judge = Judge(Role.DEVICE, Sampling())
+    chance = np.random.default_rng(3)
+    sides = []
+    for position in range(3 * MAX_WINDOW):
+        side = nucleus_of(chance.normal(size=50), 0)
+        judge.draft(side, position)
+        sides.append(weakref.ref(side))
+    del side
+    assert sum(held() is not None for held in sides) <= MAX_WINDOW

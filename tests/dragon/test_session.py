@@ -10,9 +10,19 @@ import pytest
 
 from dragon.aggregation import Side
 from dragon.participant import MAX_RESYNCS
-from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage, Target, Work
+from dragon.protocol import (
+    MAX_WINDOW,
+    Draft,
+    Join,
+    Limits,
+    Resync,
+    Role,
+    SessionMessage,
+    Target,
+    Work,
+)
 from dragon.sampling import Sampling
-from dragon.session import MAX_WINDOW, Session
+from dragon.session import Session
 from dragon.wire import WireDistribution
 from tests.dragon.toy import END, World, reference
 

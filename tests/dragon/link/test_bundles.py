@@ -14,6 +14,7 @@ from dragon.link import bulk_frames, bundles, codec
 
 BUNDLE = bytes([bundles.KIND])
 binary = st.binary(min_size=1, max_size=40).filter(lambda frame: frame[:1] != BUNDLE)
+small = binary.filter(lambda frame: not bulk_frames.is_bulk(frame))
 frames_of_a_link = st.lists(binary | st.text(min_size=1, max_size=20), max_size=12)
 
 
@@ -35,18 +36,21 @@ def test_a_frame_by_itself_is_a_message_as_it_is(frames: list[str | bytes]) -> N
         assert list(bundles.messages([frame])) == [frame]
 
 
-@given(st.binary(max_size=60))
-def test_random_bytes(data: bytes) -> None:
-    try:
-        frames = bundles.split(BUNDLE + data)
-    except FrameError:
-        return
-    assert b"".join(len(f).to_bytes(4, "little") + f for f in map(_binary, frames)) == data
+def joined(frames: list[bytes]) -> bytes:
+    return BUNDLE + b"".join(len(frame).to_bytes(4, "little") + frame for frame in frames)
 
 
-def _binary(frame: str | bytes) -> bytes:
-    assert isinstance(frame, bytes)
-    return frame
+@given(st.lists(small, min_size=1, max_size=4), st.binary(max_size=6), st.integers(0, 80))
+def test_what_is_not_just_frames_is_refused(frames: list[bytes], more: bytes, cut: int) -> None:
+    whole = joined(frames)
+    assert list(bundles.split(whole)) == frames
+    ends = {len(joined(frames[:count])) for count in range(1, len(frames) + 1)}
+    if (short := whole[: 1 + cut]) and len(short) not in ends:
+        with pytest.raises(FrameError):
+            bundles.split(short)
+    if 0 < len(more) < 5:  # no room for a length and a frame
+        with pytest.raises(FrameError):
+            bundles.split(whole + more)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,8 @@ def _binary(frame: str | bytes) -> bytes:
         BUNDLE + b"\x01\x00\x00\x00xy",  # something behind the last
         BUNDLE + b"\xff\xff\xff\xff" + bytes(50),
         BUNDLE + b"\x06\x00\x00\x00" + BUNDLE + b"\x01\x00\x00\x00x",  # one in another
+        BUNDLE + b"\x06\x00\x00\x00" + bytes([bulk_frames.KIND]) + b"\x01\x00\x00\x00x",
+        BUNDLE + b"\x01\x00\x00\x00x" * (bundles.MAX_BYTES // 5 + 1),
     ],
 )
 def test_a_bundle_that_is_none_is_refused(message: bytes) -> None:
@@ -86,4 +92,6 @@ def test_what_waits_is_taken_together_and_not_without_end() -> None:
     small: list[str | bytes] = [b"a", "b", b"c"]
     assert asyncio.run(taken(small)) == [small]
     large: list[str | bytes] = [bytes(50_000)] * 4
-    assert list(map(len, asyncio.run(taken(large)))) == [2, 2]
+    assert list(map(len, asyncio.run(taken(large)))) == [1, 1, 1, 1]
+    drafts: list[str | bytes] = [bytes(10_000)] * 6
+    assert list(map(len, asyncio.run(taken(drafts)))) == [4, 2]

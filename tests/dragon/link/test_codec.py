@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,20 +85,25 @@ def test_decode_time_is_clamped_to_its_field() -> None:
     assert got.decode_us == (1 << 32) - 1
 
 
-def test_varints_are_those_of_the_slow_reference() -> None:
-    def slow(value: int) -> list[int]:
-        out = []
-        while value > 0x7F:
-            out.append(value & 0x7F | 0x80)
-            value >>= 7
-        return [*out, value]
+def varint(value: int) -> list[int]:
+    out = []
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return [*out, value]
 
-    draft = a_draft(200, 1 << 31)
-    wire = draft.side.wire
+
+ENDS = [0, 1, 128, 1 << 14, 1 << 21, (1 << 21) + (1 << 28), (1 << 31) - 1]
+AT_THE_ENDS = WireDistribution.of(ENDS, [1, 127, 128, 129, 16383, 16384, 1])
+
+
+@pytest.mark.parametrize("wire", [a_draft(200, 1 << 31).side.wire, AT_THE_ENDS])
+def test_varints_are_those_of_the_slow_reference(wire: WireDistribution) -> None:
+    draft = replace(a_draft(1, 9), token=0, side=Side(wire, 0))
     values = [*np.diff(wire.ids, prepend=0).tolist(), *wire.weights.tolist()]
-    assert encode(1, draft)[DRAFT_HEAD_BYTES:] == bytes(
-        byte for value in values for byte in slow(value)
-    )
+    frame = encode(1, draft)
+    assert frame[DRAFT_HEAD_BYTES:] == bytes(byte for value in values for byte in varint(value))
+    assert decode(frame, 1 << 31) == (1, draft)
 
 
 @given(st.sets(tokens, min_size=60, max_size=60), st.lists(st.integers(0, 9), min_size=60))

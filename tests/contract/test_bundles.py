@@ -1,0 +1,31 @@
+"""Answers at once share messages of the link, and each is the text it is alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import services
+from bench.services import Setup
+from tests.contract.asking import Ask, ask_all, questions
+from tests.contract.wiretap import wiretap
+
+pytestmark = pytest.mark.services
+
+
+def test_answers_at_once_share_messages(corpus: Path, tmp_path: Path) -> None:
+    setup = Setup(tmp_path, {"DRAGON_FIRST_TOKEN_DEADLINE": "3600"})
+    asks = [Ask(question.text, seed=n) for n, question in enumerate(questions()[:6])]
+    with (
+        services.peer(setup, corpus) as peer,
+        wiretap(peer.port) as tap,
+        services.device(setup, tap.port) as device,
+    ):
+        services.wait_joint(device)
+        alone = [reply.text for ask in asks for reply in ask_all(device, [ask])]
+        tap.bundles.clear()
+        together = [reply.text for reply in ask_all(device, asks)]
+    assert together == alone
+    assert tap.bundles["device"] > 0
+    assert tap.bundles["peer"] > 0
