@@ -5,8 +5,9 @@ workload's prompts, each with a connection of its own. Milliseconds a token are 
 between its first and its last piece of text, percentiles over answers.
 
 The clients share the machine with what they measure, so they do little: reading eight streams with
-httpx took a third of a core, and a tenth of the tokens with it. A machine shared with others
-changes its pace within minutes, so the levels take turns, and each one's turns are added up.
+httpx took a third of a core, and a tenth of the tokens with it. They look at what they have read
+when an answer is over. A machine shared with others changes its pace within minutes, so the levels
+take turns, and each one's turns are added up.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import tempfile
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +63,6 @@ async def stream(device: Service, query: Query, mode: str, tokens: int, seed: in
         "stream_options": {"include_usage": True},
         "dragon": {"aggregation": mode, "hops": 0},
     }
-    times: list[float] = []
-    usage: dict[str, int] | None = None
     payload = json.dumps(body).encode()
     fields = device.headers | {
         "Host": f"127.0.0.1:{device.port}",
@@ -74,13 +76,24 @@ async def stream(device: Service, query: Query, mode: str, tokens: int, seed: in
     status = await reader.readline()
     if b" 200 " not in status:
         raise RuntimeError(f"the device says {status.decode().strip()}")
-    async for line in reader:  # a chunk's length stands on a line of its own
-        if line.startswith(b"data: {"):
-            chunk = json.loads(line[len(b"data: ") :])
-            usage = chunk["usage"] or usage
-            if any(choice["delta"].get("content") for choice in chunk["choices"]):
-                times.append(time.perf_counter())
+    parts = []
+    while data := await reader.read(1 << 16):
+        parts.append((time.perf_counter(), data))
     writer.close()
+    return seen(parts)
+
+
+def seen(parts: Sequence[tuple[float, bytes]]) -> Seen:
+    """What a stream of events, read in parts at these times, has told."""
+    ends = list(accumulate(len(data) for _, data in parts))
+    times = []
+    usage: dict[str, int] | None = None
+    # An event is a line; chunks of HTTP put their lengths on lines of their own.
+    for event in re.finditer(rb"^data: (\{.*\})\r?$", b"".join(d for _, d in parts), re.MULTILINE):
+        chunk = json.loads(event[1])
+        usage = chunk["usage"] or usage
+        if any(choice["delta"].get("content") for choice in chunk["choices"]):
+            times.append(parts[bisect_left(ends, event.end())][0])
     if usage is None:
         raise RuntimeError("an answer ended before its time")
     return Seen(usage["completion_tokens"], times[0], times[-1])
