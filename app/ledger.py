@@ -42,7 +42,7 @@ class Entry:
 
     def hash(self, seq: int, previous: str) -> str:
         """The hash of this entry at its place, hex."""
-        return digest_of([seq, previous, *asdict(self).values()])
+        return digest_of([seq, previous, *vars(self).values()])
 
 
 def digest_of(value: object) -> str:
@@ -145,7 +145,7 @@ class Ledger:
                 for entry, row in self._pending[:taken]:
                     seq += 1
                     previous = entry.hash(seq, previous)
-                    entries.append({"seq": seq, "hash": previous, **asdict(entry)})
+                    entries.append({"seq": seq, "hash": previous, **vars(entry)})
                     if entry.kind == BEGIN:
                         await session.execute(insert(LedgerAnswer).values(row))
                     elif entry.kind == END:

@@ -24,10 +24,9 @@ _SQRT_HALF = 0.7071067811865476
 _ATANH = tuple(1.0 / n for n in range(23, 1, -2))
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
-# Two rounds of the finaliser of splitmix64.
-_STEPS = 2 * tuple(
-    (np.uint64(shift), np.uint64(factor))
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+_STEPS = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
 
 
@@ -78,15 +77,18 @@ def uniform(seed: int, stream: int, position: int, tokens: Ids) -> Floats:
     key = _mix((seed & _MASK) + _GOLDEN & _MASK)
     key = _mix(key ^ _mix(stream + 1))
     key = _mix((key + (position + 1) * _GOLDEN) & _MASK)
+    # key + (token + 1) * golden, modulo 2^64, and two rounds of the finaliser of splitmix64.
     h = tokens.astype(np.uint64)
-    h += np.uint64(1)
     h *= np.uint64(_GOLDEN)
-    h += np.uint64(key)
+    h += np.uint64(key + _GOLDEN & _MASK)
     shifted = np.empty_like(h)
-    for shift, factor in _STEPS:
-        np.right_shift(h, shift, out=shifted)
+    for _ in range(2):
+        for shift, factor in _STEPS:
+            np.right_shift(h, shift, out=shifted)
+            h ^= shifted
+            h *= factor
+        np.right_shift(h, np.uint64(31), out=shifted)
         h ^= shifted
-        h *= factor
     h >>= np.uint64(12)
     # 52 bits and a half: exact in float64, and neither 0 nor 1.
     u = h.astype(np.float64)

@@ -74,7 +74,7 @@ class Tokenizer:
             raise ConfigurationError(f"the tokenizer in {path} has no tokenizer.json")
         return cls(backend)
 
-    @property
+    @cached_property
     def vocab_size(self) -> int:
         """Number of token ids, special ones included."""
         return len(self._backend)
@@ -110,9 +110,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
         """Text of tokens, special ones left out unless `special`."""
-        text: str = self._backend.decode(
-            list(ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False
-        )
+        text: str = self._plain.decode(list(ids), skip_special_tokens=not special)
         return text
 
     def piece(self, token: int) -> bytes:

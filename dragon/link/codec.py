@@ -76,8 +76,9 @@ def encode(generation: int, message: Draft | Target) -> bytes:
         min(message.decode_us, _MAX_DECODE_US),
         len(wire.ids),
     )
-    steps = np.diff(wire.ids, prepend=0)
-    return head + _pack(np.concatenate([steps, wire.weights]))
+    values = np.concatenate([wire.ids, wire.weights])
+    values[1 : len(wire.ids)] -= wire.ids[:-1]
+    return head + _pack(values)
 
 
 def decode(frame: bytes, vocab_size: int) -> tuple[int, Draft | Target]:
