@@ -72,7 +72,7 @@ def never_end(model: LanguageModel, tokenizer: Tokenizer) -> None:
     ends = torch.tensor(sorted(tokenizer.end_ids))
 
     def mask(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
-        return logits.index_fill(-1, ends.to(logits.device), -torch.inf)
+        return logits.index_fill_(-1, ends.to(logits.device), -torch.inf)
 
     model._network.get_output_embeddings().register_forward_hook(mask)
 

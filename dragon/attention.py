@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -25,18 +26,42 @@ def attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim]."""
+    # The CPU's kernel gives heads that share keys and values the same ones; `transformers` copies
+    # them for each head where queries are several.
+    call = _shared if query.device.type == "cpu" and query.shape[2] > 1 else _repeated
     parts = [
-        sdpa_attention_forward(
+        call(
             module,
             query[run.rows],
             key[run.slots, :, : run.length],
             value[run.slots, :, : run.length],
             run.mask.to(query.dtype),
             **options,
-        )[0]
+        )
         for run in BATCH.get().runs
     ]
     return torch.cat(parts), None
+
+
+def _repeated(*tensors: Any, **options: Any) -> torch.Tensor:
+    result: torch.Tensor = sdpa_attention_forward(*tensors, **options)[0]
+    return result
+
+
+def _shared(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    scaling: float | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    result = scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
+    )
+    return result.transpose(1, 2)
 
 
 AttentionInterface.register(NAME, attend)

@@ -33,6 +33,8 @@ class LanguageModel:
         config = network.config.get_text_config()
         if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
             raise ConfigurationError(f"{name}: models with sliding attention are not supported")
+        if getattr(config, "attn_logit_softcapping", None) is not None:
+            raise ConfigurationError(f"{name}: models that cap attention are not supported")
         if config.vocab_size < vocab_size:
             raise ConfigurationError(f"{name}: the tokenizer has more tokens than the model")
         network.set_attn_implementation(attention.NAME)

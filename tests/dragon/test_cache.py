@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -18,12 +19,13 @@ from transformers import (
     BloomConfig,
     DynamicCache,
     FalconConfig,
+    Gemma2Config,
     GPT2Config,
     PretrainedConfig,
     StableLmConfig,
 )
 
-from dragon import cache
+from dragon import attention, cache
 from dragon.cache import SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
 from dragon.model import LanguageModel
@@ -196,6 +198,36 @@ def test_a_model_that_hands_nothing_of_ours_down_to_its_attention() -> None:
     with torch.inference_mode():
         expected = network(tokens).logits[:, -2:]
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("fed", [1, 2, 7])
+def test_heads_that_share_keys_and_values_agree_with_copies_for_each(
+    model: LanguageModel, fed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for slot, text in ((3, [5, 6, 7, 8, 9, 10]), (4, [11, 12]), (7, [13, 14, 15])):
+        model.forward([slot], [0], torch.tensor([text]), 1)
+    rows = [3, 4, 7], [6, 2, 3], torch.arange(20, 20 + 3 * fed).view(3, fed), fed
+    shared = model.forward(*rows)
+    monkeypatch.setattr(attention, "_shared", attention._repeated)
+    torch.testing.assert_close(shared, model.forward(*rows), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"), [({}, "sliding"), ({"layer_types": ["full_attention"]}, "cap")]
+)
+def test_a_model_whose_attention_is_not_plain_is_refused(more: dict[str, Any], what: str) -> None:
+    shape = Gemma2Config(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        **more,
+    )
+    with pytest.raises(ConfigurationError, match=what):
+        LanguageModel(AutoModelForCausalLM.from_config(shape), 64, "gemma")
 
 
 @pytest.mark.parametrize("kind", [BloomConfig, FalconConfig, GPT2Config])
