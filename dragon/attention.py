@@ -13,6 +13,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from dragon.cache import BATCH
+from dragon.errors import ConfigurationError
 
 NAME = "slots"
 
@@ -25,7 +26,12 @@ def attend(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim]."""
+    """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim].
+
+    Raises `ConfigurationError` where a bias belongs to positions: these differ from slot to slot.
+    """
+    if options.get("position_bias") is not None:
+        raise ConfigurationError("models with a position bias in attention are not supported")
     # The CPU's kernel gives heads that share keys and values the same ones; `transformers` copies
     # them for each head where queries are several.
     call = _shared if query.device.type == "cpu" and query.shape[2] > 1 else _repeated

@@ -31,7 +31,7 @@ class LanguageModel:
 
     def __init__(self, network: Any, vocab_size: int, name: str) -> None:
         config = network.config.get_text_config()
-        if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+        if any("sliding" in kind for kind in getattr(config, "layer_types", None) or ()):
             raise ConfigurationError(f"{name}: models with sliding attention are not supported")
         if getattr(config, "attn_logit_softcapping", None) is not None:
             raise ConfigurationError(f"{name}: models that cap attention are not supported")

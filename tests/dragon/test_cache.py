@@ -230,6 +230,12 @@ def test_a_model_whose_attention_is_not_plain_is_refused(more: dict[str, Any], w
         LanguageModel(AutoModelForCausalLM.from_config(shape), 64, "gemma")
 
 
+def test_a_bias_of_positions_is_refused() -> None:
+    states = torch.zeros(1, 2, 3, 16)
+    with pytest.raises(ConfigurationError, match="position bias"):
+        attention.attend(torch.nn.Module(), states, states, states, None, position_bias=states)
+
+
 @pytest.mark.parametrize("kind", [BloomConfig, FalconConfig, GPT2Config])
 def test_a_model_of_its_own_kind_is_refused(kind: type[PretrainedConfig]) -> None:
     shape = kind(vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
