@@ -34,7 +34,8 @@ def attend(
         raise ConfigurationError("models with a position bias in attention are not supported")
     # The CPU's kernel gives heads that share keys and values the same ones; `transformers` copies
     # them for each head where queries are several.
-    call = _shared if query.device.type == "cpu" and query.shape[2] > 1 else _repeated
+    shares = query.device.type == "cpu" and query.shape[2] > 1
+    call = _shared if shares else sdpa_attention_forward
     parts = [
         call(
             module,
@@ -43,15 +44,10 @@ def attend(
             value[run.slots, :, : run.length],
             run.mask.to(query.dtype),
             **options,
-        )
+        )[0]
         for run in BATCH.get().runs
     ]
     return torch.cat(parts), None
-
-
-def _repeated(*tensors: Any, **options: Any) -> torch.Tensor:
-    result: torch.Tensor = sdpa_attention_forward(*tensors, **options)[0]
-    return result
 
 
 def _shared(
@@ -63,11 +59,11 @@ def _shared(
     *,
     scaling: float | None = None,
     **_: Any,
-) -> torch.Tensor:
+) -> tuple[torch.Tensor, None]:
     result = scaled_dot_product_attention(
         query, key, value, attn_mask=mask, scale=scaling, enable_gqa=True
     )
-    return result.transpose(1, 2)
+    return result.transpose(1, 2), None
 
 
 AttentionInterface.register(NAME, attend)

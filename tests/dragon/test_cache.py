@@ -24,6 +24,7 @@ from transformers import (
     PretrainedConfig,
     StableLmConfig,
 )
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from dragon import attention, cache
 from dragon.cache import SlotCache
@@ -202,18 +203,25 @@ def test_a_model_that_hands_nothing_of_ours_down_to_its_attention() -> None:
 
 @pytest.mark.parametrize("fed", [1, 2, 7])
 def test_heads_that_share_keys_and_values_agree_with_copies_for_each(
-    model: LanguageModel, fed: int, monkeypatch: pytest.MonkeyPatch
+    model: LanguageModel, fed: int
 ) -> None:
     for slot, text in ((3, [5, 6, 7, 8, 9, 10]), (4, [11, 12]), (7, [13, 14, 15])):
         model.forward([slot], [0], torch.tensor([text]), 1)
     rows = [3, 4, 7], [6, 2, 3], torch.arange(20, 20 + 3 * fed).view(3, fed), fed
-    shared = model.forward(*rows)
-    monkeypatch.setattr(attention, "_shared", attention._repeated)
-    torch.testing.assert_close(shared, model.forward(*rows), atol=TOLERANCE, rtol=TOLERANCE)
+    with patch.object(attention, "sdpa_attention_forward", attention._shared):
+        shared = model.forward(*rows)
+    with patch.object(attention, "_shared", sdpa_attention_forward):
+        copied = model.forward(*rows)
+    torch.testing.assert_close(shared, copied, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize(
-    ("more", "what"), [({}, "sliding"), ({"layer_types": ["full_attention"]}, "cap")]
+    ("more", "what"),
+    [
+        ({}, "sliding"),
+        ({"layer_types": ["hybrid_sliding"]}, "sliding"),
+        ({"layer_types": ["full_attention"]}, "cap"),
+    ],
 )
 def test_a_model_whose_attention_is_not_plain_is_refused(more: dict[str, Any], what: str) -> None:
     shape = Gemma2Config(
