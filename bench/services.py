@@ -71,7 +71,7 @@ class Setup:
     """How the services are started. `data` holds their files; `env` adds settings to both.
 
     `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
-    before their limit.
+    before their limit. `runner` is a module with arguments, to which it adds the service's name.
     """
 
     data: Path
@@ -80,9 +80,12 @@ class Setup:
     peer_floor: Floor = Floor()
     documents: Path | None = None
     endless: bool = False
+    runner: tuple[str, ...] = ()
 
     def program(self, service: str, floor: Floor) -> tuple[str, list[str]]:
         """A service's module and arguments: `cli`, unless something is to be other than usual."""
+        if self.runner:
+            return self.runner[0], [*self.runner[1:], service]
         options = []
         if floor.milliseconds:
             options += ["--floor-ms", str(floor.milliseconds)]
