@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.trace import Entry
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.params import Mode, Sampling
 from dragon.scheduling import Schedule
 
 

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from dragon.details import MAX_TOP
-from dragon.sampling import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS
+from dragon.sampling.params import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS
 
 
 def wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:

@@ -22,7 +22,7 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.link import messages
 from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.sampling import Mode
+from dragon.sampling.params import Mode
 from dragon.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS = 512

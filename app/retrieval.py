@@ -19,7 +19,7 @@ from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
 from dragon.rows import Row, room_for_document
-from dragon.sampling import Mode
+from dragon.sampling.params import Mode
 from dragon.tokenizer import Tokenizer
 
 

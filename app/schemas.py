@@ -24,7 +24,7 @@ from app.fields import (
     text_of_parts,
     wrong,
 )
-from dragon.sampling import Mode
+from dragon.sampling.params import Mode
 from dragon.scheduling import Schedule
 from dragon.tokenizer import Message
 

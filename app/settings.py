@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
 from dragon.resources import resource
-from dragon.sampling import MAX_RESCORE_EVERY, Mode
+from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
 
 EMBEDDED_MODEL = resource("models") / "dragon-7m"
 

@@ -17,15 +17,15 @@ import torch
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, read
-from dragon import aggregation, verification
-from dragon.aggregation import Side
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Role, Work
 from dragon.retrieval.rows import document_rows
-from dragon.sampling import Sampling
+from dragon.sampling import algorithm1, mixture
+from dragon.sampling.algorithm1 import Drafted
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
 from dragon.tokenizer import Message, Tokenizer
-from dragon.verification import Drafted
 
 Acceptance = list[tuple[bool, bool]]
 
@@ -62,10 +62,10 @@ def record(answers: int, tokens: int, sequences: int) -> Acceptances:
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[bool, bool]:
     """Whose draft Algorithm 1 takes."""
     own, remote = (
-        Drafted(verification.draft(role, side, sampling, position), side)
+        Drafted(algorithm1.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     )
-    token = verification.target(own, remote, sampling, position)
+    token = algorithm1.target(own, remote, sampling, position)
     return own.token == token, remote.token == token
 
 
@@ -73,8 +73,8 @@ def _draw(pairs: Sequence[tuple[Side, Side]], seed: int) -> tuple[Acceptance, Ac
     sampling = Sampling(seed=seed)
     coupled, speculative = [], []
     for position, (device, cloud) in enumerate(pairs):
-        target = aggregation.target(device, cloud, sampling, position)
-        first, second = (aggregation.draft(s, sampling, position) for s in (device, cloud))
+        target = mixture.target(device, cloud, sampling, position)
+        first, second = (mixture.draft(s, sampling, position) for s in (device, cloud))
         coupled.append((first == target, second == target))
         speculative.append(algorithm_1(device, cloud, sampling, position))
     return speculative, coupled
@@ -102,5 +102,5 @@ def _answer(number: int, tokens: int) -> list[tuple[Side, Side]]:
         work = Work(max(0, position - 1), tuple(text[-1:]), 1, 0)
         device, cloud = (step(model, [side], [work])[0][0] for side in sides)
         pairs.append((device, cloud))
-        text.append(aggregation.target(device, cloud, Sampling(seed=number), position))
+        text.append(mixture.target(device, cloud, Sampling(seed=number), position))
     return pairs

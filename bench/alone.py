@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.reference import Passage
-from dragon import aggregation
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
@@ -19,7 +18,8 @@ from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rows import document_rows
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.params import Sampling
 from dragon.tokenizer import Message, Tokenizer
 
 
@@ -48,7 +48,7 @@ class Alone:
         while len(text) < limit and not (text and text[-1] in self.tokenizer.end_ids):
             work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
             side = step(self.model, [decoder], [work])[0][0]
-            text.append(aggregation.draft(side, greedy, len(text)))
+            text.append(mixture.draft(side, greedy, len(text)))
         decoder.release()
         return self.tokenizer.decode(text)
 

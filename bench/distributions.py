@@ -10,13 +10,13 @@ import torch
 
 from bench.reference import Passage
 from bench.workload import Query
-from dragon import aggregation
-from dragon.aggregation import Side
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.rows import document_rows
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
 from dragon.tokenizer import Message, Tokenizer
 
 
@@ -70,7 +70,7 @@ def _answer(
         work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
         own, remote = (step(model, [side], [work])[0][0] for side in (device, cloud))
         pairs.append(Pair(own, remote, device.full, cloud.full))
-        text.append(aggregation.target(own, remote, sampling, len(text)))
+        text.append(mixture.target(own, remote, sampling, len(text)))
     device.release()
     cloud.release()
     return pairs

@@ -26,7 +26,7 @@ from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL, Service, Setup
 from bench.two_sided import QUESTIONS, Question, read, upload_notes
 from dragon.model import LanguageModel
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from dragon.tokenizer import Tokenizer
 
 

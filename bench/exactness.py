@@ -21,9 +21,9 @@ import torch
 from bench import distributions, report, workload
 from bench.distributions import Pair
 from bench.services import EMBEDDED_MODEL
-from dragon import aggregation
-from dragon.noise import Ids
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.noise import Ids
+from dragon.sampling.params import Sampling
 
 _NOISE_RUNS = 500
 _NOTES = """`tv` is the distance of the frequencies from the mixture, `noise` the mean and
@@ -57,8 +57,8 @@ class Mixed:
         device, cloud = np.zeros(len(ids)), np.zeros(len(ids))
         device[np.searchsorted(ids, one.ids)] = one.weights / one.total
         cloud[np.searchsorted(ids, other.ids)] = other.weights / other.total
-        weight = aggregation.device_weight(pair.device.log_h, pair.cloud.log_h)
-        return cls(ids, device, cloud, weight / aggregation.ETA_ONE)
+        weight = mixture.device_weight(pair.device.log_h, pair.cloud.log_h)
+        return cls(ids, device, cloud, weight / mixture.ETA_ONE)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def coupled(pair: Pair, mixed: Mixed, draws: int) -> Draws:
         return np.searchsorted(mixed.ids, tokens).astype(np.int64)
 
     return Draws(
-        drawn(lambda sampling: aggregation.target(pair.device, pair.cloud, sampling, 0)),
-        drawn(lambda sampling: aggregation.draft(pair.device, sampling, 0)),
-        drawn(lambda sampling: aggregation.draft(pair.cloud, sampling, 0)),
+        drawn(lambda sampling: mixture.target(pair.device, pair.cloud, sampling, 0)),
+        drawn(lambda sampling: mixture.draft(pair.device, sampling, 0)),
+        drawn(lambda sampling: mixture.draft(pair.cloud, sampling, 0)),
     )
 
 
@@ -120,7 +120,7 @@ def measure(number: int, pair: Pair, draws: int) -> list[Row]:
     """A row for each algorithm on one pair."""
     mixed = Mixed.of(pair)
     expected = noise(mixed.target, draws)
-    sides = aggregation.total_variation(pair.device, pair.cloud)
+    sides = mixture.total_variation(pair.device, pair.cloud)
     rows = []
     for name, draw in ALGORITHMS.items():
         drawn = draw(pair, mixed, draws)
@@ -149,7 +149,7 @@ def spread(pairs: Sequence[Pair], count: int) -> list[Pair]:
     """Pairs at even ranks of the distance between their sides, those that leave no choice aside."""
 
     def distance(pair: Pair) -> float:
-        return aggregation.total_variation(pair.device, pair.cloud)
+        return mixture.total_variation(pair.device, pair.cloud)
 
     far = sorted((pair for pair in pairs if distance(pair) > 0), key=distance)
     return [far[round(rank)] for rank in np.linspace(0, len(far) - 1, count)]

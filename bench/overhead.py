@@ -22,14 +22,14 @@ import torch
 from bench import distributions, report, wire, workload
 from bench.distributions import Pair
 from bench.services import EMBEDDED_MODEL
-from dragon.aggregation import Side
 from dragon.engine import Engine
 from dragon.judging import Judge
 from dragon.link import codec
 from dragon.model import LanguageModel
 from dragon.protocol import Draft, Role
-from dragon.sampling import Sampling
-from dragon.wire import cut
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import cut
 
 _VOCABULARY = wire.VOCABULARIES[0]
 Row = dict[str, Any]

@@ -38,7 +38,7 @@ from bench.workload import Query
 from dragon.retrieval.answering import LEAST_LOG_ODDS
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
-from dragon.wire import cut
+from dragon.sampling.quantized import cut
 
 TOP_K = 2
 _GRAM, _REPEATS = 4, 4

@@ -8,18 +8,18 @@ from functools import partial
 
 import torch
 
-from dragon import aggregation, verification
 from dragon.adjustment import Adjustment
-from dragon.aggregation import ETA_ONE, Side
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Role, Work
 from dragon.retrieval.relevance import relevance
 from dragon.retrieval.rows import document_rows
 from dragon.rows import Row
-from dragon.sampling import Mode, Sampling
+from dragon.sampling import algorithm1, mixture
+from dragon.sampling.algorithm1 import Drafted
+from dragon.sampling.mixture import ETA_ONE, Side
+from dragon.sampling.params import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
-from dragon.verification import Drafted
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Passage:
 def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) -> int:
     """What both sides take in `speculative`, of their distributions alone."""
     own, other = (
-        Drafted(verification.draft(role, side, sampling, position), side)
+        Drafted(algorithm1.draft(role, side, sampling, position), side)
         for role, side in ((Role.DEVICE, device), (Role.CLOUD, cloud))
     )
-    return verification.target(own, other, sampling, position)
+    return algorithm1.target(own, other, sampling, position)
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,10 @@ def write(
         return text
 
     def alone(side: _Writer, text: list[int]) -> int:
-        return aggregation.draft(side.after(text), sampling, len(text))
+        return mixture.draft(side.after(text), sampling, len(text))
 
     def log_likelihood(text: list[int]) -> float:
-        eta = aggregation.device_weight(
+        eta = mixture.device_weight(
             device.decoder.weighting.first.log_h, cloud.decoder.weighting.first.log_h
         )
         shares = torch.tensor([eta, ETA_ONE - eta]).double() / ETA_ONE
@@ -156,7 +156,7 @@ def write(
     elif mode is Mode.LOCAL:
         text = whole(partial(alone, device))
     else:
-        take = algorithm_1 if mode is Mode.SPECULATIVE else aggregation.target
+        take = algorithm_1 if mode is Mode.SPECULATIVE else mixture.target
         text = whole(lambda text: take(device.after(text), cloud.after(text), sampling, len(text)))
     for side in (device, cloud):
         side.decoder.release()

@@ -21,7 +21,7 @@ import httpx
 
 from bench import services, two_sided
 from bench.services import EMBEDDED_MODEL, Service, Setup
-from dragon.sampling import Mode
+from dragon.sampling.params import Mode
 
 TABLE = Path(__file__).with_name("texts.jsonl")
 _QUESTIONS = (0, 1, 20, 21)  # two that a private note answers, two that the public corpus does

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 
 
 class Adjustment:

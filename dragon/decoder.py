@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 
 from dragon.adjustment import Adjustment
-from dragon.aggregation import Side
 from dragon.cache import KV
 from dragon.distribution import FullDistribution
 from dragon.errors import ContextLengthError, OverloadedError
@@ -18,8 +17,9 @@ from dragon.likelihood import SequenceLikelihood
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.rows import Row
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import cut
 from dragon.weighting import Rescoring, Weighting
-from dragon.wire import cut
 
 
 @dataclass

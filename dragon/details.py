@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dragon.aggregation import ETA_ONE, Side, device_weight, total_variation
 from dragon.distribution import LOWEST, FullDistribution
+from dragon.sampling.mixture import ETA_ONE, Side, device_weight, total_variation
 
 MAX_TOP = 20
 # Of one question, so that no frame is long.

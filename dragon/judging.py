@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from dragon import aggregation, race
-from dragon.aggregation import Side
 from dragon.agreement import Judgement
 from dragon.protocol import MAX_WINDOW, Role
-from dragon.race import Race
-from dragon.sampling import Sampling
+from dragon.sampling import fast_target, mixture
+from dragon.sampling.fast_target import Race
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
 
 T = TypeVar("T")
 
@@ -37,8 +37,8 @@ class Judge:
     def draft(self, own: Side, position: int) -> int:
         """The token this side would take if it were alone."""
         if self._sampling.top_p < 1.0:
-            return aggregation.draft(own, self._sampling, position)
-        return race.draft(self._race(own, position), self._sampling, position)
+            return mixture.draft(own, self._sampling, position)
+        return fast_target.draft(self._race(own, position), self._sampling, position)
 
     def target(self, own: Side, remote: Side, position: int) -> int:
         """Of two heads, or of two that are about to be."""
@@ -53,16 +53,16 @@ class Judge:
         sampling = self._sampling
         sides = by_role(self._role, own, remote)
         if sampling.top_p < 1.0:
-            token = aggregation.target(*sides, sampling, position)
-            drafts = (aggregation.draft(side, sampling, position) for side in sides)
+            token = mixture.target(*sides, sampling, position)
+            drafts = (mixture.draft(side, sampling, position) for side in sides)
         else:
             runs = self._race(own, position), Race.run(remote, sampling, position)
             races = by_role(self._role, *runs)
-            token = race.target(*races, sampling, position)
-            drafts = (race.draft(run, sampling, position) for run in races)
+            token = fast_target.target(*races, sampling, position)
+            drafts = (fast_target.draft(run, sampling, position) for run in races)
         if self._role is Role.DEVICE:
             device, cloud = (draft == token for draft in drafts)
-            tv = aggregation.total_variation(own, remote)
+            tv = mixture.total_variation(own, remote)
             self.judgement = Judgement(token, (device, cloud), tv)
         return token
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from dragon.pacing import Pace
 from dragon.protocol import Limits, Role
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.params import Mode, Sampling
 from dragon.scheduling import Schedule, Scheduler, expected_acceptance
 from dragon.sequencewise import SequencewiseSession
 from dragon.session import Session

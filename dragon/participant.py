@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from dragon.text import CommittedText
 
 # Resyncs without a token in between after which the peer is not worth waiting for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dragon.aggregation import Side
+from dragon.sampling.mixture import Side
 
 MAX_WINDOW = 64  # how far a side may draft ahead
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dragon.aggregation import Side
 from dragon.decoder import Decoder
 from dragon.errors import DragonError
 from dragon.protocol import Work
+from dragon.sampling.mixture import Side
 
 log = logging.getLogger(__name__)
 

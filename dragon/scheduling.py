@@ -21,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dragon.aggregation import ETA_ONE, Side, device_weight
 from dragon.protocol import Role
+from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dragon.aggregation import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 from dragon.decoder import Decoder
 from dragon.details import Estimated, alone, likeliest
 from dragon.distribution import LOWEST, FullDistribution
@@ -23,6 +22,7 @@ from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.requests import Decoded, Outcome
+from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
 # Of one forward: other answers wait for it, and its distributions take memory.
 MAX_TOKENS = 128

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dragon.aggregation import ETA_ONE, Side, device_weight
 from dragon.protocol import Candidate, Draft, Join, Role, Score, SessionMessage, Work
+from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.session import Session
 
 # Tokens scored in one forward: its logits take memory, and other answers wait for it.

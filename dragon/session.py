@@ -15,13 +15,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.aggregation import Side
 from dragon.agreement import Agreement
 from dragon.details import Settled
 from dragon.fed import Fed
 from dragon.judging import Judge
 from dragon.participant import Participant
 from dragon.protocol import MAX_WINDOW, Draft, Join, Resync, Role, SessionMessage, Work
+from dragon.sampling.mixture import Side
 
 
 @dataclass

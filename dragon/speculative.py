@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dragon import aggregation, verification
-from dragon.aggregation import Side
 from dragon.agreement import Judgement
 from dragon.errors import InvalidRequestError
 from dragon.judging import by_role
 from dragon.protocol import Draft, Role, SessionMessage, Target
+from dragon.sampling import algorithm1, mixture
+from dragon.sampling.algorithm1 import Drafted
+from dragon.sampling.mixture import Side
 from dragon.scheduling import Aggregated
 from dragon.session import Session
-from dragon.verification import Drafted
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SpeculativeSession(Session):
             super().receive(message)
 
     def _propose(self, position: int, side: Side) -> int:
-        return verification.draft(self.role, side, self.sampling, position)
+        return algorithm1.draft(self.role, side, self.sampling, position)
 
     def _decides(self) -> bool:
         return self.aggregator is self.role
@@ -84,13 +84,13 @@ class SpeculativeSession(Session):
         if self.role is Role.DEVICE:
             device, cloud = by_role(self.role, own, remote)
             kept = (device.token == token, cloud.token == token)
-            distance = aggregation.total_variation(device.side, cloud.side)
+            distance = mixture.total_variation(device.side, cloud.side)
             self.agreement.add(Judgement(token, kept, distance))
         super()._take(own, remote, token)
 
     def _algorithm_1(self, own: Draft, remote: Draft) -> int:
         device, cloud = by_role(self.role, own, remote)
-        return verification.target(
+        return algorithm1.target(
             Drafted(device.token, device.side),
             Drafted(cloud.token, cloud.side),
             self.sampling,
@@ -99,7 +99,7 @@ class SpeculativeSession(Session):
 
     def _receive_draft(self, frame: Draft) -> None:
         current = self.joint and not self.finished and frame.incarnation == self.incarnation
-        if current and not verification.possible(frame.token, frame.side):
+        if current and not algorithm1.possible(frame.token, frame.side):
             self._desync()
         else:
             super()._receive_draft(frame)

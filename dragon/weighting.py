@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dragon.aggregation import fixed_log_h
+from dragon.sampling.mixture import fixed_log_h
 
 
 @dataclass(frozen=True)

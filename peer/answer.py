@@ -12,7 +12,7 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.link import detail_frames, frames, messages
 from dragon.modes import Start, session_of
 from dragon.protocol import Draft, Limits, Role, SessionMessage
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from peer.details import CloudDetails
 from peer.shared import Channel, Shared
 

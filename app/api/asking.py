@@ -17,7 +17,7 @@ from app.schemas import MAX_HOPS
 from app.state import AppState
 from dragon import tokenizer
 from dragon.errors import ContextLengthError
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.params import Mode, Sampling
 
 # Of a page that sends none: people who chat want the likely word. Where two sources disagree inside
 # a word, the embedded model garbles one answer in ten at 0.3.

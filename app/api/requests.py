@@ -11,7 +11,7 @@ from app.prompts import Prompt
 from app.schemas import MAX_CHOICES, MAX_HOPS, DragonOptions, GenerationBody
 from app.state import AppState
 from dragon.errors import InvalidRequestError
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 
 
 def new_seed() -> int:

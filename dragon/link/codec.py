@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dragon.aggregation import LOG_H_LIMIT, Side
 from dragon.errors import FrameError
-from dragon.noise import Ids
 from dragon.protocol import Draft, Role, Target
-from dragon.wire import NUCLEUS_CAP, WireDistribution
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
+from dragon.sampling.noise import Ids
+from dragon.sampling.quantized import NUCLEUS_CAP, WireDistribution
 
 MAX_FRAME_BYTES = 32 * 1024
 _DRAFT = 1

@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from dragon import noise
 from dragon.adjustment import Adjustment
-from dragon.aggregation import LOG_H_LIMIT
 from dragon.details import MAX_TOP
 from dragon.errors import FrameError
-from dragon.sampling import (
+from dragon.sampling import noise
+from dragon.sampling.mixture import LOG_H_LIMIT
+from dragon.sampling.params import (
     MAX_BIAS,
     MAX_BIASED,
     MAX_PENALTY,

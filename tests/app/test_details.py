@@ -7,11 +7,11 @@ import torch
 from app.details import AnswerDetails
 from app.events import Detailed, TokenDetail
 from dragon import details
-from dragon.aggregation import Side
 from dragon.details import Question, Settled, Values, cloud_detail
 from dragon.distribution import FullDistribution
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import cut
 from dragon.tokenizer import Tokenizer
-from dragon.wire import cut
 from peer.details import CloudDetails
 
 TOP = 3

@@ -24,7 +24,7 @@ from app.writing import Writings
 from bench import warm
 from dragon.errors import NotFoundError
 from dragon.retrieval.embedder import Embedder
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from dragon.tokenizer import Tokenizer
 from tests.app.stores import (
     NOTE,

@@ -14,10 +14,10 @@ from app import audit
 from app.database import connect, database_url, migrate, session_maker
 from app.ledger import Ledger
 from app.quoting import Outbound, Quoted, Stretch, quoted
-from dragon.aggregation import Side
 from dragon.link import messages
 from dragon.protocol import Draft
-from dragon.wire import WireDistribution
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import WireDistribution
 
 DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
 

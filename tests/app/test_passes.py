@@ -21,7 +21,7 @@ from app.events import (
     TokenDetail,
 )
 from app.passes import Passes
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.params import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
 
 QUESTION = "What is the capital of the country I fly to in June?"

@@ -15,14 +15,14 @@ from app.plan import Plan, Retrieved
 from app.scoring import Scorer
 from app.settings import EMBEDDED_MODEL
 from dragon import scoring
-from dragon.aggregation import LOG_H_LIMIT
 from dragon.engine import Engine
 from dragon.errors import FrameError
 from dragon.link import messages
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.rows import Row
-from dragon.sampling import Sampling
+from dragon.sampling.mixture import LOG_H_LIMIT
+from dragon.sampling.params import Sampling
 from dragon.scoring import CloudScore
 from dragon.tokenizer import Tokenizer
 from tests import tiny

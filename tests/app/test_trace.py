@@ -4,9 +4,9 @@ import numpy as np
 
 from app import trace
 from app.trace import Trace
-from dragon.aggregation import Side
 from dragon.protocol import Draft, Role
-from dragon.wire import WireDistribution
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import WireDistribution
 
 
 def draft(position: int) -> Draft:

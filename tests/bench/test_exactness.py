@@ -9,8 +9,8 @@ import torch
 from bench import exactness
 from bench.distributions import Pair
 from bench.exactness import Draws, Mixed
-from dragon.aggregation import Side
-from dragon.wire import WireDistribution
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import WireDistribution
 
 DRAWS = 3000
 

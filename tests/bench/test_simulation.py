@@ -14,15 +14,15 @@ import pytest
 from bench import simulation
 from bench.acceptances import algorithm_1
 from bench.simulation import World
-from dragon import aggregation, verification
-from dragon.aggregation import Side
 from dragon.protocol import Limits, Role, Work
-from dragon.sampling import Sampling
+from dragon.sampling import algorithm1, mixture
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
 from dragon.scheduling import Aggregated, Schedule, Scheduler
 from dragon.session import Session
 from dragon.speculative import Judged, SpeculativeSession
 from dragon.tokenwise import TokenwiseSession
-from dragon.wire import WireDistribution
 from tests.dragon.toy import ToyDecoder, toy_side
 
 TOKENS = 60
@@ -92,7 +92,7 @@ Rule = Callable[[Role, Side, Sampling, int], int]
 
 
 def coupled_draft(_: Role, side: Side, sampling: Sampling, position: int) -> int:
-    return aggregation.draft(side, sampling, position)
+    return mixture.draft(side, sampling, position)
 
 
 def accepted(
@@ -154,7 +154,7 @@ def test_speculative_takes_as_long_as_the_real_sessions(world: World, schedule: 
 
     kind = partial(SpeculativeSession, first=scheduler.first, next_aggregator=following)
     seconds, text = Clock(world, kind, False, sampling).run()
-    drafts = accepted(text, sampling, verification.draft)
+    drafts = accepted(text, sampling, algorithm1.draft)
     simulated = simulation.speculative(world, drafts, schedule, 4)
     assert simulated.seconds == pytest.approx(seconds)
     assert [(last.device_accepted, last.cloud_accepted) for last in seen] == [
@@ -203,8 +203,8 @@ def sequences() -> tuple[list[tuple[bool, bool]], list[tuple[bool, bool]]]:
     for position in range(3000):
         device, cloud = pair(chance)
         sampling = Sampling(1.0, 1.0, 7)
-        target = aggregation.target(device, cloud, sampling, position)
-        drafts = [aggregation.draft(side, sampling, position) for side in (device, cloud)]
+        target = mixture.target(device, cloud, sampling, position)
+        drafts = [mixture.draft(side, sampling, position) for side in (device, cloud)]
         shared.append((drafts[0] == target, drafts[1] == target))
         independent.append(algorithm_1(device, cloud, sampling, position))
     return shared, independent

@@ -15,11 +15,11 @@ from bench import reference
 from bench.link import Network
 from bench.reference import Passage
 from bench.services import wait_joint
-from dragon.aggregation import ETA_ONE, device_weight
 from dragon.model import LanguageModel
 from dragon.retrieval.rows import document_rows
 from dragon.rows import Row
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.mixture import ETA_ONE, device_weight
+from dragon.sampling.params import Mode, Sampling
 from dragon.tokenizer import Message, Tokenizer
 from dragon.weighting import Weights
 from tests.contract.asking import questions

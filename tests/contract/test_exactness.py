@@ -14,7 +14,7 @@ from bench import reference
 from bench.link import Network
 from bench.reference import Passage
 from dragon.model import LanguageModel
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.params import Mode, Sampling
 from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, questions
 from tests.contract.conftest import Pair

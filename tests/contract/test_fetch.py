@@ -13,13 +13,13 @@ from bench import services
 from bench.link import relay
 from bench.reference import Passage
 from bench.services import Setup
-from dragon import aggregation
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.retrieval.rows import document_rows
 from dragon.rows import Row
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.params import Sampling
 from dragon.tokenizer import Message, Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair
@@ -63,7 +63,7 @@ def written(tokenizer: Tokenizer, model: LanguageModel, rows: Sequence[Row]) -> 
     while len(text) < TOKENS and not (text and text[-1] in tokenizer.end_ids):
         work = Work(max(0, len(text) - 1), tuple(text[-1:]), 1, 0)
         ((side,),) = step(model, [decoder], [work])
-        text.append(aggregation.draft(side, Sampling(temperature=0.0), len(text)))
+        text.append(mixture.draft(side, Sampling(temperature=0.0), len(text)))
     decoder.release()
     return tokenizer.decode([token for token in text if token not in tokenizer.end_ids])
 

@@ -17,7 +17,7 @@ from bench.services import Setup
 from dragon.model import LanguageModel
 from dragon.retrieval.follow_up import FollowUp
 from dragon.retrieval.lexical import coverage
-from dragon.sampling import Mode, Sampling
+from dragon.sampling.params import Mode, Sampling
 from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair

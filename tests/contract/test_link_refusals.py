@@ -21,7 +21,7 @@ from dragon.details import Values
 from dragon.link import bulk_frames, bundles, detail_frames, messages
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
-from dragon.sampling import Mode
+from dragon.sampling.params import Mode
 from dragon.scoring import CREDIT, CloudScore
 from dragon.tokenizer import Message, Tokenizer
 from tests import tiny

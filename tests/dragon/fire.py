@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from dragon.aggregation import Side
 from dragon.protocol import MAX_WINDOW, Draft, Limits, Role, SessionMessage, Target
-from dragon.sampling import Sampling
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
 from dragon.session import Session
 from dragon.speculative import SpeculativeSession
 from dragon.tokenwise import ExchangeSession, TokenwiseSession

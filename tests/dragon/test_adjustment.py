@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragon import aggregation
 from dragon.adjustment import Adjustment
-from dragon.aggregation import Side
 from dragon.decoder import Decoder, step
 from dragon.errors import InvalidRequestError
 from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.rows import Row
-from dragon.sampling import MAX_BIASED, Sampling
-from dragon.wire import cut
+from dragon.sampling import mixture
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import MAX_BIASED, Sampling
+from dragon.sampling.quantized import cut
 from tests import tiny
 
 ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
@@ -68,7 +68,7 @@ def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) ->
         assert len(sides) == work.outputs
         for back, side in enumerate(reversed(sides)):
             expected = slowly(model, SAMPLING, text[: len(text) - back])
-            assert aggregation.total_variation(side, expected) < 1e-3
+            assert mixture.total_variation(side, expected) < 1e-3
             assert 31 not in side.wire.ids
     decoder.release()
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon import details
-from dragon.aggregation import ETA_ONE, Side, device_weight
 from dragon.details import MAX_ASKED, Mixture, Settled
 from dragon.distribution import LOWEST, FullDistribution
-from dragon.wire import cut
+from dragon.sampling.mixture import ETA_ONE, Side, device_weight
+from dragon.sampling.quantized import cut
 from peer.details import CloudDetails
 
 VOCABULARY = 5000

@@ -19,7 +19,7 @@ from dragon.model import LanguageModel
 from dragon.protocol import Work
 from dragon.requests import Decoded, Outcome
 from dragon.rows import Row
-from dragon.wire import WireDistribution, cut
+from dragon.sampling.quantized import WireDistribution, cut
 from tests import tiny
 
 WAIT_S = 60

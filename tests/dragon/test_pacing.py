@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from dragon.aggregation import Side
 from dragon.pacing import READINGS, DecodeDelay, Estimate, LinkMeter, Pace, draft_window
 from dragon.profile import DecodeFit, Profile
 from dragon.protocol import Draft, Role
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import WireDistribution
 from dragon.scheduling import Conditions
-from dragon.wire import WireDistribution
 
 FIT = DecodeFit.of([100, 200, 300], [0.02, 0.03, 0.04])
 PROFILE = Profile(model="m", rows=2, decode=FIT, rtt_s=0.1, sending=1e6)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dragon import scheduling
-from dragon.aggregation import ETA_ONE, Side, device_weight
 from dragon.protocol import Role
+from dragon.sampling.mixture import ETA_ONE, Side, device_weight
+from dragon.sampling.quantized import WireDistribution
 from dragon.scheduling import (
     Aggregated,
     Conditions,
@@ -19,7 +20,6 @@ from dragon.scheduling import (
     expected_acceptance,
     latency,
 )
-from dragon.wire import WireDistribution
 
 SYMMETRIC = Conditions(0.05, 0.05, 0.3, 0.6, 0.6)
 

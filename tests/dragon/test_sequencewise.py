@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon import aggregation, sequencewise
-from dragon.aggregation import ETA_MIN, ETA_ONE, Side
+from dragon import sequencewise
 from dragon.protocol import (
     Candidate,
     Draft,
@@ -24,9 +23,11 @@ from dragon.protocol import (
     SessionMessage,
     Work,
 )
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.mixture import ETA_MIN, ETA_ONE, Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
 from dragon.sequencewise import MAX_STALLS, SequencewiseSession, log_likelihood
-from dragon.wire import WireDistribution
 from tests.dragon.toy import END, World, toy_likelihood, toy_side
 
 GREEDY = Sampling(temperature=0.0)
@@ -38,7 +39,7 @@ def alone(role: Role, sampling: Sampling, limits: Limits, likeness: float) -> li
     text: list[int] = []
     while len(text) < limits.tokens and not (text and text[-1] in limits.end_ids):
         side = toy_side(role, tuple(text), likeness)
-        text.append(aggregation.draft(side, sampling, len(text)))
+        text.append(mixture.draft(side, sampling, len(text)))
     return text
 
 
@@ -51,7 +52,7 @@ def reference(sampling: Sampling, limits: Limits, likeness: float) -> tuple[list
     if len(device) > limits.horizon or not whole:
         return device, False
     sides = [toy_side(role, (), likeness) for role in (Role.DEVICE, Role.CLOUD)]
-    eta = aggregation.device_weight(*(side.log_h for side in sides)) / ETA_ONE
+    eta = mixture.device_weight(*(side.log_h for side in sides)) / ETA_ONE
 
     def probability(text: list[int]) -> float:
         of_device, of_cloud = (

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dragon.aggregation import Side
 from dragon.participant import MAX_RESYNCS
 from dragon.protocol import (
     MAX_WINDOW,
@@ -21,9 +20,10 @@ from dragon.protocol import (
     Target,
     Work,
 )
-from dragon.sampling import Sampling
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
 from dragon.session import Session
-from dragon.wire import WireDistribution
 from tests.dragon.toy import END, World, reference
 
 GREEDY = Sampling(temperature=0.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.protocol import Draft, Limits, Role, Target
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from dragon.session import Session
 from dragon.speculative import SpeculativeSession
 from tests.dragon.fire import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragon.errors import InvalidRequestError
 from dragon.protocol import Draft, Join, Limits, Resync, Role, Target
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from dragon.speculative import SpeculativeSession
 from tests.dragon.fire import maker
 from tests.dragon.toy import END, VOCABULARY, World, reference, toy_side

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.protocol import Draft, Limits, Resync, Role, Target
-from dragon.sampling import Sampling
+from dragon.sampling.params import Sampling
 from dragon.session import Session
 from dragon.tokenwise import TokenwiseSession
 from tests.dragon.toy import END, World, reference, toy_side

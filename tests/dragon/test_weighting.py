@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragon import aggregation
-from dragon.aggregation import Side, fixed_log_h
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
 from dragon.protocol import Limits, Role, Work
 from dragon.rows import Row
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.mixture import Side, fixed_log_h
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import cut
 from dragon.weighting import Rescoring, Weighting
-from dragon.wire import cut
 from tests import tiny
 from tests.dragon.toy import END, ToyDecoder, World, toy_side
 
@@ -54,7 +54,7 @@ def expected(model: LanguageModel, text: Sequence[int]) -> Side:
 def assert_alike(got: Side, wanted: Side) -> None:
     """Equal but for the rounding of a forward of another shape."""
     assert got.log_h == wanted.log_h
-    assert aggregation.total_variation(got, wanted) < 1e-3
+    assert mixture.total_variation(got, wanted) < 1e-3
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def slow_answer(sampling: Sampling, limits: Limits) -> list[int]:
     text: list[int] = []
     while len(text) < limits.tokens and not (text and text[-1] in limits.end_ids):
         sides = (side(Role.DEVICE, text), side(Role.CLOUD, text))
-        text.append(aggregation.target(*sides, sampling, len(text)))
+        text.append(mixture.target(*sides, sampling, len(text)))
     return text
 
 

@@ -17,12 +17,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from bench.reference import algorithm_1
-from dragon import aggregation, verification
-from dragon.aggregation import Side
 from dragon.protocol import Join, Limits, Role, SessionMessage, Work
-from dragon.sampling import Sampling
+from dragon.sampling import algorithm1, mixture
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
 from dragon.session import Session
-from dragon.wire import WireDistribution
 
 VOCABULARY = 24
 END = 0
@@ -92,12 +92,12 @@ def reference(
         device = toy_side(Role.DEVICE, tuple(text), likeness)
         if any(start <= position < end for start, end in intervals):
             cloud = toy_side(Role.CLOUD, tuple(text), likeness)
-            take = algorithm_1 if speculative else aggregation.target
+            take = algorithm_1 if speculative else mixture.target
             text.append(take(device, cloud, sampling, position))
         elif speculative:
-            text.append(verification.draft(Role.DEVICE, device, sampling, position))
+            text.append(algorithm1.draft(Role.DEVICE, device, sampling, position))
         else:
-            text.append(aggregation.draft(device, sampling, position))
+            text.append(mixture.draft(device, sampling, position))
     return text
 
 

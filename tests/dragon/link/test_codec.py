@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.aggregation import LOG_H_LIMIT, Side
 from dragon.errors import FrameError
 from dragon.link.codec import DRAFT_HEAD_BYTES, MAX_FRAME_BYTES, decode, encode
 from dragon.protocol import Draft, Role, Target
-from dragon.wire import NUCLEUS_CAP, SCALE, WireDistribution
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
+from dragon.sampling.quantized import NUCLEUS_CAP, SCALE, WireDistribution
 
 VOCABULARY = 151_936
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dragon import noise
 from dragon.errors import HandshakeError
 from dragon.link.handshake import check_hello
 from dragon.link.messages import PROTOCOL_VERSION, Hello
+from dragon.sampling import noise
 
 HELLO = Hello(tokenizer="t", relevance="r", model="m")
 

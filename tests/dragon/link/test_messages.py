@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.aggregation import LOG_H_LIMIT
 from dragon.errors import FrameError
 from dragon.link.messages import (
     MAX_CONTROL_BYTES,
@@ -37,7 +36,8 @@ from dragon.link.messages import (
     decode,
     encode,
 )
-from dragon.sampling import Mode
+from dragon.sampling.mixture import LOG_H_LIMIT
+from dragon.sampling.params import Mode
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 generation = st.integers(0, (1 << 32) - 1)

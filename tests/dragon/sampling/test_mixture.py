@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats  # type: ignore[import-untyped]
 
-from dragon import noise
-from dragon.aggregation import (
+from dragon.sampling import noise
+from dragon.sampling.mixture import (
     ETA_MIN,
     ETA_ONE,
     LOG_H_LIMIT,
@@ -27,9 +27,9 @@ from dragon.aggregation import (
     nucleus,
     target,
 )
-from dragon.noise import Ids
-from dragon.sampling import Sampling
-from dragon.wire import SCALE, WireDistribution
+from dragon.sampling.noise import Ids
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import SCALE, WireDistribution
 
 DRAWS = 20_000
 PAIRS = 50

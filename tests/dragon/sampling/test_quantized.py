@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.wire import NUCLEUS_CAP, NUCLEUS_MASS, SCALE, WireDistribution, cut
+from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, SCALE, WireDistribution, cut
 
 
 @st.composite

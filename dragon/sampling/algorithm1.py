@@ -12,11 +12,11 @@ from enum import IntEnum
 
 import numpy as np
 
-from dragon import aggregation, noise
-from dragon.aggregation import ETA_ONE, Side
 from dragon.protocol import Role
-from dragon.sampling import Sampling
-from dragon.wire import WireDistribution
+from dragon.sampling import mixture, noise
+from dragon.sampling.mixture import ETA_ONE, Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
 
 
 class _Lane(IntEnum):
@@ -52,7 +52,7 @@ class Drafted:
 
 def draft(role: Role, side: Side, sampling: Sampling, position: int) -> int:
     """x^s_t drawn from p^s, independently of the other side's; at T = 0 its argmax."""
-    return aggregation.draft(side, sampling, position, _DRAFT_LANE[role])
+    return mixture.draft(side, sampling, position, _DRAFT_LANE[role])
 
 
 def possible(token: int, side: Side) -> bool:
@@ -63,9 +63,9 @@ def possible(token: int, side: Side) -> bool:
 def target(device: Drafted, cloud: Drafted, sampling: Sampling, position: int) -> int:
     """x_t of Algorithm 1, for T = 1; at T = 0 the argmax of the mixture."""
     if sampling.temperature == 0.0:
-        return aggregation.target(device.side, cloud.side, sampling, position)
-    eta = aggregation.device_weight(device.side.log_h, cloud.side.log_h) / ETA_ONE
-    stream = aggregation.stream(sampling, _Lane.COINS)
+        return mixture.target(device.side, cloud.side, sampling, position)
+    eta = mixture.device_weight(device.side.log_h, cloud.side.log_h) / ETA_ONE
+    stream = mixture.stream(sampling, _Lane.COINS)
     device_coin, cloud_coin, which = noise.uniform(sampling.seed, stream, position, _COINS)
     if which <= 0.5:
         again = _Resample(1.0 - eta, device_coin, _Lane.DEVICE_RESIDUAL)
@@ -87,7 +87,7 @@ def _sample(
         return drafted.token
     residual = theirs.weights * own.total - own.at(theirs.ids, own.weights) * theirs.total
     kept = residual > 0
-    return aggregation.choose(theirs.ids[kept], residual[kept], sampling, position, again.lane)
+    return mixture.choose(theirs.ids[kept], residual[kept], sampling, position, again.lane)
 
 
 def _probability(wire: WireDistribution, token: int) -> float:

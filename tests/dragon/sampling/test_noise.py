@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from dragon import noise
-from dragon.noise import Floats, Ids
+from dragon.sampling import noise
+from dragon.sampling.noise import Floats, Ids
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parent / "data" / "noise_vectors.json").read_text()

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dragon import noise
 from dragon.distribution import FullDistribution
-from dragon.noise import Floats, Ids
-from dragon.sampling import STREAM_BITS, Sampling
-from dragon.wire import WireDistribution
+from dragon.sampling import noise
+from dragon.sampling.noise import Floats, Ids
+from dragon.sampling.params import STREAM_BITS, Sampling
+from dragon.sampling.quantized import WireDistribution
 
 ETA_ONE = 1 << 16
 # A peer that claims a huge relevance must not silence the device's own distribution.

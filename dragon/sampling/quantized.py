@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragon.errors import FrameError
-from dragon.noise import Ids
+from dragon.sampling.noise import Ids
 
 Number = TypeVar("Number", bound=np.generic)
 SCALE = 1 << 16

@@ -10,14 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon import aggregation, race
-from dragon.aggregation import Side
 from dragon.judging import Judge
 from dragon.protocol import MAX_WINDOW, Role
-from dragon.race import Race
-from dragon.sampling import Sampling
-from dragon.wire import SCALE, WireDistribution, cut
-from tests.dragon.test_aggregation import samplings, sides
+from dragon.sampling import fast_target, mixture
+from dragon.sampling.fast_target import Race
+from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import SCALE, WireDistribution, cut
+from tests.dragon.sampling.test_mixture import samplings, sides
 
 positions = st.integers(0, 1000)
 
@@ -31,10 +31,10 @@ def test_target_and_drafts_are_those_of_the_slow_ones(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
     races = both(device, cloud, sampling, position)
-    expected = aggregation.target(device, cloud, sampling, position)
-    assert race.target(*races, sampling, position) == expected
+    expected = mixture.target(device, cloud, sampling, position)
+    assert fast_target.target(*races, sampling, position) == expected
     for side, run in zip((device, cloud), races, strict=True):
-        assert race.draft(run, sampling, position) == aggregation.draft(side, sampling, position)
+        assert fast_target.draft(run, sampling, position) == mixture.draft(side, sampling, position)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-9, 0.3, 1.0, 2.0])
@@ -49,8 +49,11 @@ def test_large_nuclei(temperature: float, spread: float) -> None:
             for log_h in chance.integers(-3000, 3000, 2)
         )
         sampling = Sampling(temperature=temperature, seed=7)
-        expected = aggregation.target(device, cloud, sampling, position)
-        assert race.target(*both(device, cloud, sampling, position), sampling, position) == expected
+        expected = mixture.target(device, cloud, sampling, position)
+        assert (
+            fast_target.target(*both(device, cloud, sampling, position), sampling, position)
+            == expected
+        )
 
 
 def nucleus_of(logits: np.ndarray[tuple[int], np.dtype[np.float64]], log_h: int) -> Side:
@@ -64,16 +67,16 @@ def test_of_equal_tokens_the_lowest_wins_whoever_has_it() -> None:
     other = Side(WireDistribution.of([8], [SCALE]), 0)
     greedy = Sampling(temperature=0.0)
     for pair, token in (((device, cloud), 9), ((alone, other), 3), ((other, alone), 3)):
-        assert race.target(*both(*pair, greedy, 0), greedy, 0) == token
+        assert fast_target.target(*both(*pair, greedy, 0), greedy, 0) == token
 
 
 def test_a_side_without_weight_decides_nothing() -> None:
-    device = Side(WireDistribution.of([5], [SCALE]), aggregation.LOG_H_LIMIT)
-    cloud = Side(WireDistribution.of([3], [SCALE]), -aggregation.LOG_H_LIMIT)
-    assert aggregation.factors(device, cloud)[1] == 0
+    device = Side(WireDistribution.of([5], [SCALE]), mixture.LOG_H_LIMIT)
+    cloud = Side(WireDistribution.of([3], [SCALE]), -mixture.LOG_H_LIMIT)
+    assert mixture.factors(device, cloud)[1] == 0
     for seed in range(50):
         sampling = Sampling(seed=seed)
-        assert race.target(*both(device, cloud, sampling, 0), sampling, 0) == 5
+        assert fast_target.target(*both(device, cloud, sampling, 0), sampling, 0) == 5
 
 
 @given(sides(), sides(), samplings(st.sampled_from([1.0, 0.7])), positions)
@@ -81,15 +84,15 @@ def test_a_judgement_is_target_drafts_and_distance_at_once(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
     judge = Judge(Role.DEVICE, sampling)
-    token = aggregation.target(device, cloud, sampling, position)
-    drafts = [aggregation.draft(side, sampling, position) for side in (device, cloud)]
+    token = mixture.target(device, cloud, sampling, position)
+    drafts = [mixture.draft(side, sampling, position) for side in (device, cloud)]
     assert judge.draft(device, position) == drafts[0]
     assert judge.target(device, cloud, position) == token
     judgement = judge.judgement
     assert judgement is not None
     assert judgement.token == token
     assert judgement.kept == (drafts[0] == token, drafts[1] == token)
-    assert judgement.tv == pytest.approx(aggregation.total_variation(device, cloud))
+    assert judgement.tv == pytest.approx(mixture.total_variation(device, cloud))
 
 
 @given(sides(), sides(), sides(), samplings(st.just(1.0)))
@@ -99,9 +102,9 @@ def test_another_side_at_the_same_position_has_a_race_of_its_own(
     """A draft ahead of a rejected one is thrown away, and its position is drafted for again."""
     judge = Judge(Role.CLOUD, sampling)
     judge.draft(rejected, 4)
-    assert judge.draft(drafted, 4) == aggregation.draft(drafted, sampling, 4)
+    assert judge.draft(drafted, 4) == mixture.draft(drafted, sampling, 4)
     judge.draft(rejected, 4)
-    assert judge.target(drafted, remote, 4) == aggregation.target(remote, drafted, sampling, 4)
+    assert judge.target(drafted, remote, 4) == mixture.target(remote, drafted, sampling, 4)
 
 
 @given(sides(), sides())
@@ -112,7 +115,7 @@ def test_the_distance_is_half_the_sum_of_differences(one: Side, other: Side) -> 
 
     p, q = share(one), share(other)
     slow = sum(abs(p.get(token, 0.0) - q.get(token, 0.0)) for token in {*p, *q}) / 2
-    assert aggregation.total_variation(one, other) == pytest.approx(slow, abs=1e-12)
+    assert mixture.total_variation(one, other) == pytest.approx(slow, abs=1e-12)
 
 
 def test_races_that_nobody_judges_are_forgotten() -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dragon import aggregation
-from dragon.aggregation import DOUBT, Side
-from dragon.noise import Floats, Ids
-from dragon.sampling import Sampling
+from dragon.sampling import mixture
+from dragon.sampling.mixture import DOUBT, Side
+from dragon.sampling.noise import Floats, Ids
+from dragon.sampling.params import Sampling
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Race:
     def run(cls, side: Side, sampling: Sampling, position: int) -> Race:
         """All of a side's tokens."""
         assert sampling.top_p == 1.0
-        paces = aggregation.paces(side.wire.ids, side.wire.weights, sampling, position)
+        paces = mixture.paces(side.wire.ids, side.wire.weights, sampling, position)
         return cls(side, paces, float(paces.max()))
 
     def reaching(self, pace: float) -> Ids:
@@ -41,13 +41,13 @@ class Race:
 
 def draft(race: Race, sampling: Sampling, position: int) -> int:
     """The token a side would take if it were alone."""
-    wire, close = race.side.wire, aggregation.leading(race.paces)
-    return aggregation.first(wire.ids[close], wire.weights[close], sampling, position)
+    wire, close = race.side.wire, mixture.leading(race.paces)
+    return mixture.first(wire.ids[close], wire.weights[close], sampling, position)
 
 
 def target(device: Race, cloud: Race, sampling: Sampling, position: int) -> int:
     """The token both sides commit."""
-    own, other = aggregation.factors(device.side, cloud.side)
+    own, other = mixture.factors(device.side, cloud.side)
     # The winner's pace is at least the best of one side alone; half of it is from one of them.
     half = max(own * device.best, other * cloud.best) * (0.5 - DOUBT)
     ids = np.concatenate(
@@ -55,6 +55,6 @@ def target(device: Race, cloud: Race, sampling: Sampling, position: int) -> int:
     )
     one, two = device.side.wire, cloud.side.wire
     paces = own * one.at(ids, device.paces) + other * two.at(ids, cloud.paces)
-    close = np.array(sorted(set(ids[aggregation.leading(paces)].tolist())))
+    close = np.array(sorted(set(ids[mixture.leading(paces)].tolist())))
     weights = own * one.at(close, one.weights) + other * two.at(close, two.weights)
-    return aggregation.first(close, weights, sampling, position)
+    return mixture.first(close, weights, sampling, position)
