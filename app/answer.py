@@ -28,9 +28,9 @@ from dragon.details import DetailMessage, Question, Settled
 from dragon.driver import Driver
 from dragon.engine import Engine
 from dragon.errors import DragonError
-from dragon.modes import Start, session_of
 from dragon.pacing import Pace
-from dragon.protocol import Draft, Limits, Role, SessionMessage
+from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.protocol.rules.registry import Start, session_of
 from dragon.tokenizer import TextStream, Tokenizer
 
 

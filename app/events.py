@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.trace import Entry
+from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode, Sampling
-from dragon.scheduling import Schedule
 
 
 @dataclass(frozen=True)

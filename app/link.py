@@ -20,7 +20,7 @@ from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import bulk_frames, bundles, codec, detail_frames, frames, messages
 from dragon.link.handshake import check_hello
 from dragon.pacing import LinkMeter
-from dragon.protocol import SessionMessage
+from dragon.protocol.messages import SessionMessage
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from dragon.details import DetailMessage, Question
 from dragon.driver import Driver
 from dragon.link import detail_frames, messages
 from dragon.pacing import Pace
-from dragon.protocol import Draft, Role, SessionMessage
-from dragon.session import Session
+from dragon.protocol.messages import Draft, Role, SessionMessage
+from dragon.protocol.session import Session
 
 _WATCH_S = 0.1
 

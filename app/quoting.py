@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dragon.details import DetailMessage
 from dragon.link.codec import DraftHead
 from dragon.link.messages import AnyControl, CandidateSent, Joined, Open, ScoreAsked
-from dragon.protocol import Draft, Target
+from dragon.protocol.messages import Draft, Target
 
 N = 5
 

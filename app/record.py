@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dragon.decoder import CutStatistics
 from dragon.pacing import Pace
-from dragon.session import Session
+from dragon.protocol.session import Session
 
 
 @dataclass

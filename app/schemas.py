@@ -24,8 +24,8 @@ from app.fields import (
     text_of_parts,
     wrong,
 )
+from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode
-from dragon.scheduling import Schedule
 from dragon.tokenizer import Message
 
 MAX_CHOICES = 32

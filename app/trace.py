@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from dragon.protocol import Draft, Role
+from dragon.protocol.messages import Draft, Role
 
 _MOST = 1200
 """Entries kept; a long answer's beginning shows how it was written."""

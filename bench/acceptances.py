@@ -19,7 +19,7 @@ from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, read
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Role, Work
+from dragon.protocol.messages import Role, Work
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.reference import Passage
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.retrieval.answering import LEAST_LOG_ODDS
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder

@@ -12,7 +12,7 @@ from bench.reference import Passage
 from bench.workload import Query
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side

@@ -23,10 +23,10 @@ from bench import distributions, report, wire, workload
 from bench.distributions import Pair
 from bench.services import EMBEDDED_MODEL
 from dragon.engine import Engine
-from dragon.judging import Judge
 from dragon.link import codec
 from dragon.model import LanguageModel
-from dragon.protocol import Draft, Role
+from dragon.protocol.messages import Draft, Role
+from dragon.protocol.target_cache import Judge
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut

@@ -25,7 +25,7 @@ from bench.services import EMBEDDED_MODEL
 from dragon.decoder import Decoder
 from dragon.engine import Engine
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.requests import Outcome
 from dragon.rows import Row
 from dragon.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ import torch
 from dragon.adjustment import Adjustment
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Role, Work
+from dragon.protocol.messages import Role, Work
 from dragon.retrieval.relevance import relevance
 from dragon.retrieval.rows import document_rows
 from dragon.rows import Row

@@ -8,7 +8,7 @@ from typing import Any
 from bench import simulation
 from bench.floors import LAYERS
 from bench.simulation import World
-from dragon.scheduling import Schedule
+from dragon.protocol.aggregator_policy import Schedule
 
 _ACCEPTED = {"=": (True, True), "d": (True, False), "c": (False, True), ".": (False, False)}
 

@@ -22,7 +22,7 @@ from typing import Any
 from bench import report, simulation, timeline
 from bench.acceptances import Acceptances, record
 from bench.simulation import Accepted, World
-from dragon.scheduling import Schedule
+from dragon.protocol.aggregator_policy import Schedule
 
 Row = dict[str, Any]
 

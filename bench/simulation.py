@@ -1,4 +1,4 @@
-"""An event simulation of one answer with two sides, as `dragon.session` and its kin write it.
+"""An event simulation of one answer with two sides, as `dragon.protocol.session` and its kin write it.
 
 What a side says is reduced to whether its draft of a position is the target, given for every
 position; time is only decode delays and the way between the sides. Everything else is as in the
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from bench.timeline import Aggregation, Run, Span, SpanKind
 from dragon.pacing import draft_window
-from dragon.protocol import Role
-from dragon.scheduling import Aggregated, Conditions, Schedule, Scheduler
+from dragon.protocol.aggregator_policy import Aggregated, Conditions, Schedule, Scheduler
+from dragon.protocol.messages import Role
 
 _ROLES = (Role.DEVICE, Role.CLOUD)
 # The paper's jitter is a sinus of period 20 pi seconds (section 7.4).

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench import report, simulation
 from bench.simulation import World
-from dragon.scheduling import Schedule
+from dragon.protocol.aggregator_policy import Schedule
 
 Row = dict[str, Any]
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from dragon.protocol import Role
+from dragon.protocol.messages import Role
 
 
 class SpanKind(StrEnum):

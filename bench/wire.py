@@ -22,7 +22,7 @@ from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, notes_of, read
 from bench.workload import Query
 from dragon.link import codec
-from dragon.protocol import Draft
+from dragon.protocol.messages import Draft
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.mixture import Side

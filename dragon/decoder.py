@@ -15,7 +15,7 @@ from dragon.errors import ContextLengthError, OverloadedError
 from dragon.kv_store import KVStore
 from dragon.likelihood import SequenceLikelihood
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.rows import Row
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut

@@ -13,9 +13,9 @@ from dragon.details import Settled
 from dragon.engine import Engine
 from dragon.errors import DragonError
 from dragon.pacing import Pace
-from dragon.protocol import SessionMessage
+from dragon.protocol.messages import SessionMessage
+from dragon.protocol.session import Session
 from dragon.requests import Decoded, Outcome, Post, Step
-from dragon.session import Session
 
 log = logging.getLogger(__name__)
 

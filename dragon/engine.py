@@ -22,7 +22,7 @@ from dragon.decoder import Decoder, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.kv_store import KVStore
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.requests import Decoded, Inbox, Outcome, Post, Step, deliver, directly
 from dragon.rows import Row
 from dragon.weighting import Rescoring

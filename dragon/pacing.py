@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 from dragon.profile import Profile
-from dragon.protocol import MAX_WINDOW, Draft, Role
-from dragon.scheduling import Conditions
+from dragon.protocol.aggregator_policy import Conditions
+from dragon.protocol.messages import MAX_WINDOW, Draft, Role
 
 # The weight of a new observation.
 _WEIGHT = 0.2

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.rows import Row
 
 CHUNK_TOKENS = 64

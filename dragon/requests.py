@@ -13,7 +13,7 @@ from typing import Any
 
 from dragon.decoder import Decoder
 from dragon.errors import DragonError
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.sampling.mixture import Side
 
 log = logging.getLogger(__name__)

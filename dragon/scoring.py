@@ -20,7 +20,7 @@ from dragon.distribution import LOWEST, FullDistribution
 from dragon.engine import Engine
 from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.requests import Decoded, Outcome
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 

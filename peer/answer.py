@@ -10,8 +10,8 @@ from dragon.details import Question, Settled
 from dragon.driver import Driver
 from dragon.errors import ContextLengthError, DragonError
 from dragon.link import detail_frames, frames, messages
-from dragon.modes import Start, session_of
-from dragon.protocol import Draft, Limits, Role, SessionMessage
+from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
 from peer.details import CloudDetails
 from peer.shared import Channel, Shared

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragon.errors import FrameError
-from dragon.protocol import Draft, Role, Target
+from dragon.protocol.messages import Draft, Role, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, WireDistribution

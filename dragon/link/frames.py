@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragon.link import codec, messages
-from dragon.protocol import Candidate, Join, Resync, Score, SessionMessage
+from dragon.protocol.messages import Candidate, Join, Resync, Score, SessionMessage
 
 
 def pack(generation: int, message: SessionMessage) -> str | bytes:

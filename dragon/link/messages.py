@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from dragon.adjustment import Adjustment
 from dragon.details import MAX_TOP
 from dragon.errors import FrameError
+from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import (
@@ -27,7 +28,6 @@ from dragon.sampling.params import (
     Mode,
     Sampling,
 )
-from dragon.scheduling import Schedule
 
 PROTOCOL_VERSION = 4
 MAX_CONTROL_BYTES = 1 << 20

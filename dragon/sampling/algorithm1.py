@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from dragon.protocol import Role
+from dragon.protocol.messages import Role
 from dragon.sampling import mixture, noise
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Sampling

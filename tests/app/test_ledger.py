@@ -15,7 +15,7 @@ from app.database import connect, database_url, migrate, session_maker
 from app.ledger import Ledger
 from app.quoting import Outbound, Quoted, Stretch, quoted
 from dragon.link import messages
-from dragon.protocol import Draft
+from dragon.protocol.messages import Draft
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
 

@@ -19,7 +19,7 @@ from dragon.engine import Engine
 from dragon.errors import FrameError
 from dragon.link import messages
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.rows import Row
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import Sampling

@@ -4,7 +4,7 @@ import numpy as np
 
 from app import trace
 from app.trace import Trace
-from dragon.protocol import Draft, Role
+from dragon.protocol.messages import Draft, Role
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
 

@@ -11,7 +11,7 @@ import pytest
 from bench import scheduling, simulation, speedup, timeline
 from bench.acceptances import Acceptances
 from bench.simulation import World
-from dragon.scheduling import Schedule
+from dragon.protocol.aggregator_policy import Schedule
 
 
 def drawn(device: float, cloud: float, sequences: int = 6) -> list[list[tuple[bool, bool]]]:

@@ -14,16 +14,16 @@ import pytest
 from bench import simulation
 from bench.acceptances import algorithm_1
 from bench.simulation import World
-from dragon.protocol import Limits, Role, Work
+from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
+from dragon.protocol.messages import Limits, Role, Work
+from dragon.protocol.rules.speculative import Judged, SpeculativeSession
+from dragon.protocol.rules.tokenwise import TokenwiseSession
+from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
-from dragon.scheduling import Aggregated, Schedule, Scheduler
-from dragon.session import Session
-from dragon.speculative import Judged, SpeculativeSession
-from dragon.tokenwise import TokenwiseSession
-from tests.dragon.toy import ToyDecoder, toy_side
+from tests.dragon.protocol.toy import ToyDecoder, toy_side
 
 TOKENS = 60
 LIMITS = Limits(frozenset(), TOKENS)

@@ -15,7 +15,7 @@ from bench.reference import Passage
 from bench.services import Setup
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.retrieval.rows import document_rows
 from dragon.rows import Row
 from dragon.sampling import mixture

@@ -22,7 +22,7 @@ from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import ROOT, Service, Setup
 from dragon.link import codec, detail_frames, messages
-from dragon.protocol import Draft
+from dragon.protocol.messages import Draft
 from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, upload
 from tests.contract.wiretap import Tap, wiretap

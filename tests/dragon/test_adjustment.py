@@ -12,7 +12,7 @@ from dragon.adjustment import Adjustment
 from dragon.decoder import Decoder, step
 from dragon.errors import InvalidRequestError
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.rows import Row
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side

@@ -16,7 +16,7 @@ from dragon.decoder import Decoder, step
 from dragon.engine import Engine
 from dragon.errors import ContextLengthError
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.requests import Decoded, Outcome
 from dragon.rows import Row
 from dragon.sampling.quantized import WireDistribution, cut

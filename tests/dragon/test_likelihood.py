@@ -7,7 +7,7 @@ import torch
 
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.rows import Row
 from tests import tiny
 

@@ -9,10 +9,10 @@ import pytest
 
 from dragon.pacing import READINGS, DecodeDelay, Estimate, LinkMeter, Pace, draft_window
 from dragon.profile import DecodeFit, Profile
-from dragon.protocol import Draft, Role
+from dragon.protocol.aggregator_policy import Conditions
+from dragon.protocol.messages import Draft, Role
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
-from dragon.scheduling import Conditions
 
 FIT = DecodeFit.of([100, 200, 300], [0.02, 0.03, 0.04])
 PROFILE = Profile(model="m", rows=2, decode=FIT, rtt_s=0.1, sending=1e6)

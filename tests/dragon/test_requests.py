@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from dragon.decoder import Decoder
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 from dragon.requests import Decoded, Outcome, Post, Step, deliver
 
 DECODED = Decoded([], 1)

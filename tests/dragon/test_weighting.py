@@ -12,7 +12,7 @@ import torch
 
 from dragon.decoder import Decoder, step
 from dragon.model import LanguageModel
-from dragon.protocol import Limits, Role, Work
+from dragon.protocol.messages import Limits, Role, Work
 from dragon.rows import Row
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side, fixed_log_h
@@ -20,7 +20,7 @@ from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
 from dragon.weighting import Rescoring, Weighting
 from tests import tiny
-from tests.dragon.toy import END, ToyDecoder, World, toy_side
+from tests.dragon.protocol.toy import END, ToyDecoder, World, toy_side
 
 ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
 CONVERSATION = [20, 21]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragon.link import frames, messages
-from dragon.protocol import Candidate, Join, Resync, Score, SessionMessage
+from dragon.protocol.messages import Candidate, Join, Resync, Score, SessionMessage
 
 
 @pytest.mark.parametrize(

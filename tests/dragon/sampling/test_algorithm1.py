@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from dragon.protocol import Role
+from dragon.protocol.messages import Role
 from dragon.sampling.algorithm1 import Drafted, draft, target
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight, mixture
 from dragon.sampling.params import Sampling

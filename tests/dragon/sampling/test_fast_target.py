@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.judging import Judge
-from dragon.protocol import MAX_WINDOW, Role
+from dragon.protocol.messages import MAX_WINDOW, Role
+from dragon.protocol.target_cache import Judge
 from dragon.sampling import fast_target, mixture
 from dragon.sampling.fast_target import Race
 from dragon.sampling.mixture import Side

@@ -2,7 +2,7 @@
 
 A driver asks `next_work` for what the decoder should run, brings results to `complete` and frames
 to `receive`, and carries away `take_outbox` and `take_commits` after each. `Session` is coupled
-aggregation (design, section 4); `dragon.tokenwise` is its slow reference.
+aggregation (design, section 4); `dragon.protocol.rules.tokenwise` is its slow reference.
 
 Why both sides commit the same tokens: a token is computed from the two frames of its position
 alone, frames of one side arrive in order, and a frame conditioned on a rejected token is known by
@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.agreement import Agreement
 from dragon.details import Settled
-from dragon.fed import Fed
-from dragon.judging import Judge
-from dragon.participant import Participant
-from dragon.protocol import MAX_WINDOW, Draft, Join, Resync, Role, SessionMessage, Work
+from dragon.protocol.acceptance import Agreement
+from dragon.protocol.decoder_prefix import Fed
+from dragon.protocol.membership import Participant
+from dragon.protocol.messages import MAX_WINDOW, Draft, Join, Resync, Role, SessionMessage, Work
+from dragon.protocol.target_cache import Judge
 from dragon.sampling.mixture import Side
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.protocol import Draft, Limits, Role, Target
+from dragon.protocol.messages import Draft, Limits, Role, Target
+from dragon.protocol.rules.speculative import SpeculativeSession
+from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
-from dragon.session import Session
-from dragon.speculative import SpeculativeSession
-from tests.dragon.fire import (
+from tests.dragon.protocol.fire import (
     CORRUPTIONS,
     SESSIONS,
     Battle,
@@ -24,7 +24,7 @@ from tests.dragon.fire import (
     maker,
     schedule,
 )
-from tests.dragon.toy import END, World, reference
+from tests.dragon.protocol.toy import END, World, reference
 
 KINDS = (Session, SpeculativeSession)
 LIMITS = Limits(frozenset({END}), 10)

@@ -19,9 +19,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dragon.protocol import Candidate, Draft, Join, Role, Score, SessionMessage, Work
+from dragon.protocol.messages import Candidate, Draft, Join, Role, Score, SessionMessage, Work
+from dragon.protocol.session import Session
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
-from dragon.session import Session
 
 # Tokens scored in one forward: its logits take memory, and other answers wait for it.
 MAX_SCORED = 128

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragon.participant import MAX_RESYNCS
-from dragon.protocol import (
+from dragon.protocol.membership import MAX_RESYNCS
+from dragon.protocol.messages import (
     MAX_WINDOW,
     Draft,
     Join,
@@ -20,11 +20,11 @@ from dragon.protocol import (
     Target,
     Work,
 )
+from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
-from dragon.session import Session
-from tests.dragon.toy import END, World, reference
+from tests.dragon.protocol.toy import END, World, reference
 
 GREEDY = Sampling(temperature=0.0)
 LIMITS = Limits(frozenset({END}), 20)

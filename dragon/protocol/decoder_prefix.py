@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.protocol import Work
+from dragon.protocol.messages import Work
 
 
 @dataclass

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.modes import Start, session_of
 from dragon.pacing import DecodeDelay, Estimate, LinkMeter, Pace
-from dragon.protocol import Limits, Role
+from dragon.protocol.aggregator_policy import Aggregated, Schedule
+from dragon.protocol.messages import Limits, Role
+from dragon.protocol.rules.registry import Start, session_of
+from dragon.protocol.rules.sequencewise import SequencewiseSession
+from dragon.protocol.rules.speculative import Judged, SpeculativeSession
+from dragon.protocol.rules.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
-from dragon.scheduling import Aggregated, Schedule
-from dragon.sequencewise import SequencewiseSession
-from dragon.session import Session
-from dragon.speculative import Judged, SpeculativeSession
-from dragon.tokenwise import ExchangeSession, TokenwiseSession
 
 SIDE = Side(WireDistribution.of([1, 2], [60000, 5000]), 0)
 JUDGED = Judged(SIDE, SIDE, Aggregated(True, True, 1, 1))

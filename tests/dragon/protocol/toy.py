@@ -1,7 +1,7 @@
 """A toy world for the protocol: two small language models, two sessions, and a network of queues.
 
 Nothing is patched: the decoders keep what they were fed and roll back as real ones do, and the
-channels keep order and lose only a suffix, as TCP does. `tests.dragon.fire` adds what TCP does not.
+channels keep order and lose only a suffix, as TCP does. `tests.dragon.protocol.fire` adds what TCP does not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from bench.reference import algorithm_1
-from dragon.protocol import Join, Limits, Role, SessionMessage, Work
+from dragon.protocol.messages import Join, Limits, Role, SessionMessage, Work
+from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
-from dragon.session import Session
 
 VOCABULARY = 24
 END = 0

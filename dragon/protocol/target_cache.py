@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from dragon.agreement import Judgement
-from dragon.protocol import MAX_WINDOW, Role
+from dragon.protocol.acceptance import Judgement
+from dragon.protocol.messages import MAX_WINDOW, Role
 from dragon.sampling import fast_target, mixture
 from dragon.sampling.fast_target import Race
 from dragon.sampling.mixture import Side

@@ -5,8 +5,8 @@ Both are slow and obvious, on the same noise as `coupled`, which must equal them
 
 from __future__ import annotations
 
-from dragon.protocol import Draft, Role, SessionMessage, Target
-from dragon.session import Session
+from dragon.protocol.messages import Draft, Role, SessionMessage, Target
+from dragon.protocol.session import Session
 
 
 class ExchangeSession(Session):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from dragon.protocol import Draft, Join, Limits, Resync, Role, SessionMessage
+from dragon.protocol.committed_text import CommittedText
+from dragon.protocol.messages import Draft, Join, Limits, Resync, Role, SessionMessage
 from dragon.sampling.params import Sampling
-from dragon.text import CommittedText
 
 # Resyncs without a token in between after which the peer is not worth waiting for.
 MAX_RESYNCS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from dragon.details import Settled
-from dragon.protocol import Draft
+from dragon.protocol.messages import Draft
 
 
 class CommittedText:

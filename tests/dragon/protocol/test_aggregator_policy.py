@@ -7,11 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from dragon import scheduling
-from dragon.protocol import Role
-from dragon.sampling.mixture import ETA_ONE, Side, device_weight
-from dragon.sampling.quantized import WireDistribution
-from dragon.scheduling import (
+from dragon.protocol import aggregator_policy
+from dragon.protocol.aggregator_policy import (
     Aggregated,
     Conditions,
     Schedule,
@@ -20,6 +17,9 @@ from dragon.scheduling import (
     expected_acceptance,
     latency,
 )
+from dragon.protocol.messages import Role
+from dragon.sampling.mixture import ETA_ONE, Side, device_weight
+from dragon.sampling.quantized import WireDistribution
 
 SYMMETRIC = Conditions(0.05, 0.05, 0.3, 0.6, 0.6)
 
@@ -163,7 +163,9 @@ def test_plays_equal_the_plain_loop() -> None:
         c = [chance.randrange(21) for _ in range(2)]
         ready = [chance.uniform(-40, 40) for _ in range(2)]
         way, sides = chance.randrange(80) / 2, (chance.randrange(2), chance.randrange(2))
-        accepted = chance.random() > scheduling._DRAWS
+        accepted = chance.random() > aggregator_policy._DRAWS
         expected = np.mean([play_one(*sides, ready, c, way, fates) for fates in accepted.tolist()])
-        played = scheduling._play(*sides, np.array(ready), np.array(c, dtype=float), way, accepted)
+        played = aggregator_policy._play(
+            *sides, np.array(ready), np.array(c, dtype=float), way, accepted
+        )
         assert played == pytest.approx(float(expected))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from dragon.pacing import Pace
-from dragon.protocol import Limits, Role
+from dragon.protocol.aggregator_policy import Schedule, Scheduler, expected_acceptance
+from dragon.protocol.messages import Limits, Role
+from dragon.protocol.rules.sequencewise import SequencewiseSession
+from dragon.protocol.rules.speculative import Judged, SpeculativeSession
+from dragon.protocol.rules.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.protocol.session import Session
 from dragon.sampling.params import Mode, Sampling
-from dragon.scheduling import Schedule, Scheduler, expected_acceptance
-from dragon.sequencewise import SequencewiseSession
-from dragon.session import Session
-from dragon.speculative import Judged, SpeculativeSession
-from dragon.tokenwise import ExchangeSession, TokenwiseSession
 
 
 @dataclass

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.protocol import Draft, Limits, Resync, Role, Target
+from dragon.protocol.messages import Draft, Limits, Resync, Role, Target
+from dragon.protocol.rules.tokenwise import TokenwiseSession
+from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
-from dragon.session import Session
-from dragon.tokenwise import TokenwiseSession
-from tests.dragon.toy import END, World, reference, toy_side
+from tests.dragon.protocol.toy import END, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
 

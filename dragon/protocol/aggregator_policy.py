@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dragon.protocol import Role
+from dragon.protocol.messages import Role
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 
 FloatArray = NDArray[np.float64]

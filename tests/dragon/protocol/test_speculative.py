@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.errors import InvalidRequestError
-from dragon.protocol import Draft, Join, Limits, Resync, Role, Target
+from dragon.protocol.messages import Draft, Join, Limits, Resync, Role, Target
+from dragon.protocol.rules.speculative import SpeculativeSession
 from dragon.sampling.params import Sampling
-from dragon.speculative import SpeculativeSession
-from tests.dragon.fire import maker
-from tests.dragon.toy import END, VOCABULARY, World, reference, toy_side
+from tests.dragon.protocol.fire import maker
+from tests.dragon.protocol.toy import END, VOCABULARY, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon import sequencewise
-from dragon.protocol import (
+from dragon.protocol.messages import (
     Candidate,
     Draft,
     Join,
@@ -23,12 +22,13 @@ from dragon.protocol import (
     SessionMessage,
     Work,
 )
+from dragon.protocol.rules import sequencewise
+from dragon.protocol.rules.sequencewise import MAX_STALLS, SequencewiseSession, log_likelihood
 from dragon.sampling import mixture
 from dragon.sampling.mixture import ETA_MIN, ETA_ONE, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
-from dragon.sequencewise import MAX_STALLS, SequencewiseSession, log_likelihood
-from tests.dragon.toy import END, World, toy_likelihood, toy_side
+from tests.dragon.protocol.toy import END, World, toy_likelihood, toy_side
 
 GREEDY = Sampling(temperature=0.0)
 LIMITS = Limits(frozenset({END}), 10)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dragon.agreement import Judgement
 from dragon.errors import InvalidRequestError
-from dragon.judging import by_role
-from dragon.protocol import Draft, Role, SessionMessage, Target
+from dragon.protocol.acceptance import Judgement
+from dragon.protocol.aggregator_policy import Aggregated
+from dragon.protocol.messages import Draft, Role, SessionMessage, Target
+from dragon.protocol.session import Session
+from dragon.protocol.target_cache import by_role
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import Side
-from dragon.scheduling import Aggregated
-from dragon.session import Session
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The session under fire: random schedules with faults, and what must hold after each of them.
 
-`python -m tests.dragon.fire --schedules 100000` runs many; the last line is one JSON object.
+`python -m tests.dragon.protocol.fire --schedules 100000` runs many; the last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from dragon.protocol import MAX_WINDOW, Draft, Limits, Role, SessionMessage, Target
+from dragon.protocol.messages import MAX_WINDOW, Draft, Limits, Role, SessionMessage, Target
+from dragon.protocol.rules.speculative import SpeculativeSession
+from dragon.protocol.rules.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
-from dragon.session import Session
-from dragon.speculative import SpeculativeSession
-from dragon.tokenwise import ExchangeSession, TokenwiseSession
-from tests.dragon.toy import END, VOCABULARY, World, reference
+from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
 
 CORRUPTIONS = (
     "token", "checksum", "epoch", "old epoch", "committed", "incarnation", "position", "log h",
