@@ -157,14 +157,14 @@ def profile() -> None:
 
     from app.probe import measure
     from dragon.errors import LinkError
+    from dragon.inference.backends.torch.model import LanguageModel
+    from dragon.inference.profile import DecodeFit, Profile
+    from dragon.inference.profiler import decode_delays
+    from dragon.inference.tokenizer import Tokenizer
     from dragon.link.messages import Hello
-    from dragon.model import LanguageModel
-    from dragon.profile import DecodeFit, Profile
-    from dragon.profiler import decode_delays
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker
-    from dragon.tokenizer import Tokenizer
 
     torch.set_num_threads(settings.threads)
     tokenizer = Tokenizer.load(settings.model)
@@ -199,8 +199,8 @@ def build_corpus(
     settings = Settings.read()
     from rich.progress import Progress
 
+    from dragon.inference.tokenizer import Tokenizer
     from dragon.retrieval.embedder import Embedder
-    from dragon.tokenizer import Tokenizer
     from peer.corpus_building import build
 
     tokenizer = Tokenizer.load(settings.model)

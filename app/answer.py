@@ -22,16 +22,16 @@ from app.partner import Partner
 from app.plan import Plan, Retrieved, opening
 from app.record import Record, cut_statistics, verdicts
 from app.trace import Trace
-from dragon.adjustment import Adjustment
-from dragon.decoder import Decoder
-from dragon.details import DetailMessage, Question, Settled
-from dragon.driver import Driver
-from dragon.engine import Engine
 from dragon.errors import DragonError
-from dragon.pacing import Pace
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.decoder import Decoder
+from dragon.inference.driver import Driver
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import Pace
+from dragon.inference.logprobs import DetailMessage, Question, Settled
+from dragon.inference.tokenizer import TextStream, Tokenizer
 from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
-from dragon.tokenizer import TextStream, Tokenizer
 
 
 class Answer:

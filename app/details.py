@@ -10,10 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.events import Detailed, TokenDetail
-from dragon import details
-from dragon.details import CloudDetail, DetailMessage, Estimated, Mixture, Question, Settled, Values
-from dragon.scoring import Scored
-from dragon.tokenizer import TextStream, Tokenizer
+from dragon.inference import logprobs
+from dragon.inference.logprobs import (
+    CloudDetail,
+    DetailMessage,
+    Estimated,
+    Mixture,
+    Question,
+    Settled,
+    Values,
+)
+from dragon.inference.scoring import Scored
+from dragon.inference.tokenizer import TextStream, Tokenizer
 
 
 @dataclass
@@ -137,7 +145,7 @@ class AnswerDetails:
         full = waiting.settled.own.full
         assert full is not None
         waiting.shares, waiting.settled = (), replace(waiting.settled, remote=None)
-        waiting.estimated = details.alone(full, waiting.settled.token, self._top)
+        waiting.estimated = logprobs.alone(full, waiting.settled.token, self._top)
 
     def _release(self) -> None:
         """Tell of the first tokens, as far as they are known and their text is final."""
@@ -154,7 +162,7 @@ class AnswerDetails:
         settled = waiting.settled
         assert settled.own.full is not None
         shares = tuple(settled.own.full.shares(settled.token))
-        scored = Scored(found, shares, waiting.shares, details.distance(settled))
+        scored = Scored(found, shares, waiting.shares, logprobs.distance(settled))
         return described(waiting.detail, scored, self.own_sources, self.sources)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from dragon.decoder import document_kv
-from dragon.engine import Engine
 from dragon.errors import PreemptedError
-from dragon.kv_store import KVStore
+from dragon.inference.backends.torch.kv_store import KVStore
+from dragon.inference.decoder import document_kv
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.rows import document_row
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
 
 _PAUSE_S = 0.05
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from app.link import Link
 from dragon.errors import FrameError, LinkError
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import messages
-from dragon.model import LanguageModel
 from dragon.retrieval.relevance import Hit, relevance
-from dragon.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 

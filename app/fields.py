@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from dragon.details import MAX_TOP
+from dragon.inference.logprobs import MAX_TOP
 from dragon.sampling.params import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS
 
 

@@ -17,13 +17,13 @@ from app.plan import Plan, Retrieved
 from app.retrieval import Retrieval, Searcher
 from app.scoring import Scorer
 from app.settings import Settings
-from dragon.engine import Engine
 from dragon.errors import ContextLengthError, DragonError
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import Pace
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import messages
-from dragon.pacing import Pace
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.sampling.params import Mode
-from dragon.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS = 512
 

@@ -15,11 +15,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from app.events import PeerStatus
-from dragon.details import DetailMessage, Question
 from dragon.errors import FrameError, HandshakeError, LinkError
+from dragon.inference.estimates import LinkMeter
+from dragon.inference.logprobs import DetailMessage, Question
 from dragon.link import bulk_frames, bundles, codec, detail_frames, frames, messages
 from dragon.link.handshake import check_hello
-from dragon.pacing import LinkMeter
 from dragon.protocol.messages import SessionMessage
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from app.events import TokenDetail
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 
 class TopLogprob(BaseModel):

@@ -100,16 +100,16 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.ledger import Ledger
     from app.link import Link
     from app.writing import Writings
-    from dragon.engine import Engine
-    from dragon.kv_store import KVStore
+    from dragon.inference.backends.torch.kv_store import KVStore
+    from dragon.inference.backends.torch.model import LanguageModel
+    from dragon.inference.engine import Engine
+    from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+    from dragon.inference.profile import Profile
+    from dragon.inference.tokenizer import Tokenizer
     from dragon.link.messages import Hello
-    from dragon.model import LanguageModel
-    from dragon.pacing import DecodeDelay, LinkMeter, Pace
-    from dragon.profile import Profile
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker
-    from dragon.tokenizer import Tokenizer
 
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = api_key(settings)

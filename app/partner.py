@@ -14,10 +14,10 @@ from contextlib import suppress
 from app.events import PeerChanged, Source
 from app.link import Link
 from app.trace import Trace
-from dragon.details import DetailMessage, Question
-from dragon.driver import Driver
+from dragon.inference.driver import Driver
+from dragon.inference.estimates import Pace
+from dragon.inference.logprobs import DetailMessage, Question
 from dragon.link import detail_frames, messages
-from dragon.pacing import Pace
 from dragon.protocol.messages import Draft, Role, SessionMessage
 from dragon.protocol.session import Session
 

@@ -28,10 +28,10 @@ from app.events import (
     TokenDetail,
 )
 from app.trace import Entry
+from dragon.inference.tokenizer import Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.follow_up import FollowUp
 from dragon.retrieval.lexical import coverage
-from dragon.tokenizer import Tokenizer, may_stop
 
 _SPACE = " "
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from app.events import GenerationRequest, Source, SourcesFound
+from dragon.inference.rows import Row
+from dragon.inference.weighting import Rescoring, Weights
 from dragon.link import messages
-from dragon.rows import Row
-from dragon.weighting import Rescoring, Weights
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.state import Generation
 from app.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.tokenizer import Message
+from dragon.inference.tokenizer import Message
 
 
 @dataclass(frozen=True)

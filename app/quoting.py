@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.details import DetailMessage
+from dragon.inference.logprobs import DetailMessage
 from dragon.link.codec import DraftHead
 from dragon.link.messages import AnyControl, CandidateSent, Joined, Open, ScoreAsked
 from dragon.protocol.messages import Draft, Target

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.decoder import CutStatistics
-from dragon.pacing import Pace
+from dragon.inference.decoder import CutStatistics
+from dragon.inference.estimates import Pace
 from dragon.protocol.session import Session
 
 

@@ -12,15 +12,15 @@ from app.fetch import Fetcher, PublicHit
 from app.link import Link
 from app.plan import Retrieved
 from app.search import EVERYTHING, DocumentHit, Scope
-from dragon.engine import Engine
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row, room_for_document
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row, room_for_document
 from dragon.sampling.params import Mode
-from dragon.tokenizer import Tokenizer
 
 
 class Searcher(Protocol):

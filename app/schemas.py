@@ -24,9 +24,9 @@ from app.fields import (
     text_of_parts,
     wrong,
 )
+from dragon.inference.tokenizer import Message
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode
-from dragon.tokenizer import Message
 
 MAX_CHOICES = 32
 MAX_INPUTS = 2048

@@ -18,15 +18,15 @@ from app.events import Detailed, GenerationRequest, PromptDetailed, Source, Sour
 from app.link import Link
 from app.partner import public_source
 from app.plan import Plan, Retrieved, answer_scoring, prompt_scoring
-from dragon import scoring
-from dragon.decoder import Decoder
-from dragon.engine import Engine
 from dragon.errors import FrameError, LinkError
+from dragon.inference import scoring
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
+from dragon.inference.scoring import CloudScore, Scored
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.weighting import Rescoring
 from dragon.link import messages
-from dragon.rows import Row
-from dragon.scoring import CloudScore, Scored
-from dragon.tokenizer import Tokenizer
-from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
 

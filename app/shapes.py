@@ -28,7 +28,7 @@ from app.replies import (
     TextChoice,
     Usage,
 )
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 
 class Shape(ABC):

@@ -19,7 +19,7 @@ from app.ledger import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
 from app.writing import Writings
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 
 class Generation(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dragon.errors import InvalidRequestError
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 
 def known(ids: Sequence[int], tokenizer: Tokenizer, param: str) -> list[int]:

@@ -17,15 +17,15 @@ import torch
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, read
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Role, Work
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
-from dragon.tokenizer import Message, Tokenizer
 
 Acceptance = list[tuple[bool, bool]]
 

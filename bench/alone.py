@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.reference import Passage
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.answering import LEAST_LOG_ODDS
 from dragon.retrieval.chunking import embedded_text, sentences
@@ -20,7 +21,6 @@ from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
-from dragon.tokenizer import Message, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ import torch
 
 from bench.reference import Passage
 from bench.workload import Query
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
-from dragon.tokenizer import Message, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from app import database
 from app.documents import DocumentStore
 from bench import services
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
-from dragon.tokenizer import Tokenizer
 
 DIM = 384
 SENTENCES = 50

@@ -25,9 +25,9 @@ from bench.link import Network, relay
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL, Service, Setup
 from bench.two_sided import QUESTIONS, Question, read, upload_notes
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Sampling
-from dragon.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from dragon.errors import PreemptedError
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
 
 LAYERS = 28
 """Of the model that is stood in for; as many as Qwen2.5-1.5B has."""

@@ -22,9 +22,9 @@ import torch
 from bench import distributions, report, wire, workload
 from bench.distributions import Pair
 from bench.services import EMBEDDED_MODEL
-from dragon.engine import Engine
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.engine import Engine
 from dragon.link import codec
-from dragon.model import LanguageModel
 from dragon.protocol.messages import Draft, Role
 from dragon.protocol.target_cache import Judge
 from dragon.sampling.mixture import Side

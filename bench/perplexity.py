@@ -39,13 +39,13 @@ from bench import report, wikitext
 from bench.services import EMBEDDED_MODEL
 from bench.teacher_forcing import Case, Outcome, Scorer, Systems
 from bench.wikitext import Corpus
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.weighting import Rescoring
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.relevance import SLOPE, relevance
 from dragon.retrieval.rescoring import rescoring
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
-from dragon.weighting import Rescoring
 
 PASSAGE_TOKENS = 64
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")

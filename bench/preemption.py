@@ -22,13 +22,13 @@ import torch
 from bench import report
 from bench.floors import slow_down
 from bench.services import EMBEDDED_MODEL
-from dragon.decoder import Decoder
-from dragon.engine import Engine
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.jobs import Outcome
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
-from dragon.requests import Outcome
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
 
 _DOCUMENT_TOKENS = 64
 _CONVERSATION_TOKENS = 32

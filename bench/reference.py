@@ -8,18 +8,18 @@ from functools import partial
 
 import torch
 
-from dragon.adjustment import Adjustment
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Role, Work
 from dragon.retrieval.relevance import relevance
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Mode, Sampling
-from dragon.tokenizer import Message, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down
 from bench.reference import Passage
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import Hit
-from dragon.tokenizer import Tokenizer
 from peer.main import create_app as create_peer
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings

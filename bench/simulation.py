@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bench.timeline import Aggregation, Run, Span, SpanKind
-from dragon.pacing import draft_window
+from dragon.inference.estimates import draft_window
 from dragon.protocol.aggregator_policy import Aggregated, Conditions, Schedule, Scheduler
 from dragon.protocol.messages import Role
 

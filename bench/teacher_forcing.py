@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from bench.wikitext import Window
-from dragon.cache import KV
-from dragon.model import LanguageModel
-from dragon.tokenizer import Tokenizer
+from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 
 CONTEXT_TOKENS = 256
 """What concatenated passages may take (section 7.3 of the paper)."""

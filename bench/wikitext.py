@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.tokenizer import Tokenizer
 from training.corpus import detokenize_wikitext
 
 PASSAGE_WORDS = 64

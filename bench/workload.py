@@ -19,8 +19,8 @@ import numpy as np
 
 from bench.reference import Passage
 from bench.services import ROOT
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
-from dragon.tokenizer import Tokenizer
 
 DATA = ROOT.parent / "shared" / "data"
 WINDOW_TOKENS = 64

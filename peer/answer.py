@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from dragon.decoder import Decoder
-from dragon.details import Question, Settled
-from dragon.driver import Driver
 from dragon.errors import ContextLengthError, DragonError
+from dragon.inference.decoder import Decoder
+from dragon.inference.driver import Driver
+from dragon.inference.logprobs import Question, Settled
 from dragon.link import detail_frames, frames, messages
 from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from dragon.details import CloudDetail, Question, Settled, Values, cloud_detail
+from dragon.inference.logprobs import CloudDetail, Question, Settled, Values, cloud_detail
 
 # Of full distributions kept for questions, in one answer; the oldest go first.
 _KEPT_BYTES = 64 << 20

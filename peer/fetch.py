@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 
 from dragon.errors import InvalidRequestError
+from dragon.inference.rows import Row
 from dragon.link import bulk_frames, messages
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row
 from peer.shared import Channel, Shared
 from peer.task import CloudTask
 

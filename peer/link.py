@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from dragon.details import DetailMessage, Question
 from dragon.errors import (
     DragonError,
     FrameError,
@@ -18,9 +17,10 @@ from dragon.errors import (
     InvalidRequestError,
     OverloadedError,
 )
+from dragon.inference.estimates import LinkMeter, Pace
+from dragon.inference.logprobs import DetailMessage, Question
 from dragon.link import bundles, codec, detail_frames, frames, messages
 from dragon.link.handshake import check_hello
-from dragon.pacing import LinkMeter, Pace
 from peer.answer import CloudAnswer
 from peer.fetch import CloudFetch
 from peer.scoring import CloudScoring

@@ -15,16 +15,16 @@ from fastapi import FastAPI, Response, WebSocket
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from dragon.engine import Engine
-from dragon.kv_store import KVStore
+from dragon.inference.backends.torch.kv_store import KVStore
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import DecodeDelay
+from dragon.inference.profile import Profile
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import messages
-from dragon.model import LanguageModel
-from dragon.pacing import DecodeDelay
-from dragon.profile import Profile
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
-from dragon.tokenizer import Tokenizer
 from peer.corpus import Corpus
 from peer.link import serve
 from peer.metrics import PeerMetrics

@@ -8,7 +8,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from dragon.pacing import READINGS, Pace
+from dragon.inference.estimates import READINGS, Pace
 
 
 class PeerMetrics:

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragon.engine import Engine
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row, room_for_document
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.weighting import Rescoring
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.follow_up import SCORE
@@ -16,9 +19,6 @@ from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row, room_for_document
-from dragon.tokenizer import Tokenizer
-from dragon.weighting import Rescoring
 from peer.corpus import Corpus
 
 

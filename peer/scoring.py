@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from dragon import scoring
 from dragon.errors import DragonError
+from dragon.inference import scoring
+from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import bulk_frames, messages
-from dragon.scoring import CREDIT, CloudScore
 from peer.shared import Channel, Shared
 from peer.task import CloudTask
 

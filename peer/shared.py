@@ -7,11 +7,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Protocol
 
-from dragon.engine import Engine
 from dragon.errors import DragonError
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import DecodeDelay, Pace
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import messages
-from dragon.pacing import DecodeDelay, Pace
-from dragon.tokenizer import Tokenizer
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 

@@ -20,7 +20,7 @@ from app.events import (
     TokenDetail,
 )
 from dragon.errors import ContextLengthError
-from dragon.tokenizer import TextStream, Tokenizer
+from dragon.inference.tokenizer import TextStream, Tokenizer
 
 SOURCE = Source("private", "file-1", "note.txt", "The key is under the mat.", 0.8, 1.0, 2, 0, 25)
 

@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from app.settings import EMBEDDED_MODEL
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 _CONTEXT = 2048
 _VOCABULARY, _WIDTH, _HEAD = 8192, 128, 32

@@ -24,7 +24,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM
 
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from training.corpus import detokenize_wikitext
 from training.optimizer import make_optimizers, schedule
 

@@ -21,9 +21,9 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.cross_encoder import CrossEncoder
 from dragon.retrieval.reranker import EMBEDDED_RERANKER, Pairs, padded, save, untrained
-from dragon.tokenizer import Tokenizer
 from training.chains import ChainSource
 from training.optimizer import average_gradients
 from training.ranking import Group, GroupSource, held_out, name_pool

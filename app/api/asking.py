@@ -15,8 +15,8 @@ from app.models import Message, MessageState
 from app.prompts import Prompt, chat_prompt
 from app.schemas import MAX_HOPS
 from app.state import AppState
-from dragon import tokenizer
 from dragon.errors import ContextLengthError
+from dragon.inference import tokenizer
 from dragon.sampling.params import Mode, Sampling
 
 # Of a page that sends none: people who chat want the likely word. Where two sources disagree inside

@@ -13,7 +13,7 @@ from app.schemas import DetokenizeBody, TokenizeBody, as_messages
 from app.state import AppState, State
 from app.token_ids import known
 from dragon.errors import InvalidRequestError
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 router = APIRouter(tags=["tokens"], responses=failures(404))
 

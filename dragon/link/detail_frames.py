@@ -10,8 +10,15 @@ import struct
 
 import numpy as np
 
-from dragon.details import MAX_ASKED, MAX_TOP, CloudDetail, DetailMessage, Question, Values
 from dragon.errors import FrameError
+from dragon.inference.logprobs import (
+    MAX_ASKED,
+    MAX_TOP,
+    CloudDetail,
+    DetailMessage,
+    Question,
+    Values,
+)
 
 _DETAIL, _QUESTION, _VALUES = 4, 5, 6  # 1 to 3 are drafts, targets and document KV
 _MAX_ROWS = 64

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from dragon.adjustment import Adjustment
-from dragon.details import MAX_TOP
 from dragon.errors import FrameError
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.logprobs import MAX_TOP
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from dragon.details import Settled
+from dragon.inference.logprobs import Settled
 from dragon.protocol.messages import Draft
 
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.details import Settled
+from dragon.inference.logprobs import Settled
 from dragon.protocol.acceptance import Agreement
 from dragon.protocol.decoder_prefix import Fed
 from dragon.protocol.membership import Participant

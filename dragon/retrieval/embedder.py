@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragon.errors import ConfigurationError
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.weighting import Rescoring
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import relevance, score
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
-from dragon.weighting import Rescoring
 
 # An embedder cuts what is over its limit, at the end: the newest tokens must not be cut.
 RECENT_TOKENS = 96

@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import BARE_RELEVANCE
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
 
 
 class Passage(Protocol):

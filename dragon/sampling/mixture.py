@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dragon.distribution import FullDistribution
+from dragon.inference.distribution import FullDistribution
 from dragon.sampling import noise
 from dragon.sampling.noise import Floats, Ids
 from dragon.sampling.params import STREAM_BITS, Sampling

@@ -51,7 +51,7 @@ class Sampling:
     `temperature` and `top_p` act on the mixture of the two sides, never on one of them.
     `stream` tells apart the choices of one request: choice and prompt index share a seed and
     differ in the stream, so that each gets noise of its own. `logit_bias` (token and bias) and the
-    two penalties change what either side's rows say (`dragon.adjustment`).
+    two penalties change what either side's rows say (`dragon.inference.adjustment`).
 
     Raises `InvalidRequestError` for a value out of range.
     """

@@ -26,8 +26,8 @@ from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
 from app.writing import Writings
-from dragon.pacing import DecodeDelay, LinkMeter, Pace
-from dragon.tokenizer import Tokenizer
+from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+from dragon.inference.tokenizer import Tokenizer
 from serving import server
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration

@@ -20,8 +20,8 @@ from app.document_index import DocumentIndex
 from app.documents import DocumentStore
 from app.erasure import Erasure
 from app.progress import Channel, Progress, Stage
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
-from dragon.tokenizer import Tokenizer
 from tests.fakes import NothingKept
 from tests.samples import embedder, reranker
 

@@ -13,7 +13,7 @@ from app.backup import BackupError, backup, restore
 from app.documents import DocumentStore
 from app.models import Status
 from bench.pdf import pdf
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
 from tests.samples import prose
 

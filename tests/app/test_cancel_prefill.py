@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from app.main import create_app
 from app.settings import Settings
 from app.state import AppState
-from dragon.engine import Engine
+from dragon.inference.engine import Engine
 from tests import tiny
 from tests.app.conftest import KEY, serving, wait_until
 

@@ -6,12 +6,12 @@ import torch
 
 from app.details import AnswerDetails
 from app.events import Detailed, TokenDetail
-from dragon import details
-from dragon.details import Question, Settled, Values, cloud_detail
-from dragon.distribution import FullDistribution
+from dragon.inference import logprobs
+from dragon.inference.distribution import FullDistribution
+from dragon.inference.logprobs import Question, Settled, Values, cloud_detail
+from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
-from dragon.tokenizer import Tokenizer
 from peer.details import CloudDetails
 
 TOP = 3
@@ -96,7 +96,7 @@ def test_what_was_written_alone_waits_for_nobody(tokenizer: Tokenizer) -> None:
     assert table.details.complete
     full = table.own[4].own.full
     assert full is not None
-    expected = details.alone(full, table.own[4].token, TOP)
+    expected = logprobs.alone(full, table.own[4].token, TOP)
     found = table.told[4]
     assert (found.logprob, found.top, found.cloud) == (expected.logprob, expected.top, 0.0)
 

@@ -13,12 +13,12 @@ import pytest
 from app.document_kv import DocumentKV
 from app.documents import DocumentStore
 from app.progress import Stage
-from dragon.engine import Engine
-from dragon.kv_store import KVStore
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.kv_store import KVStore
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
 from tests import tiny
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, traces
 from tests.samples import prose

@@ -23,9 +23,9 @@ from app.progress import Stage
 from app.writing import Writings
 from bench import warm
 from dragon.errors import NotFoundError
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.params import Sampling
-from dragon.tokenizer import Tokenizer
 from tests.app.stores import (
     NOTE,
     OTHER,

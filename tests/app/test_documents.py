@@ -15,7 +15,7 @@ from app.models import Document, Status
 from app.progress import Progress, Stage
 from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from tests.app.stores import (
     NOTE,
     OTHER,

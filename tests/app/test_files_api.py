@@ -20,7 +20,7 @@ from app import database, errors
 from app.api import files, search
 from app.documents import DocumentStore
 from bench.pdf import pdf
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from tests.app.conftest import serving
 from tests.fakes import NothingKept
 from tests.samples import embedder, prose, reranker

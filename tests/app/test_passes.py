@@ -21,8 +21,8 @@ from app.events import (
     TokenDetail,
 )
 from app.passes import Passes
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.sampling.params import Mode, Sampling
-from dragon.tokenizer import Message, Tokenizer
 
 QUESTION = "What is the capital of the country I fly to in June?"
 FIRST, SECOND = "I fly to Bhutan on 14 June.", "The capital of Bhutan is Thimphu."

@@ -14,17 +14,17 @@ from app.events import Details, GenerationRequest
 from app.plan import Plan, Retrieved
 from app.scoring import Scorer
 from app.settings import EMBEDDED_MODEL
-from dragon import scoring
-from dragon.engine import Engine
 from dragon.errors import FrameError
+from dragon.inference import scoring
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
+from dragon.inference.scoring import CloudScore
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import messages
-from dragon.model import LanguageModel
 from dragon.protocol.messages import Work
-from dragon.rows import Row
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import Sampling
-from dragon.scoring import CloudScore
-from dragon.tokenizer import Tokenizer
 from tests import tiny
 
 TEXT = tuple(range(100, 340))

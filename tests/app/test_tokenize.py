@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from app.prompts import text_prompt
 from app.settings import EMBEDDED_MODEL
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from tests.app.test_bad_input import error_of
 from tests.fakes import FakeGeneration
 

@@ -25,9 +25,9 @@ from bench.teacher_forcing import (
     tokenwise,
 )
 from bench.wikitext import Corpus, Window
-from dragon.model import LanguageModel
-from dragon.tokenizer import Tokenizer
-from dragon.weighting import Rescoring
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.weighting import Rescoring
 from tests import tiny
 
 WINDOW = Window(tuple(range(40, 48)), tuple(range(60, 80)), (True,) * 15 + (False,) * 5)

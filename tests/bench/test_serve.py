@@ -16,9 +16,9 @@ from bench.reference import Passage
 from bench.serve import FixedSearcher, never_end, started
 from bench.services import EMBEDDED_MODEL, Floor, Setup
 from dragon.errors import PreemptedError
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import relevance
-from dragon.tokenizer import Tokenizer
 
 
 @pytest.fixture

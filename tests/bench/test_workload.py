@@ -10,7 +10,7 @@ from bench import workload
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL
 from bench.workload import WINDOW_TOKENS, Query
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from tests.samples import embedder, prose
 
 

@@ -29,8 +29,8 @@ from app.state import AppState
 from app.writing import Writings
 from bench import services
 from bench.services import KEY, Floor, Service, Setup
-from dragon.pacing import DecodeDelay, LinkMeter, Pace
-from dragon.tokenizer import Tokenizer
+from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+from dragon.inference.tokenizer import Tokenizer
 from tests import memorised, tiny
 from tests.app.conftest import serving
 from tests.browser.page import ChatPage

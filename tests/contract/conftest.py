@@ -12,8 +12,8 @@ from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.link import Network, Relay, relay
 from bench.services import Service, Setup
-from dragon.model import LanguageModel
-from dragon.tokenizer import Tokenizer
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from tests.contract.asking import questions, upload
 
 

@@ -15,13 +15,13 @@ from bench import reference
 from bench.link import Network
 from bench.reference import Passage
 from bench.services import wait_joint
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.weighting import Weights
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode, Sampling
-from dragon.tokenizer import Message, Tokenizer
-from dragon.weighting import Weights
 from tests.contract.asking import questions
 from tests.contract.conftest import Pair
 

@@ -13,9 +13,9 @@ from app.settings import EMBEDDED_MODEL
 from bench import reference
 from bench.link import Network
 from bench.reference import Passage
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
-from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, questions
 from tests.contract.conftest import Pair
 

@@ -13,14 +13,14 @@ from bench import services
 from bench.link import relay
 from bench.reference import Passage
 from bench.services import Setup
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.rows import document_rows
-from dragon.rows import Row
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
-from dragon.tokenizer import Message, Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair
 

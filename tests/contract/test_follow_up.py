@@ -14,11 +14,11 @@ from bench import reference, services
 from bench.link import Network, relay
 from bench.reference import Passage
 from bench.services import Setup
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.follow_up import FollowUp
 from dragon.retrieval.lexical import coverage
 from dragon.sampling.params import Mode, Sampling
-from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair
 

@@ -21,9 +21,9 @@ from app.database import DATABASE
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import ROOT, Service, Setup
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import codec, detail_frames, messages
 from dragon.protocol.messages import Draft
-from dragon.tokenizer import Tokenizer
 from tests.contract.asking import Ask, upload
 from tests.contract.wiretap import Tap, wiretap
 

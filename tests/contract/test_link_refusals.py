@@ -17,13 +17,13 @@ from websockets.sync.client import ClientConnection, connect
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import KEY, Service, Setup
-from dragon.details import Values
+from dragon.inference.logprobs import Values
+from dragon.inference.scoring import CREDIT, CloudScore
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link import bulk_frames, bundles, detail_frames, messages
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling.params import Mode
-from dragon.scoring import CREDIT, CloudScore
-from dragon.tokenizer import Message, Tokenizer
 from tests import tiny
 from tests.samples import reranker
 

@@ -19,11 +19,11 @@ from bench import services
 from bench.link import Network, relay
 from bench.services import KEY, ROOT, Service, Setup
 from dragon.errors import HandshakeError, LinkError
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import messages
 from dragon.link.messages import MAX_PROBE, Hello
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
-from dragon.tokenizer import Tokenizer
 from tests import tiny
 from tests.samples import reranker
 

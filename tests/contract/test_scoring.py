@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 from app.settings import EMBEDDED_MODEL
 from bench.link import Network
 from bench.services import wait_joint
-from dragon.model import LanguageModel
-from dragon.tokenizer import Tokenizer
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.tokenizer import Tokenizer
 from tests.contract.asking import questions
 from tests.contract.conftest import Pair
 from tests.contract.test_details import BOTH, CLOSE, post, slow_of

@@ -11,6 +11,7 @@ import pytest
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
@@ -18,7 +19,6 @@ from dragon.retrieval.lexical import coverage
 from dragon.retrieval.query import Query
 from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
-from dragon.tokenizer import Tokenizer
 from peer import corpus_building as module
 from peer.corpus import VERSION, Corpus, outdated
 from peer.corpus_building import CHUNK_TOKENS, build
@@ -221,7 +221,7 @@ def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path, tokenizer: Tok
 INTERRUPTED = """
 import signal, sys
 from pathlib import Path
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from peer import corpus_building as building
 from tests.samples import embedder
 

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from dragon.cache import KV
-from dragon.decoder import Decoder
-from dragon.engine import Engine
+from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import bulk_frames, messages
-from dragon.model import LanguageModel
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rows import document_row
-from dragon.tokenizer import Tokenizer
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from peer.shared import Channel, Shared

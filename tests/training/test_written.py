@@ -12,7 +12,7 @@ import pytest
 from app.settings import EMBEDDED_MODEL
 from bench import training_overlap
 from bench.two_sided import QUESTIONS
-from dragon.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from training.chains import ChainSource
 from training.prose import ProseSource
 from training.ranking import ROWS, GroupSource, typed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dragon.pacing import Pace
+from dragon.inference.estimates import Pace
 from dragon.protocol.aggregator_policy import Schedule, Scheduler, expected_acceptance
 from dragon.protocol.messages import Limits, Role
 from dragon.protocol.rules.sequencewise import SequencewiseSession

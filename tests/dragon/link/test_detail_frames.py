@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.details import MAX_ASKED, MAX_TOP, CloudDetail, DetailMessage, Question, Values
 from dragon.errors import FrameError
+from dragon.inference.logprobs import (
+    MAX_ASKED,
+    MAX_TOP,
+    CloudDetail,
+    DetailMessage,
+    Question,
+    Values,
+)
 from dragon.link import bulk_frames, codec
 from dragon.link.detail_frames import decode, encode, is_detail
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.pacing import DecodeDelay, Estimate, LinkMeter, Pace
+from dragon.inference.estimates import DecodeDelay, Estimate, LinkMeter, Pace
 from dragon.protocol.aggregator_policy import Aggregated, Schedule
 from dragon.protocol.messages import Limits, Role
 from dragon.protocol.rules.registry import Start, session_of

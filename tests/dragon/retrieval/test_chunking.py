@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import PAGE_BREAK, Chunk, chunk, sentences
-from dragon.tokenizer import Tokenizer
 from tests.samples import prose
 
 TOKENIZER = Tokenizer.load("models/dragon-7m")

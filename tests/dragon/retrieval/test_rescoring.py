@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from app.settings import EMBEDDED_MODEL
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring
-from dragon.rows import Row
-from dragon.tokenizer import Tokenizer
 
 QUESTION = "What do I have to bring?"
 DOCUMENTS = ("The dentist asked for the insurance card.", "The hikers need boots and a rope.")

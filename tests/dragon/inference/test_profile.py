@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragon.profile import FILE, DecodeFit, Profile
+from dragon.inference.profile import FILE, DecodeFit, Profile
 
 PROFILE = Profile(model="m", rows=2, decode=DecodeFit.of([10, 20], [0.1, 0.2]), rtt_s=0.1)
 

@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from dragon.adjustment import Adjustment
-from dragon.decoder import Decoder, step
 from dragon.errors import DragonError, OverloadedError, PreemptedError
-from dragon.kv_store import KVStore
-from dragon.model import LanguageModel
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.backends.torch.kv_store import KVStore
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.jobs import Decoded, Inbox, Outcome, Post, Step, deliver, directly
+from dragon.inference.rows import Row
+from dragon.inference.weighting import Rescoring
 from dragon.protocol.messages import Work
-from dragon.requests import Decoded, Inbox, Outcome, Post, Step, deliver, directly
-from dragon.rows import Row
-from dragon.weighting import Rescoring
 
 log = logging.getLogger(__name__)
 

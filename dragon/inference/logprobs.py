@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dragon.distribution import LOWEST, FullDistribution
+from dragon.inference.distribution import LOWEST, FullDistribution
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight, total_variation
 
 MAX_TOP = 20

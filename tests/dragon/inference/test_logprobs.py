@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon import details
-from dragon.details import MAX_ASKED, Mixture, Settled
-from dragon.distribution import LOWEST, FullDistribution
+from dragon.inference import logprobs
+from dragon.inference.distribution import LOWEST, FullDistribution
+from dragon.inference.logprobs import MAX_ASKED, Mixture, Settled
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.sampling.quantized import cut
 from peer.details import CloudDetails
@@ -41,7 +41,7 @@ def exact(device: Side, cloud: Side) -> torch.Tensor:
     return torch.log(eta * own + (1 - eta) * other)
 
 
-def told(device: Side, cloud: Side, token: int, top: int) -> tuple[details.Estimated, int]:
+def told(device: Side, cloud: Side, token: int, top: int) -> tuple[logprobs.Estimated, int]:
     """Both sides' parts played through; how many tokens were asked for comes along."""
     own, theirs = settled(device, cloud, token)
     peer = CloudDetails(top)
@@ -51,7 +51,7 @@ def told(device: Side, cloud: Side, token: int, top: int) -> tuple[details.Estim
     while tokens := mixture.in_doubt():
         assert len(tokens) <= MAX_ASKED
         asked += len(tokens)
-        mixture.learn(tokens, peer.answer(details.Question(3, 77, tokens)).logprobs)
+        mixture.learn(tokens, peer.answer(logprobs.Question(3, 77, tokens)).logprobs)
     return mixture.estimate(), asked
 
 
@@ -99,7 +99,7 @@ def test_a_cloud_of_no_weight_has_no_share() -> None:
     found, _ = told(device, cloud, 7, 5)
     assert found.cloud == 0.0
     assert device.full is not None
-    assert found.top == details.alone(device.full, 7, 5).top
+    assert found.top == logprobs.alone(device.full, 7, 5).top
 
 
 def test_without_the_likeliest_nothing_is_kept_nor_asked() -> None:
@@ -111,7 +111,7 @@ def test_without_the_likeliest_nothing_is_kept_nor_asked() -> None:
     mixture = Mixture(own, detail, 0)
     assert mixture.in_doubt() == ()
     assert mixture.estimate().logprob == pytest.approx(float(exact(device, cloud)[4]), abs=1e-4)
-    assert peer.answer(details.Question(3, 77, (1, 2))).logprobs == ()
+    assert peer.answer(logprobs.Question(3, 77, (1, 2))).logprobs == ()
 
 
 def test_shares_say_which_row_it_was() -> None:
@@ -130,5 +130,5 @@ def test_what_cannot_be_is_finite() -> None:
     assert float(full.mixed[2]) == LOWEST
     assert full.shares(2) == [1.0]
     own = Side(cut(full.mixed.exp()).wire, 0, full)
-    detail = details.cloud_detail(Settled(0, 2, 1, own, None), 4)
+    detail = logprobs.cloud_detail(Settled(0, 2, 1, own, None), 4)
     assert all(math.isfinite(value) for _, value in detail.top)

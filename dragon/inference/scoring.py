@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dragon.decoder import Decoder
-from dragon.details import Estimated, alone, likeliest
-from dragon.distribution import LOWEST, FullDistribution
-from dragon.engine import Engine
 from dragon.errors import DragonError, FrameError, PreemptedError
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder
+from dragon.inference.distribution import LOWEST, FullDistribution
+from dragon.inference.engine import Engine
+from dragon.inference.jobs import Decoded, Outcome
+from dragon.inference.logprobs import Estimated, alone, likeliest
 from dragon.protocol.messages import Work
-from dragon.requests import Decoded, Outcome
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
 # Of one forward: other answers wait for it, and its distributions take memory.

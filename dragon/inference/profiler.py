@@ -6,10 +6,10 @@ import random
 import time
 from collections.abc import Iterator
 
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
-from dragon.rows import Row
 
 CHUNK_TOKENS = 64
 # Contexts beyond are not decoded to but follow from the line.

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from dragon.decoder import Decoder, step
-from dragon.engine import Engine
 from dragon.errors import ContextLengthError
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.engine import Engine
+from dragon.inference.jobs import Decoded, Outcome
+from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
-from dragon.requests import Decoded, Outcome
-from dragon.rows import Row
 from dragon.sampling.quantized import WireDistribution, cut
 from tests import tiny
 
@@ -220,7 +220,7 @@ def test_a_step_of_a_closed_decoder_does_not_harm_the_others(engine: Engine) -> 
 def test_those_answered_together_are_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, *, closing: bool
 ) -> None:
-    monkeypatch.setattr("dragon.engine._PATIENCE", 1e9)
+    monkeypatch.setattr("dragon.inference.engine._PATIENCE", 1e9)
     one, other = opened(engine, ROWS, [20]), opened(engine, ROWS, [21])
     rows: list[int] = []
     forward = engine.model.forward

@@ -12,8 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from dragon.cache import BATCH
 from dragon.errors import ConfigurationError
+from dragon.inference.backends.torch.cache import BATCH
 
 NAME = "slots"
 

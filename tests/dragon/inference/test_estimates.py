@@ -7,8 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from dragon.pacing import READINGS, DecodeDelay, Estimate, LinkMeter, Pace, draft_window
-from dragon.profile import DecodeFit, Profile
+from dragon.inference.estimates import (
+    READINGS,
+    DecodeDelay,
+    Estimate,
+    LinkMeter,
+    Pace,
+    draft_window,
+)
+from dragon.inference.profile import DecodeFit, Profile
 from dragon.protocol.aggregator_policy import Conditions
 from dragon.protocol.messages import Draft, Role
 from dragon.sampling.mixture import Side

@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from dragon.decoder import Decoder
-from dragon.details import Settled
-from dragon.engine import Engine
 from dragon.errors import DragonError
-from dragon.pacing import Pace
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import Pace
+from dragon.inference.jobs import Decoded, Outcome, Post, Step
+from dragon.inference.logprobs import Settled
 from dragon.protocol.messages import SessionMessage
 from dragon.protocol.session import Session
-from dragon.requests import Decoded, Outcome, Post, Step
 
 log = logging.getLogger(__name__)
 

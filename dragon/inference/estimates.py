@@ -10,7 +10,7 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from dragon.profile import Profile
+from dragon.inference.profile import Profile
 from dragon.protocol.aggregator_policy import Conditions
 from dragon.protocol.messages import MAX_WINDOW, Draft, Role
 

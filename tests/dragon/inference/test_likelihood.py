@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
-from dragon.rows import Row
 from tests import tiny
 
 ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from dragon.decoder import Decoder
+from dragon.inference.decoder import Decoder
+from dragon.inference.jobs import Decoded, Outcome, Post, Step, deliver
 from dragon.protocol.messages import Work
-from dragon.requests import Decoded, Outcome, Post, Step, deliver
 
 DECODED = Decoded([], 1)
 

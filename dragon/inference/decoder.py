@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 import torch
 
-from dragon.adjustment import Adjustment
-from dragon.cache import KV
-from dragon.distribution import FullDistribution
 from dragon.errors import ContextLengthError, OverloadedError
-from dragon.kv_store import KVStore
-from dragon.likelihood import SequenceLikelihood
-from dragon.model import LanguageModel
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.torch.kv_store import KVStore
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.distribution import FullDistribution
+from dragon.inference.likelihood import SequenceLikelihood
+from dragon.inference.rows import Row
+from dragon.inference.weighting import Rescoring, Weighting
 from dragon.protocol.messages import Work
-from dragon.rows import Row
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
-from dragon.weighting import Rescoring, Weighting
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragon.model import LanguageModel
-from dragon.profiler import CHUNK_TOKENS, decode_delays
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.profiler import CHUNK_TOKENS, decode_delays
 from tests import tiny
 
 

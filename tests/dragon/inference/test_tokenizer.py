@@ -14,7 +14,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
-from dragon.tokenizer import PLAIN_TEMPLATE, Message, TextStream, Tokenizer, may_stop
+from dragon.inference.tokenizer import PLAIN_TEMPLATE, Message, TextStream, Tokenizer, may_stop
 
 EMBEDDED = Path(__file__).parents[2] / "models" / "dragon-7m"
 CHATML = (

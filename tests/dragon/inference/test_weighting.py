@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragon.decoder import Decoder, step
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.rows import Row
+from dragon.inference.weighting import Rescoring, Weighting
 from dragon.protocol.messages import Limits, Role, Work
-from dragon.rows import Row
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side, fixed_log_h
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
-from dragon.weighting import Rescoring, Weighting
 from tests import tiny
 from tests.dragon.protocol.toy import END, ToyDecoder, World, toy_side
 

@@ -12,9 +12,9 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from dragon import attention
-from dragon.cache import BATCH, KV, Batch, SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
+from dragon.inference.backends.torch import attention
+from dragon.inference.backends.torch.cache import BATCH, KV, Batch, SlotCache
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 MAX_CONTEXT = 4096

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragon.cache import KV
-from dragon.decoder import Decoder, document_kv
-from dragon.kv_store import KVStore
-from dragon.model import LanguageModel
-from dragon.rows import Row
+from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.torch.kv_store import KVStore
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, document_kv
+from dragon.inference.rows import Row
 from tests import tiny
 
 ROOMY = 1 << 24

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragon.adjustment import Adjustment
-from dragon.decoder import Decoder, step
 from dragon.errors import InvalidRequestError
-from dragon.model import LanguageModel
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder, step
+from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
-from dragon.rows import Row
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import MAX_BIASED, Sampling

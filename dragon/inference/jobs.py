@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dragon.decoder import Decoder
 from dragon.errors import DragonError
+from dragon.inference.decoder import Decoder
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import Side
 

@@ -21,8 +21,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from dragon.cache import KV
-from dragon.rows import Row
+from dragon.inference.backends.torch.cache import KV
+from dragon.inference.rows import Row
 
 log = logging.getLogger(__name__)
 

@@ -26,10 +26,10 @@ from transformers import (
 )
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from dragon import attention, cache
-from dragon.cache import SlotCache
 from dragon.errors import ConfigurationError, PreemptedError
-from dragon.model import LanguageModel
+from dragon.inference.backends.torch import attention, cache
+from dragon.inference.backends.torch.cache import SlotCache
+from dragon.inference.backends.torch.model import LanguageModel
 from tests import tiny
 
 TOLERANCE = 1e-5
