@@ -17,7 +17,7 @@ from app.models import Chunk, Document, Status
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
-from dragon.retrieval.segments import Segments
+from dragon.retrieval.vector_files import Segments
 
 logger = logging.getLogger(__name__)
 

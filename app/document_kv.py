@@ -14,7 +14,7 @@ from dragon.inference.decoder import document_kv
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.rows import document_row
+from dragon.retrieval.prompt_rows import document_row
 
 _PAUSE_S = 0.05
 

@@ -1,7 +1,7 @@
 """The passes of an answer, told as one.
 
 A pass is one text that both sides write together (`app.answer`). Where a pass has ended and the
-question wants more than what it says (`dragon.retrieval.follow_up`), the side that has not spoken
+question wants more than what it says (`dragon.retrieval.hops`), the side that has not spoken
 searches with what is written, and another pass goes on. Its positions, characters and sources are
 told as those of the whole answer. The token that ended the pass before stands for the space
 between the two texts.
@@ -30,7 +30,7 @@ from app.events import (
 from app.trace import Entry
 from dragon.inference.tokenizer import Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
-from dragon.retrieval.follow_up import FollowUp
+from dragon.retrieval.hops import FollowUp
 from dragon.retrieval.lexical import coverage
 
 _SPACE = " "

@@ -17,9 +17,9 @@ from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
-from dragon.retrieval.rows import document_rows
 from dragon.sampling.params import Mode
 
 

@@ -18,7 +18,7 @@ from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import fused, match_expression
-from dragon.retrieval.query import Query
+from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import CANDIDATES, answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker

@@ -11,14 +11,14 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.retrieval.answering import LEAST_LOG_ODDS
+from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.query import Query
+from dragon.retrieval.prompt_rows import document_rows
+from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
-from dragon.retrieval.rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 

@@ -1,4 +1,4 @@
-"""Where the constants of dragon/retrieval/answering.py come from.
+"""Where the constants of dragon/retrieval/answerability.py come from.
 
     python -m bench.answering --data ../shared/data
 
@@ -28,7 +28,7 @@ from bench.relevance import Sentences, corpus_sentences, cut
 from bench.services import EMBEDDED_MODEL
 from bench.workload import DATA, read_prompts
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, judged, signs
+from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, judged, signs
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage

@@ -35,7 +35,7 @@ from bench.rare_strings import rare_strings
 from bench.reference import Passage
 from bench.services import EMBEDDED_MODEL, Setup
 from bench.workload import Query
-from dragon.retrieval.answering import LEAST_LOG_ODDS
+from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
 from dragon.sampling.quantized import cut

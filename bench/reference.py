@@ -14,8 +14,8 @@ from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Role, Work
+from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import relevance
-from dragon.retrieval.rows import document_rows
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import ETA_ONE, Side

@@ -8,7 +8,7 @@ from functools import partial
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.link import bulk_frames, messages
-from dragon.retrieval.rows import document_rows
+from dragon.retrieval.prompt_rows import document_rows
 from peer.shared import Channel, Shared
 from peer.task import CloudTask
 

@@ -12,13 +12,13 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import messages
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.follow_up import SCORE
-from dragon.retrieval.query import Query
+from dragon.retrieval.hops import SCORE
+from dragon.retrieval.prompt_rows import document_rows
+from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
-from dragon.retrieval.rows import document_rows
 from peer.corpus import Corpus
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dragon.retrieval.answering import kind_missing, names
+from dragon.retrieval.answerability import kind_missing, names
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from dragon.retrieval.lexical import content_words, coverage
 from training.chains import ChainSource

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dragon.retrieval.answering import LEAST_LOG_ODDS, judged, log_odds
+from dragon.retrieval.answerability import LEAST_LOG_ODDS, judged, log_odds
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
-from dragon.retrieval.query import Query
+from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
 from dragon.retrieval.reranker import TextReranker
 

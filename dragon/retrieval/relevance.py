@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval import answering, courtesy, lexical, query
-from dragon.retrieval.answering import CONSTANTS, LEAST_LOG_ODDS, MOST, WEIGHT
+from dragon.retrieval import answerability, courtesy, lexical, query_parsing
+from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, MOST, WEIGHT
 
 # Fitted with all-MiniLM-L6-v2 (bench/relevance.py) on 400 questions about notes and about the demo
 # corpus and on 200 of SQuAD 2.0 whose paragraph stood on one side only.
@@ -82,7 +82,7 @@ def relevance(score: float) -> float:
 
 def scale_of(embedder: str, reranker: str) -> str:
     """Names this scale and the fingerprints of what it applies to: alike on both sides."""
-    rules = (answering.RULES, courtesy.RULES, lexical.RULES, query.RULES)
+    rules = (answerability.RULES, courtesy.RULES, lexical.RULES, query_parsing.RULES)
     judged = (CONSTANTS, WEIGHT, MOST, LEAST_LOG_ODDS, reranker, rules)
     scale = (SLOPE, WORDS, LOWEST, HIGHEST, MINIMUM_SCORE, BARE_RELEVANCE, embedder, judged)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

@@ -17,7 +17,7 @@ from app.models import Chunk, Document, Status
 from app.progress import Progress
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.segments import Segments
+from dragon.retrieval.vector_files import Segments
 from tests.fakes import NothingKept
 from tests.samples import embedder, reranker
 

@@ -18,7 +18,7 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.rows import document_rows
+from dragon.retrieval.prompt_rows import document_rows
 from tests import tiny
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, traces
 from tests.samples import prose

@@ -19,7 +19,7 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.weighting import Weights
-from dragon.retrieval.rows import document_rows
+from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode, Sampling
 from tests.contract.asking import questions

@@ -18,7 +18,7 @@ from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.retrieval.rows import document_rows
+from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 from tests.contract.asking import Ask, Reply, ask_all, upload

@@ -16,7 +16,7 @@ from bench.reference import Passage
 from bench.services import Setup
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.follow_up import FollowUp
+from dragon.retrieval.hops import FollowUp
 from dragon.retrieval.lexical import coverage
 from dragon.sampling.params import Mode, Sampling
 from tests.contract.asking import Ask, Reply, ask_all, upload

@@ -16,7 +16,7 @@ from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
-from dragon.retrieval.query import Query
+from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from peer import corpus_building as module

@@ -15,8 +15,8 @@ from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import bulk_frames, messages
+from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
-from dragon.retrieval.rows import document_row
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from peer.shared import Channel, Shared

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from dragon.retrieval.answering import CONSTANTS, MOST, WEIGHT, kind_missing, names, signs
-from dragon.retrieval.query import Query
+from dragon.retrieval.answerability import CONSTANTS, MOST, WEIGHT, kind_missing, names, signs
+from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance
 from tests.samples import embedder, hits, reranker

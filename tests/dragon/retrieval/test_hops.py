@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.follow_up import SCORE, FollowUp
+from dragon.retrieval.hops import SCORE, FollowUp
 
 FLIGHT = FollowUp(
     "What is the capital of the country I fly to in June?",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from dragon.retrieval.courtesy import plain
-from dragon.retrieval.query import Query, questions_of
+from dragon.retrieval.query_parsing import Query, questions_of
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from tests.samples import embedder, hits, reranker

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dragon.retrieval.lexical import coverage, lacking, stem, words
-from dragon.retrieval.query import questions_of
+from dragon.retrieval.query_parsing import questions_of
 
 MISSING = 0.3
 """The share of a question, by its words, that must be missing before anything is searched for."""
