@@ -161,7 +161,7 @@ def profile() -> None:
     from dragon.inference.profile import DecodeFit, Profile
     from dragon.inference.profiler import decode_delays
     from dragon.inference.tokenizer import Tokenizer
-    from dragon.link.messages import Hello
+    from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker

@@ -20,7 +20,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragon.errors import ConfigurationError, DragonError
-from dragon.link.messages import MAX_CONTROL_BYTES
+from dragon.link.control import MAX_CONTROL_BYTES
 
 log = logging.getLogger("dragon.serving")
 

@@ -17,7 +17,7 @@ from app.link import Link
 from dragon.errors import FrameError, LinkError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import messages
+from dragon.link import control
 from dragon.retrieval.relevance import Hit, relevance
 
 log = logging.getLogger(__name__)
@@ -51,14 +51,14 @@ class Fetcher:
         fetching = _Fetching(self, top_k, raw=raw, kv=kv)
         generation = self.link.open_fetch(fetching)
         self.opened(generation)
-        request = messages.Fetch(
+        request = control.Fetch(
             generation=generation,
             query=query,
             top_k=top_k,
             raw=raw,
             weights=self.model.weights if kv else None,
         )
-        self.link.send(messages.encode(request))
+        self.link.send(control.encode(request))
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 return await fetching.hits
@@ -77,14 +77,14 @@ class _Fetching:
         self._top_k = top_k
         self._raw = raw
         self._kv = kv
-        self._documents: Sequence[messages.PublicDocument] | None = None
+        self._documents: Sequence[control.PublicDocument] | None = None
         self._sizes: list[int] = []
         self._data = bytearray()
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
-    def peer_sent_documents(self, fetched: messages.Fetched | messages.Scoring) -> None:
+    def peer_sent_documents(self, fetched: control.Fetched | control.Scoring) -> None:
         """The documents; if there is to be KV, how long theirs are follows."""
-        if self._documents is not None or not isinstance(fetched, messages.Fetched):
+        if self._documents is not None or not isinstance(fetched, control.Fetched):
             raise FrameError("documents that were fetched once came again")
         if len(fetched.documents) > self._top_k:
             raise FrameError("more documents came than were asked for")

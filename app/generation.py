@@ -21,7 +21,7 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import messages
+from dragon.link import control
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.sampling.params import Mode
 
@@ -66,7 +66,7 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # One text for both sides: relevance to different ones could not be compared.
-        request = replace(request, query=request.query[-messages.MAX_QUERY :])
+        request = replace(request, query=request.query[-control.MAX_QUERY :])
         self.check(request)
         account = self.ledger.begin(request.id, private=request.private)
         try:

@@ -21,7 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.models import LedgerAnswer, LedgerEntry
 from app.quoting import Outbound, Quoted, Sent, Stretch, quoted
-from dragon.link import codec, detail_frames, messages
+from dragon.link import codec, detail_frames
+from dragon.link import control as messages
 
 log = logging.getLogger(__name__)
 

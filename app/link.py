@@ -18,7 +18,8 @@ from app.events import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.inference.logprobs import DetailMessage, Question
-from dragon.link import bulk_frames, bundles, codec, detail_frames, frames, messages
+from dragon.link import batching, bulk_frames, codec, detail_frames, frames
+from dragon.link import control as messages
 from dragon.link.handshake import check_hello
 from dragon.protocol.messages import SessionMessage
 
@@ -208,7 +209,7 @@ class Link:
         try:
             async for message in connection:
                 self.last_heard = time.monotonic()
-                for frame in bundles.split(message):
+                for frame in batching.split(message):
                     try:
                         self._route(frame)
                     except (FrameError, LinkError):
@@ -225,8 +226,8 @@ class Link:
     async def _write(self, connection: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
-                taken = bundles.take(await self._outbound.get(), self._outbound)
-                for message in bundles.messages(taken):
+                taken = batching.take(await self._outbound.get(), self._outbound)
+                for message in batching.messages(taken):
                     await connection.send(message)
 
     async def _ping(self) -> None:

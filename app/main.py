@@ -106,7 +106,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
     from dragon.inference.profile import Profile
     from dragon.inference.tokenizer import Tokenizer
-    from dragon.link.messages import Hello
+    from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker

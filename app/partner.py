@@ -17,7 +17,7 @@ from app.trace import Trace
 from dragon.inference.driver import Driver
 from dragon.inference.estimates import Pace
 from dragon.inference.logprobs import DetailMessage, Question
-from dragon.link import detail_frames, messages
+from dragon.link import control, detail_frames
 from dragon.protocol.messages import Draft, Role, SessionMessage
 from dragon.protocol.session import Session
 
@@ -34,7 +34,7 @@ class Partner:
 
     def __init__(
         self,
-        opening: messages.Open,
+        opening: control.Open,
         link: Link,
         session: Session,
         driver: Driver,
@@ -81,7 +81,7 @@ class Partner:
             "committed": committed,
             "joint": self._session.joint,
         }
-        self._link.send(messages.encode(self._opening.model_copy(update=changes)))
+        self._link.send(control.encode(self._opening.model_copy(update=changes)))
 
     async def heard(self) -> None:
         """Return once the peer has documents for this answer, or is not here, or is late."""
@@ -151,7 +151,7 @@ class Partner:
 
     # By the link.
 
-    def peer_ready(self, ready: messages.Ready) -> None:
+    def peer_ready(self, ready: control.Ready) -> None:
         """The peer has its documents: it takes part from here on."""
         self._ready = True
         self._heard.set()
@@ -226,7 +226,7 @@ class Partner:
             self._generation = None
 
 
-def public_source(document: messages.PublicDocument) -> Source:
+def public_source(document: control.PublicDocument) -> Source:
     """A document of the cloud's as people see it."""
     return Source(
         "public",

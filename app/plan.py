@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from app.events import GenerationRequest, Source, SourcesFound
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weights
-from dragon.link import messages
+from dragon.link import control
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Plan:
     rescore_every: int
 
 
-def opening(request: GenerationRequest, plan: Plan) -> messages.Open:
+def opening(request: GenerationRequest, plan: Plan) -> control.Open:
     """What the peer is told of a request."""
-    return messages.Open(
+    return control.Open(
         generation=0,
         conversation=request.conversation,
         raw=request.raw,
@@ -68,9 +68,9 @@ def opening(request: GenerationRequest, plan: Plan) -> messages.Open:
     )
 
 
-def prompt_scoring(request: GenerationRequest, plan: Plan) -> messages.ScoreAsked:
+def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreAsked:
     """Scores the prompt as it stands: bias, penalties and re-scoring are of the answer."""
-    return messages.ScoreAsked(
+    return control.ScoreAsked(
         generation=0,
         conversation=request.conversation[:1],
         text=request.conversation[1:],
@@ -85,10 +85,10 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> messages.ScoreAske
 
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
-) -> messages.ScoreAsked:
+) -> control.ScoreAsked:
     """Scores an answer that was written whole."""
     sampling = request.sampling
-    return messages.ScoreAsked(
+    return control.ScoreAsked(
         generation=0,
         conversation=request.conversation,
         text=tokens,

@@ -11,9 +11,9 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from dragon.errors import FrameError, HandshakeError, LinkError
-from dragon.link import messages
+from dragon.link import control
+from dragon.link.control import MAX_PROBE, AnyControl, Hello, Ping, Pong, Probe
 from dragon.link.handshake import check_hello
-from dragon.link.messages import MAX_PROBE, AnyControl, Hello, Ping, Pong, Probe
 
 _TIMEOUT_S = 30.0
 _PINGS = 20
@@ -44,7 +44,7 @@ def measure(url: str, key: str | None, hello: Hello) -> LinkFigures:
             url,
             additional_headers=headers,
             compression=None,
-            max_size=messages.MAX_CONTROL_BYTES,
+            max_size=control.MAX_CONTROL_BYTES,
             proxy=None,
         ) as connection:
             _greet(connection, hello)
@@ -64,19 +64,19 @@ def _bandwidth(transfer_s: float) -> float | None:
 
 
 def _greet(connection: ClientConnection, hello: Hello) -> None:
-    connection.send(messages.encode(hello))
+    connection.send(control.encode(hello))
     check_hello(hello, _next(connection, Hello, lambda _: True))
 
 
 def _pinged(connection: ClientConnection, number: int) -> float:
     began = time.perf_counter()
-    connection.send(messages.encode(Ping(number=number)))
+    connection.send(control.encode(Ping(number=number)))
     _next(connection, Pong, lambda pong: pong.number == number)
     return time.perf_counter() - began
 
 
 def _probed(connection: ClientConnection, sent: int, received: int) -> float:
-    probe = messages.encode(Probe(payload="." * sent, reply=received))
+    probe = control.encode(Probe(payload="." * sent, reply=received))
     began = time.perf_counter()
     connection.send(probe)
     _next(connection, Probe, lambda reply: len(reply.payload) == received)
@@ -88,8 +88,8 @@ def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], boo
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         left = max(0.0, deadline - time.monotonic())
-        message = messages.decode(str(connection.recv(left, decode=True)))
-        if isinstance(message, messages.Fault):
+        message = control.decode(str(connection.recv(left, decode=True)))
+        if isinstance(message, control.Fault):
             raise HandshakeError(message.message)
         if isinstance(message, kind) and wanted(message):
             return message

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dragon.inference.logprobs import DetailMessage
 from dragon.link.codec import DraftHead
-from dragon.link.messages import AnyControl, CandidateSent, Joined, Open, ScoreAsked
+from dragon.link.control import AnyControl, CandidateSent, Joined, Open, ScoreAsked
 from dragon.protocol.messages import Draft, Target
 
 N = 5

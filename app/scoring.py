@@ -26,7 +26,7 @@ from dragon.inference.rows import Row
 from dragon.inference.scoring import CloudScore, Scored
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
-from dragon.link import messages
+from dragon.link import control
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Scorer:
         return Detailed(tuple(found))
 
     async def score(
-        self, asked: messages.ScoreAsked, rows: Sequence[Row], rescoring: Rescoring | None
+        self, asked: control.ScoreAsked, rows: Sequence[Row], rescoring: Rescoring | None
     ) -> ScoredText:
         """Score `asked.text`; raises `DragonError` when the model fails."""
         peer = None
@@ -141,7 +141,7 @@ class _PeerScores:
     def __init__(
         self,
         link: Link,
-        asked: messages.ScoreAsked,
+        asked: control.ScoreAsked,
         vocab_size: int,
         opened: Callable[[int], None],
     ) -> None:
@@ -155,14 +155,14 @@ class _PeerScores:
         self.sources: Sequence[Source] = []
         self._number = link.open_fetch(self)
         opened(self._number)
-        link.send(messages.encode(asked.model_copy(update={"generation": self._number})))
+        link.send(control.encode(asked.model_copy(update={"generation": self._number})))
 
     async def next(self) -> CloudScore:
         """The next position's; raises `LinkError` when none is to come."""
         score = await self._scores.get()
         if isinstance(score, LinkError):
             raise score
-        self._link.send(messages.encode(messages.ScoreTaken(generation=self._number)))
+        self._link.send(control.encode(control.ScoreTaken(generation=self._number)))
         return score
 
     def close(self) -> None:
@@ -171,9 +171,9 @@ class _PeerScores:
 
     # By the link.
 
-    def peer_sent_documents(self, sent: messages.Fetched | messages.Scoring) -> None:
+    def peer_sent_documents(self, sent: control.Fetched | control.Scoring) -> None:
         """What the peer conditions on; its distributions follow."""
-        if self._rows is not None or not isinstance(sent, messages.Scoring):
+        if self._rows is not None or not isinstance(sent, control.Scoring):
             raise FrameError("no documents were to come here")
         if len(sent.documents) > self._top_k:
             raise FrameError("more documents came than were asked for")

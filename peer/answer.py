@@ -9,7 +9,7 @@ from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.decoder import Decoder
 from dragon.inference.driver import Driver
 from dragon.inference.logprobs import Question, Settled
-from dragon.link import detail_frames, frames, messages
+from dragon.link import control, detail_frames, frames
 from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class CloudAnswer:
     """The cloud's part in one answer: documents, rows, a session that follows the device."""
 
-    def __init__(self, shared: Shared, channel: Channel, opening: messages.Open) -> None:
+    def __init__(self, shared: Shared, channel: Channel, opening: control.Open) -> None:
         self._shared = shared
         self._channel = channel
         self._opening = opening
@@ -73,13 +73,13 @@ class CloudAnswer:
             log.exception("an answer could not be opened")
             self._fail(DragonError("the cloud peer failed"))
             return
-        ready = messages.Ready(
+        ready = control.Ready(
             generation=self._number,
             documents=found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)
-        self._channel.send(messages.encode(ready))
+        self._channel.send(control.encode(ready))
         self._driver.start(decoder)
 
     def receive(self, message: SessionMessage) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
-from dragon.link import bulk_frames, messages
+from dragon.link import bulk_frames, control
 from dragon.retrieval.prompt_rows import document_rows
 from peer.shared import Channel, Shared
 from peer.task import CloudTask
@@ -16,7 +16,7 @@ from peer.task import CloudTask
 class CloudFetch(CloudTask):
     """Finds documents and sends them, as text or with their KV in bfloat16."""
 
-    def __init__(self, shared: Shared, channel: Channel, asked: messages.Fetch) -> None:
+    def __init__(self, shared: Shared, channel: Channel, asked: control.Fetch) -> None:
         super().__init__(shared, channel, asked.generation)
         self._asked = asked
 
@@ -31,12 +31,12 @@ class CloudFetch(CloudTask):
         # A row as long as the context could not be computed.
         rows, kept = document_rows(shared.tokenizer, hits, model.context - 1, raw=asked.raw)
         documents = tuple(
-            messages.PublicDocument(
+            control.PublicDocument(
                 id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=0.0
             )
             for hit in kept
         )
-        self._send(messages.encode(messages.Fetched(generation=self._number, documents=documents)))
+        self._send(control.encode(control.Fetched(generation=self._number, documents=documents)))
         if asked.weights is not None:
             for row in rows[: len(kept)]:
                 for frame in bulk_frames.encode(self._number, await self._kv(row)):

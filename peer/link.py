@@ -19,7 +19,8 @@ from dragon.errors import (
 )
 from dragon.inference.estimates import LinkMeter, Pace
 from dragon.inference.logprobs import DetailMessage, Question
-from dragon.link import bundles, codec, detail_frames, frames, messages
+from dragon.link import batching, codec, detail_frames, frames
+from dragon.link import control as messages
 from dragon.link.handshake import check_hello
 from peer.answer import CloudAnswer
 from peer.fetch import CloudFetch
@@ -90,7 +91,7 @@ class Connection:
             if event["type"] == "websocket.disconnect":
                 return
             data = event.get("bytes")
-            for frame in bundles.split(event["text"] if data is None else data):
+            for frame in batching.split(event["text"] if data is None else data):
                 if isinstance(frame, bytes):
                     self._route(frame)
                 else:
@@ -228,8 +229,8 @@ class Connection:
     async def _write(self) -> None:
         try:
             while True:
-                taken = bundles.take(await self._outbound.get(), self._outbound)
-                for message in bundles.messages(taken):
+                taken = batching.take(await self._outbound.get(), self._outbound)
+                for message in batching.messages(taken):
                     if isinstance(message, bytes):
                         await self._socket.send_bytes(message)
                     else:

@@ -21,7 +21,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.profile import Profile
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import messages
+from dragon.link import control
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
@@ -68,7 +68,7 @@ def open_state(settings: PeerSettings) -> PeerState:
         engine=engine,
         tokenizer=tokenizer,
         retriever=Retriever(engine, embedder, reranker, corpus, tokenizer),
-        hello=messages.Hello(
+        hello=control.Hello(
             tokenizer=tokenizer.fingerprint,
             relevance=relevance.scale_of(embedder.fingerprint, reranker.fingerprint),
             model=model.name,

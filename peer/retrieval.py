@@ -10,7 +10,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
-from dragon.link import messages
+from dragon.link import control
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.hops import SCORE
 from dragon.retrieval.prompt_rows import document_rows
@@ -30,10 +30,10 @@ class Found:
     hits: Sequence[Hit]
     rescoring: Rescoring | None
 
-    def documents(self, weights: Sequence[float]) -> tuple[messages.PublicDocument, ...]:
+    def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
         """The passages as the device shows them; `weights` are the rows' shares."""
         return tuple(
-            messages.PublicDocument(
+            control.PublicDocument(
                 id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=weight
             )
             for hit, weight in zip(self.hits, weights, strict=False)
@@ -50,7 +50,7 @@ class Retriever:
     corpus: Corpus
     tokenizer: Tokenizer
 
-    async def find(self, asked: messages.Asking, prompt: int, max_tokens: int) -> Found:
+    async def find(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
         """Passages for what is asked, only those that leave room for prompt and answer."""
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         room = room_for_document(self.engine.model.context, prompt, max_tokens)

@@ -7,7 +7,7 @@ import asyncio
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.scoring import CREDIT, CloudScore
-from dragon.link import bulk_frames, messages
+from dragon.link import bulk_frames, control
 from peer.shared import Channel, Shared
 from peer.task import CloudTask
 
@@ -17,7 +17,7 @@ _PATIENCE_S = 60.0
 class CloudScoring(CloudTask):
     """Scores one text."""
 
-    def __init__(self, shared: Shared, channel: Channel, asked: messages.ScoreAsked) -> None:
+    def __init__(self, shared: Shared, channel: Channel, asked: control.ScoreAsked) -> None:
         super().__init__(shared, channel, asked.generation)
         self._asked = asked
         self._adjustment = asked.adjustment
@@ -46,7 +46,7 @@ class CloudScoring(CloudTask):
             await asyncio.wrap_future(decoder.prefilled)
             documents = found.documents(decoder.weights.tolist())
             self._send(
-                messages.encode(messages.Scoring(generation=self._number, documents=documents))
+                control.encode(control.Scoring(generation=self._number, documents=documents))
             )
             text = iter(asked.text)
             size = scoring.forward_size(engine.model, len(found.rows))

@@ -11,7 +11,7 @@ from dragon.errors import DragonError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay, Pace
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import messages
+from dragon.link import control
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
@@ -23,7 +23,7 @@ class Shared:
     engine: Engine
     tokenizer: Tokenizer
     retriever: Retriever
-    hello: messages.Hello
+    hello: control.Hello
     max_sessions: int
     metrics: PeerMetrics
     decode: DecodeDelay

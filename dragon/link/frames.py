@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragon.link import codec, messages
+from dragon.link import codec
+from dragon.link import control as messages
 from dragon.protocol.messages import Candidate, Join, Resync, Score, SessionMessage
 
 

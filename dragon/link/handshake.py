@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragon.errors import HandshakeError
-from dragon.link.messages import Hello
+from dragon.link.control import Hello
 
 
 def check_hello(own: Hello, other: Hello) -> None:

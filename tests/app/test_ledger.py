@@ -14,7 +14,7 @@ from app import audit
 from app.database import connect, database_url, migrate, session_maker
 from app.ledger import Ledger
 from app.quoting import Outbound, Quoted, Stretch, quoted
-from dragon.link import messages
+from dragon.link import control
 from dragon.protocol.messages import Draft
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
@@ -38,10 +38,10 @@ def write(ledger: Ledger, answer: str, generation: int) -> None:
     account = ledger.begin(answer, private=False)
     account.assign(generation)
     for number in range(3):
-        join = messages.Joined(generation=generation, incarnation=number, base=0, tail=(1, 2))
-        ledger.sent(messages.encode(join))
-    ledger.sent(messages.encode(messages.Ping(number=1)))
-    ledger.sent(messages.encode(messages.Close(generation=generation, reason="finished")))
+        join = control.Joined(generation=generation, incarnation=number, base=0, tail=(1, 2))
+        ledger.sent(control.encode(join))
+    ledger.sent(control.encode(control.Ping(number=1)))
+    ledger.sent(control.encode(control.Close(generation=generation, reason="finished")))
     account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
     account.end()
 

@@ -21,7 +21,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.rows import Row
 from dragon.inference.scoring import CloudScore
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import messages
+from dragon.link import control
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import Sampling
@@ -35,9 +35,9 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return EMBEDDED_MODEL if request.param == "embedded" else tiny.save(tmp_path, request.param)
 
 
-def asked(text: tuple[int, ...], **more: object) -> messages.ScoreAsked:
+def asked(text: tuple[int, ...], **more: object) -> control.ScoreAsked:
     conversation, rest = text[:1], text[1:]
-    return messages.ScoreAsked(
+    return control.ScoreAsked(
         generation=0, conversation=conversation, text=rest, raw=True, query="", top_k=0,
         prompt=len(text), max_tokens=0, **more,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.services import ROOT, Service, Setup
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import codec, detail_frames, messages
+from dragon.link import codec, control, detail_frames
 from dragon.protocol.messages import Draft
 from tests.contract.asking import Ask, upload
 from tests.contract.wiretap import Tap, wiretap
@@ -77,7 +77,7 @@ def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
 
 def kind_of(frame: str | bytes) -> str:
     if isinstance(frame, str):
-        return messages.decode(frame).kind
+        return control.decode(frame).kind
     if detail_frames.is_detail(frame):
         return type(detail_frames.decode(frame, 1 << 20)[1]).__name__.lower()
     return type(codec.decode(frame, 1 << 20)[1]).__name__.lower()

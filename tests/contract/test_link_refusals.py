@@ -20,7 +20,8 @@ from bench.services import KEY, Service, Setup
 from dragon.inference.logprobs import Values
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.link import bulk_frames, bundles, detail_frames, messages
+from dragon.link import batching, bulk_frames, detail_frames
+from dragon.link import control as messages
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling.params import Mode
@@ -142,8 +143,8 @@ def test_a_side_that_does_not_fit_is_told_what_to_change(
         os.urandom(4000),
         detail_frames.encode(1, Values(0, 0, (-1.0,))),
         b"\x05" + bytes(40),
-        bytes([bundles.KIND]) + b"\x02\x00\x00\x00x",
-        *bundles.messages([b"\x01short", b"\x02short"]),
+        bytes([batching.KIND]) + b"\x02\x00\x00\x00x",
+        *batching.messages([b"\x01short", b"\x02short"]),
         '{"kind": "score_text", "generation": 1}',
         "x" * (messages.MAX_CONTROL_BYTES + 1),
         b"\x01" * 100_000,

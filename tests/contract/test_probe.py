@@ -20,8 +20,8 @@ from bench.link import Network, relay
 from bench.services import KEY, ROOT, Service, Setup
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import messages
-from dragon.link.messages import MAX_PROBE, Hello
+from dragon.link import control
+from dragon.link.control import MAX_PROBE, Hello
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from tests import tiny
@@ -96,7 +96,7 @@ def test_a_probe_is_bounded(peer: Service, hello: Hello, probe: dict[str, object
     url = f"ws://127.0.0.1:{peer.port}/v1/link"
     headers = {"Authorization": f"Bearer {KEY}"}
     with connect(url, additional_headers=headers, compression=None) as connection:
-        connection.send(messages.encode(hello))
+        connection.send(control.encode(hello))
         connection.send(json.dumps(probe))
         with pytest.raises(ConnectionClosed):
             list(connection)

@@ -13,8 +13,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from dragon.link import bundles
-from dragon.link.messages import MAX_CONTROL_BYTES
+from dragon.link import batching
+from dragon.link.control import MAX_CONTROL_BYTES
 
 
 @dataclass
@@ -26,11 +26,11 @@ class Tap:
 
     port: int = 0
     sent: list[str | bytes] = field(default_factory=list)
-    bundles: Counter[str] = field(default_factory=Counter)
+    batching: Counter[str] = field(default_factory=Counter)
 
     def frames(self, sender: str, message: str | bytes) -> Sequence[str | bytes]:
         """What a message carries."""
-        frames = bundles.split(message)
+        frames = batching.split(message)
         self.bundles[sender] += len(frames) > 1
         return frames
 

@@ -14,7 +14,7 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import bulk_frames, messages
+from dragon.link import bulk_frames, control
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
 from peer.fetch import CloudFetch
@@ -69,12 +69,12 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "engine": engine,
         "tokenizer": tokenizer,
         "retriever": OneDocument(),
-        "hello": messages.Hello(),
+        "hello": control.Hello(),
         "max_sessions": 1,
         "metrics": PeerMetrics(lambda: 0),
         "decode": None,
     }
-    asked = messages.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
+    asked = control.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
     fetch = CloudFetch(Shared(**shared), cast(Channel, desk), asked)
     fetch.start()
     await desk.begun.wait()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.link import bulk_frames, codec, messages
+from dragon.link import bulk_frames, codec, control
 from dragon.link.bulk_frames import MAX_PAYLOAD, decode, encode, is_bulk
 
 
@@ -15,7 +15,7 @@ from dragon.link.bulk_frames import MAX_PAYLOAD, decode, encode, is_bulk
 def test_what_goes_in_comes_out_in_order(size: int) -> None:
     data = bytes(i % 251 for i in range(size))
     frames = list(encode(7, data))
-    assert all(is_bulk(frame) and len(frame) < messages.MAX_CONTROL_BYTES for frame in frames)
+    assert all(is_bulk(frame) and len(frame) < control.MAX_CONTROL_BYTES for frame in frames)
     assert [decode(frame)[0] for frame in frames] == [7] * len(frames)
     assert b"".join(decode(frame)[1] for frame in frames) == data
     overhead = sum(map(len, frames)) - size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.link import frames, messages
+from dragon.link import control as messages
+from dragon.link import frames
 from dragon.protocol.messages import Candidate, Join, Resync, Score, SessionMessage
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dragon.errors import HandshakeError
+from dragon.link.control import PROTOCOL_VERSION, Hello
 from dragon.link.handshake import check_hello
-from dragon.link.messages import PROTOCOL_VERSION, Hello
 from dragon.sampling import noise
 
 HELLO = Hello(tokenizer="t", relevance="r", model="m")

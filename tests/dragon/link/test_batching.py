@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.link import bulk_frames, bundles, codec
+from dragon.link import batching, bulk_frames, codec
 
-BUNDLE = bytes([bundles.KIND])
+BUNDLE = bytes([batching.KIND])
 binary = st.binary(min_size=1, max_size=40).filter(lambda frame: frame[:1] != BUNDLE)
 small = binary.filter(lambda frame: not bulk_frames.is_bulk(frame))
 frames_of_a_link = st.lists(binary | st.text(min_size=1, max_size=20), max_size=12)
@@ -24,8 +24,8 @@ def by_itself(frame: str | bytes) -> bool:
 
 @given(frames_of_a_link)
 def test_what_goes_in_comes_out_in_order(frames: list[str | bytes]) -> None:
-    messages = list(bundles.messages(frames))
-    assert [frame for message in messages for frame in bundles.split(message)] == frames
+    messages = list(batching.messages(frames))
+    assert [frame for message in messages for frame in batching.split(message)] == frames
     changes = sum(by_itself(one) or by_itself(other) for one, other in pairwise(frames))
     assert len(messages) == min(len(frames), 1 + changes)
 
@@ -33,7 +33,7 @@ def test_what_goes_in_comes_out_in_order(frames: list[str | bytes]) -> None:
 @given(frames_of_a_link)
 def test_a_frame_by_itself_is_a_message_as_it_is(frames: list[str | bytes]) -> None:
     for frame in frames:
-        assert list(bundles.messages([frame])) == [frame]
+        assert list(batching.messages([frame])) == [frame]
 
 
 def joined(frames: list[bytes]) -> bytes:
@@ -43,14 +43,14 @@ def joined(frames: list[bytes]) -> bytes:
 @given(st.lists(small, min_size=1, max_size=4), st.binary(max_size=6), st.integers(0, 80))
 def test_what_is_not_just_frames_is_refused(frames: list[bytes], more: bytes, cut: int) -> None:
     whole = joined(frames)
-    assert list(bundles.split(whole)) == frames
+    assert list(batching.split(whole)) == frames
     ends = {len(joined(frames[:count])) for count in range(1, len(frames) + 1)}
     if (short := whole[: 1 + cut]) and len(short) not in ends:
         with pytest.raises(FrameError):
-            bundles.split(short)
+            batching.split(short)
     if 0 < len(more) < 5:  # no room for a length and a frame
         with pytest.raises(FrameError):
-            bundles.split(whole + more)
+            batching.split(whole + more)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,16 @@ def test_what_is_not_just_frames_is_refused(frames: list[bytes], more: bytes, cu
         BUNDLE + b"\xff\xff\xff\xff" + bytes(50),
         BUNDLE + b"\x06\x00\x00\x00" + BUNDLE + b"\x01\x00\x00\x00x",  # one in another
         BUNDLE + b"\x06\x00\x00\x00" + bytes([bulk_frames.KIND]) + b"\x01\x00\x00\x00x",
-        BUNDLE + b"\x01\x00\x00\x00x" * (bundles.MAX_BYTES // 5 + 1),
+        BUNDLE + b"\x01\x00\x00\x00x" * (batching.MAX_BYTES // 5 + 1),
     ],
 )
 def test_a_bundle_that_is_none_is_refused(message: bytes) -> None:
     with pytest.raises(FrameError, match="bundle"):
-        bundles.split(message)
+        batching.split(message)
 
 
 def test_a_side_that_expects_drafts_refuses_it() -> None:
-    (message,) = bundles.messages([b"x", b"y"])
+    (message,) = batching.messages([b"x", b"y"])
     assert isinstance(message, bytes)
     with pytest.raises(FrameError):
         codec.decode(message, 8192)
@@ -86,7 +86,7 @@ def test_what_waits_is_taken_together_and_not_without_end() -> None:
             queue.put_nowait(frame)
         out = []
         while not queue.empty():
-            out.append(bundles.take(await queue.get(), queue))
+            out.append(batching.take(await queue.get(), queue))
         return out
 
     small: list[str | bytes] = [b"a", "b", b"c"]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.link.messages import (
+from dragon.link.control import (
     MAX_CONTROL_BYTES,
     MAX_PROBE,
     AnyControl,
