@@ -226,7 +226,7 @@ def show_corpus(
 def verify_ledger() -> None:
     """Check the chain of everything that left the device; the services may be running."""
     from app.audit import verify
-    from app.database import DATABASE, connect, database_url, session_maker
+    from app.storage.database import DATABASE, connect, database_url, session_maker
 
     data_dir = Settings.read().data_dir
     if not (data_dir / DATABASE).exists():

@@ -1,10 +1,10 @@
-"""Runs the migrations on the database that app.database.migrate or alembic.ini names."""
+"""Runs the migrations on the database that app.storage.database.migrate or alembic.ini names."""
 
 from alembic import context
 from sqlalchemy import create_engine, event
 
-from app.database import is_ours
-from app.models import Base
+from app.storage.database import is_ours
+from app.storage.tables import Base
 
 config = context.config
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger import BEGIN, END, GENESIS, Entry, digest_of
-from app.models import LedgerAnswer, LedgerEntry
+from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
 
 Sessions = async_sessionmaker[AsyncSession]

@@ -23,7 +23,7 @@ from pathlib import Path
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
-from app.database import DATABASE, database_url, migrate
+from app.storage.database import DATABASE, database_url, migrate
 from dragon.errors import DragonError
 
 VERSION = 1

@@ -13,7 +13,7 @@ from aiorwlock import RWLock
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.models import Chunk, Document, Status
+from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors

@@ -12,14 +12,14 @@ from typing import BinaryIO, TypeVar
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app import database
 from app.document_index import DocumentIndex
 from app.erasure import Erasure
 from app.ingestion import Chore, Ingestion, Keeper
-from app.models import Document, Status, upload_order
 from app.parsing import parse
 from app.progress import Progress, final
 from app.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
+from app.storage import database
+from app.storage.tables import Document, Status, upload_order
 from app.uploads import Incoming, clean_collection, clean_name, identity
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets

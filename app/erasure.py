@@ -12,10 +12,10 @@ from typing import Protocol
 from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app import database
 from app.citations import without
 from app.document_index import DocumentIndex
-from app.models import Chunk, Document, Message
+from app.storage import database
+from app.storage.tables import Chunk, Document, Message
 
 
 class Forgetful(Protocol):

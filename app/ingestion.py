@@ -20,13 +20,13 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app import database
 from app.cancellation import to_the_end
 from app.document_index import DocumentIndex
 from app.erasure import Erasure, Forgetful
-from app.models import Chunk, Document, Status, upload_order
 from app.parsing import Kind, parse
 from app.progress import Channel, Progress, Stage
+from app.storage import database
+from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError, DragonError
 from dragon.retrieval import chunking
 from dragon.retrieval.embedder import TextEmbedder

@@ -92,13 +92,13 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     import torch
 
     from app.conversations import ConversationStore
-    from app.database import connect, database_url, migrate, session_maker
     from app.document_kv import DocumentKV
     from app.documents import DocumentStore
     from app.embeddings import EmbeddingService
     from app.generation import open_generation
     from app.ledger import Ledger
     from app.link import Link
+    from app.storage.database import connect, database_url, migrate, session_maker
     from app.writing import Writings
     from dragon.inference.backends.torch.kv_store import KVStore
     from dragon.inference.backends.torch.model import LanguageModel

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.models import Document, Status
+from app.storage.tables import Document, Status
 
 
 class Stage(StrEnum):

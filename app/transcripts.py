@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from app.models import Conversation, Message
+from app.storage.tables import Conversation, Message
 
 _UNSAFE = re.compile(r"[^\w .-]+")
 

@@ -25,7 +25,7 @@ from app.events import (
 )
 from app.frames import Frame
 from app.markdown import MarkdownStream
-from app.models import Message, MessageState
+from app.storage.tables import Message, MessageState
 
 log = logging.getLogger("dragon.writing")
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app import database
 from app.documents import DocumentStore
+from app.storage import database
 from bench import services
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors

@@ -26,8 +26,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.models import Status
 from app.progress import Stage
+from app.storage.tables import Status
 from bench import document_scale, report, services
 from bench.document_scale import sentence
 from bench.pdf import pdf

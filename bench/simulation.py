@@ -1,4 +1,4 @@
-"""An event simulation of one answer with two sides, as `dragon.protocol.session` and its kin write it.
+"""An event simulation of one answer with two sides, as the sessions of `dragon.protocol` write it.
 
 What a side says is reduced to whether its draft of a position is the target, given for every
 position; time is only decode delays and the way between the sides. Everything else is as in the

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.requests import new_seed
 from app.events import Details, GenerationRequest
 from app.fields import Limit, Names, Seed, Temperature
-from app.models import Message, MessageState
 from app.prompts import Prompt, chat_prompt
 from app.schemas import MAX_HOPS
 from app.state import AppState
+from app.storage.tables import Message, MessageState
 from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer
 from dragon.sampling.params import Mode, Sampling

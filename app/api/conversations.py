@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app import transcripts
 from app.markdown import render
-from app.models import Conversation, Message, MessageState
 from app.state import State
+from app.storage.tables import Conversation, Message, MessageState
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 

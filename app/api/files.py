@@ -13,9 +13,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from app.documents import MAX_WINDOW, DocumentStore
-from app.models import Document, Status
 from app.parsing import Kind
 from app.progress import Progress
+from app.storage.tables import Document, Status
 from app.uploads import MAX_COLLECTION_CHARACTERS, Form
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import PAGE_BREAK

@@ -25,10 +25,10 @@ from app.api.incoming import INCOMING, Again, Ask, Continue, Incoming, Say, Stop
 from app.choices import Choice
 from app.errors import INTERNAL, invalid, problem
 from app.events import GenerationRequest, PeerStatus
-from app.models import Conversation, Message, MessageState
 from app.prompts import chat_prompt
 from app.schemas import as_messages
 from app.state import AppState, State
+from app.storage.tables import Conversation, Message, MessageState
 from app.writing import Writing
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 

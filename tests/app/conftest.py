@@ -17,7 +17,6 @@ from fastapi import FastAPI
 
 from app.auth import Authenticator
 from app.conversations import ConversationStore
-from app.database import connect, database_url, session_maker
 from app.documents import DocumentStore
 from app.embeddings import EmbeddingService
 from app.ledger import Ledger
@@ -25,6 +24,7 @@ from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
+from app.storage.database import connect, database_url, session_maker
 from app.writing import Writings
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer

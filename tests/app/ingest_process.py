@@ -15,11 +15,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app import database
 from app.document_index import DocumentIndex
 from app.documents import DocumentStore
 from app.erasure import Erasure
 from app.progress import Channel, Progress, Stage
+from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
 from tests.fakes import NothingKept

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from app import database
 from app.documents import DocumentStore
 from app.ingestion import Keeper
-from app.models import Chunk, Document, Status
 from app.progress import Progress
+from app.storage import database
+from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.vector_files import Segments

@@ -11,7 +11,7 @@ import pytest
 
 from app.backup import BackupError, backup, restore
 from app.documents import DocumentStore
-from app.models import Status
+from app.storage.tables import Status
 from bench.pdf import pdf
 from dragon.inference.tokenizer import Tokenizer
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces

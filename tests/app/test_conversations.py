@@ -15,10 +15,10 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from app.api.asking import Params, branch_request
-from app.database import database_url, migrate
 from app.events import GenerationRequest
-from app.models import MessageState
 from app.state import AppState
+from app.storage.database import database_url, migrate
+from app.storage.tables import MessageState
 from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
 from tests.app.stores import known, traces

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from app import database
 from app.citations import GONE
 from app.conversations import ConversationStore
 from app.documents import DocumentStore
 from app.events import Event, Finished, GenerationRequest, Source, SourcesFound, TextDelta
-from app.models import Document, MessageState, Status
 from app.progress import Stage
+from app.storage import database
+from app.storage.tables import Document, MessageState, Status
 from app.writing import Writings
 from bench import warm
 from dragon.errors import NotFoundError

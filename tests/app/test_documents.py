@@ -11,8 +11,8 @@ import pytest
 
 from app import uploads
 from app.documents import DocumentStore
-from app.models import Document, Status
 from app.progress import Progress, Stage
+from app.storage.tables import Document, Status
 from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
 from dragon.inference.tokenizer import Tokenizer

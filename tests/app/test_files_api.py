@@ -16,9 +16,10 @@ import openai
 import pytest
 from fastapi import FastAPI
 
-from app import database, errors
+from app import errors
 from app.api import files, search
 from app.documents import DocumentStore
+from app.storage import database
 from bench.pdf import pdf
 from dragon.inference.tokenizer import Tokenizer
 from tests.app.conftest import serving

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from app import audit
-from app.database import connect, database_url, migrate, session_maker
 from app.ledger import Ledger
 from app.quoting import Outbound, Quoted, Stretch, quoted
+from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.link import control
 from dragon.protocol.messages import Draft
 from dragon.sampling.mixture import Side

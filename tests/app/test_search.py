@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from app.documents import DocumentStore
-from app.models import Status
 from app.progress import Stage
 from app.search import Scope
+from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.index import VectorIndex
 from tests.app.stores import NOTE, OTHER, finished, ingest

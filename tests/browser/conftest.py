@@ -19,13 +19,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from app.auth import Authenticator
 from app.conversations import ConversationStore
-from app.database import connect, database_url, migrate, session_maker
 from app.embeddings import EmbeddingService
 from app.ledger import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
+from app.storage.database import connect, database_url, migrate, session_maker
 from app.writing import Writings
 from bench import services
 from bench.services import KEY, Floor, Service, Setup

@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.database import DATABASE
 from app.settings import EMBEDDED_MODEL
+from app.storage.database import DATABASE
 from bench import services
 from bench.services import ROOT, Service, Setup
 from dragon.inference.tokenizer import Tokenizer

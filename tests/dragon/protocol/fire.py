@@ -1,6 +1,6 @@
 """The session under fire: random schedules with faults, and what must hold after each of them.
 
-`python -m tests.dragon.protocol.fire --schedules 100000` runs many; the last line is one JSON object.
+`python -m tests.dragon.protocol.fire --schedules 100000` runs many; the last line is JSON.
 """
 
 from __future__ import annotations

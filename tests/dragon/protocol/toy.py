@@ -1,7 +1,7 @@
 """A toy world for the protocol: two small language models, two sessions, and a network of queues.
 
 Nothing is patched: the decoders keep what they were fed and roll back as real ones do, and the
-channels keep order and lose only a suffix, as TCP does. `tests.dragon.protocol.fire` adds what TCP does not.
+channels keep order and lose only a suffix, as TCP does. `fire` adds what TCP does not.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
-from app import database
-from app.database import (
+from app.storage import database
+from app.storage.database import (
     connect,
     database_url,
     forget_deleted,
@@ -22,7 +22,7 @@ from app.database import (
     migrate,
     session_maker,
 )
-from app.models import Base, Chunk, Document
+from app.storage.tables import Base, Chunk, Document
 
 
 def document(identity: str = "file-1") -> Document:
@@ -51,7 +51,9 @@ def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:
 
 def test_migrating_works_from_another_directory(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
-    code = f"from app.database import migrate; migrate('sqlite+aiosqlite:///{tmp_path}/a.db')"
+    code = (
+        f"from app.storage.database import migrate; migrate('sqlite+aiosqlite:///{tmp_path}/a.db')"
+    )
     environment = {**os.environ, "PYTHONPATH": str(root)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "a.db").stat().st_size > 0
