@@ -125,7 +125,7 @@ def key() -> None:
 @program.command()
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
     """Write all documents to one file, while the device serves or not."""
-    from app import backup
+    from app.documents import backup
 
     contents = backup.backup(Settings.read().data_dir, path)
     size = path.stat().st_size / 1e6
@@ -138,7 +138,7 @@ def restore(
     replace: Annotated[bool, typer.Option(help="Instead of the documents there are.")] = False,
 ) -> None:
     """Make the data directory of a backup; the device must not run."""
-    from app import backup
+    from app.documents import backup
 
     contents = backup.restore(path, Settings.read().data_dir, replace=replace)
     print(f"{_documents(contents.documents)} of {contents.created} restored.")

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, literal_column, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.citations import cited, without
+from app.documents.citations import cited, without
 from app.storage import database
 from app.storage.tables import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError

@@ -92,8 +92,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     import torch
 
     from app.conversations import ConversationStore
-    from app.document_kv import DocumentKV
-    from app.documents import DocumentStore
+    from app.documents.kv import DocumentKV
+    from app.documents.store import DocumentStore
     from app.embeddings import EmbeddingService
     from app.generation import open_generation
     from app.ledger import Ledger

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.events import GenerationRequest, Source
 from app.fetch import Fetcher, PublicHit
 from app.link import Link
 from app.plan import Retrieved
-from app.search import EVERYTHING, DocumentHit, Scope
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer

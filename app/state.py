@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
 from app.conversations import ConversationStore
-from app.documents import DocumentStore
+from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.events import Event, GenerationRequest, PeerStatus
 from app.ledger import Ledger

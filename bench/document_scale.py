@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.documents import DocumentStore
+from app.documents.store import DocumentStore
 from app.storage import database
 from bench import services
 from dragon.inference.tokenizer import Tokenizer

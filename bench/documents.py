@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from app.progress import Stage
+from app.documents.progress import Stage
 from app.storage.tables import Status
 from bench import document_scale, report, services
 from bench.document_scale import sentence

@@ -18,8 +18,8 @@ import torch
 from fastapi import FastAPI
 
 import serving
+from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
-from app.search import EVERYTHING, DocumentHit, Scope
 from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down

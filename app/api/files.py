@@ -12,11 +12,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from app.documents import MAX_WINDOW, DocumentStore
-from app.parsing import Kind
-from app.progress import Progress
+from app.documents.parsing import Kind
+from app.documents.progress import Progress
+from app.documents.store import MAX_WINDOW, DocumentStore
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Form
 from app.storage.tables import Document, Status
-from app.uploads import MAX_COLLECTION_CHARACTERS, Form
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import PAGE_BREAK
 

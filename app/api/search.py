@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.api.files import Store
-from app.search import Scope
+from app.documents.search import Scope
 
 router = APIRouter(prefix="/v1", tags=["files"])
 

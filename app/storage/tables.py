@@ -44,7 +44,7 @@ class Document(Base):
     filename: Mapped[str]
     purpose: Mapped[str]
     collection: Mapped[str] = mapped_column(index=True, server_default="")
-    kind: Mapped[str]  # a value of app.parsing.Kind, "" before it is parsed
+    kind: Mapped[str]  # a value of app.documents.parsing.Kind, "" before it is parsed
     bytes: Mapped[int]
     created_at: Mapped[int] = mapped_column(index=True)
     status: Mapped[str] = mapped_column(index=True)  # a value of Status

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from app.auth import Authenticator
 from app.conversations import ConversationStore
-from app.documents import DocumentStore
+from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.ledger import Ledger
 from app.main import create_app

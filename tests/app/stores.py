@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from app.documents import DocumentStore
-from app.ingestion import Keeper
-from app.progress import Progress
+from app.documents.ingestion import Keeper
+from app.documents.progress import Progress
+from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.chunking import Offsets

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from app import errors
 from app.api import files, search
-from app.documents import DocumentStore
+from app.documents.store import DocumentStore
 from app.storage import database
 from bench.pdf import pdf
 from dragon.inference.tokenizer import Tokenizer

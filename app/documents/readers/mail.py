@@ -8,8 +8,8 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from typing import Any
 
-from app.readers.common import NESTED, UnreadableError, one_line, tidy
-from app.readers.markup import html_text
+from app.documents.readers.common import NESTED, UnreadableError, one_line, tidy
+from app.documents.readers.markup import html_text
 
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from app.uploads import Form, Incoming
+from app.documents.uploads import Form, Incoming
 from dragon.errors import InvalidRequestError
 
 BODY = (

@@ -1,4 +1,4 @@
-"""Turns one uploaded file into text. Runs as a process of its own, started by app.parsing.
+"""Turns one uploaded file into text. Runs as a process of its own, started by app.documents.parsing.
 
 Parsers of files that strangers wrote are where memory and time go astray, so this process limits
 both for itself before it opens the file, and imports nothing of the service but the readers.
@@ -6,7 +6,7 @@ both for itself before it opens the file, and imports nothing of the service but
     python parse_worker.py FILE NAME OUT CPU_SECONDS MEMORY_BYTES
 
 writes the pages, joined by form feeds, to OUT as UTF-8, and one JSON object to standard output:
-{"kind": a value of app.parsing.Kind, "note": what was not read} or {"error": message}.
+{"kind": a value of app.documents.parsing.Kind, "note": what was not read} or {"error": message}.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def main() -> None:
 
 def _answer(path: Path, name: str, out: Path) -> dict[str, Any]:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from app.readers.common import NESTED, PAGE_BREAK, UnreadableError
-    from app.readers.read import read
+    from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
+    from app.documents.readers.read import read
 
     try:
         reading = read(path.read_bytes(), name)

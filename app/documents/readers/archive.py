@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from app.readers.common import UnreadableError
+from app.documents.readers.common import UnreadableError
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000

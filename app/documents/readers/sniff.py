@@ -6,11 +6,11 @@ import codecs
 import re
 from pathlib import Path
 
-from app.readers import records
-from app.readers.archive import Archive
-from app.readers.common import TAKEN, UnreadableError, clean
-from app.readers.epub import MIMETYPE
-from app.readers.office import DOCUMENT
+from app.documents.readers import tables
+from app.documents.readers.archive import Archive
+from app.documents.readers.common import TAKEN, UnreadableError, clean
+from app.documents.readers.epub import MIMETYPE
+from app.documents.readers.office import DOCUMENT
 
 # What people upload by mistake, told by its first bytes.
 _OTHER_KINDS = (
@@ -37,7 +37,7 @@ _SENT = {b"date", b"message-id", b"received", b"mime-version"}
 
 
 def sniff(data: bytes, name: str) -> str:
-    """The kind of a file (a value of app.parsing.Kind). Raises UnreadableError for others."""
+    """The kind of a file (a value of app.documents.parsing.Kind). Raises UnreadableError for others."""
     suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
         return "pdf"
@@ -102,11 +102,11 @@ def _text_kind(text: str, suffix: str) -> str:
         return "markdown"
     if text.lstrip()[:1] in {"{", "["}:
         try:
-            records.json_value(text)
+            tables.json_value(text)
         except ValueError:
             pass
         else:
             return "json"
-    if records.rows(text, named=suffix in {".csv", ".tsv"}) is not None:
+    if tables.rows(text, named=suffix in {".csv", ".tsv"}) is not None:
         return "csv"
     return "text"

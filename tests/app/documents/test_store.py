@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app import uploads
-from app.documents import DocumentStore
-from app.progress import Progress, Stage
+from app.documents import uploads
+from app.documents.progress import Progress, Stage
+from app.documents.store import DocumentStore
 from app.storage.tables import Document, Status
 from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError

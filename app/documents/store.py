@@ -12,15 +12,15 @@ from typing import BinaryIO, TypeVar
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.document_index import DocumentIndex
-from app.erasure import Erasure
-from app.ingestion import Chore, Ingestion, Keeper
-from app.parsing import parse
-from app.progress import Progress, final
-from app.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
+from app.documents.erasure import Erasure
+from app.documents.index import DocumentIndex
+from app.documents.ingestion import Chore, Ingestion, Keeper
+from app.documents.parsing import parse
+from app.documents.progress import Progress, final
+from app.documents.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
+from app.documents.uploads import Incoming, clean_collection, clean_name, identity
 from app.storage import database
 from app.storage.tables import Document, Status, upload_order
-from app.uploads import Incoming, clean_collection, clean_name, identity
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import TextEmbedder

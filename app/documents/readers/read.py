@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.readers import records
-from app.readers.archive import Archive
-from app.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
-from app.readers.epub import epub_chapters
-from app.readers.mail import mail_text
-from app.readers.markup import html_text
-from app.readers.office import docx_text
-from app.readers.pdf import pdf_pages
-from app.readers.sniff import decoded, sniff
+from app.documents.readers import tables
+from app.documents.readers.archive import Archive
+from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
+from app.documents.readers.epub import epub_chapters
+from app.documents.readers.mail import mail_text
+from app.documents.readers.markup import html_text
+from app.documents.readers.office import docx_text
+from app.documents.readers.pdf import pdf_pages
+from app.documents.readers.sniff import decoded, sniff
 
 _MOST_NESTED_MAILS = 3
 
@@ -51,10 +51,10 @@ def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
         case "email":
             return [mail_text(data, lambda inner, title: _attached(inner, title, nested))]
         case "csv":
-            rows = records.rows(decoded(data), named=True) or []
-            return ["\n".join(records.table_lines(rows))]
+            rows = tables.rows(decoded(data), named=True) or []
+            return ["\n".join(tables.table_lines(rows))]
         case "json":
-            return ["\n".join(records.json_lines(records.json_value(decoded(data))))]
+            return ["\n".join(tables.json_lines(tables.json_value(decoded(data))))]
     return decoded(data).split(PAGE_BREAK)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.parsing import Kind, parse
+from app.documents.parsing import Kind, parse
 from bench.pdf import pdf
 from dragon.errors import DocumentError
 from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.document_index import DocumentIndex
+from app.documents.index import DocumentIndex
 from app.storage.tables import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from app.readers.archive import Archive
-from app.readers.common import tidy
-from app.readers.records import table_lines
+from app.documents.readers.archive import Archive
+from app.documents.readers.common import tidy
+from app.documents.readers.tables import table_lines
 
 DOCUMENT = "word/document.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

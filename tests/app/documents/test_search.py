@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.documents import DocumentStore
-from app.progress import Stage
-from app.search import Scope
+from app.documents.progress import Stage
+from app.documents.search import Scope
+from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.index import VectorIndex

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.backup import BackupError, backup, restore
-from app.documents import DocumentStore
+from app.documents.backup import BackupError, backup, restore
+from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from bench.pdf import pdf
 from dragon.inference.tokenizer import Tokenizer

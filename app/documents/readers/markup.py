@@ -7,8 +7,8 @@ from typing import Any
 
 from lxml import etree, html
 
-from app.readers.common import NESTED, NO_TEXT, UnreadableError, one_line, tidy
-from app.readers.records import table_lines
+from app.documents.readers.common import NESTED, NO_TEXT, UnreadableError, one_line, tidy
+from app.documents.readers.tables import table_lines
 
 _UNSEEN = {
     "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "canvas", "head",

@@ -12,8 +12,8 @@ from typing import Protocol
 from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.citations import without
-from app.document_index import DocumentIndex
+from app.documents.citations import without
+from app.documents.index import DocumentIndex
 from app.storage import database
 from app.storage.tables import Chunk, Document, Message
 

@@ -21,10 +21,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.document_index import DocumentIndex
-from app.erasure import Erasure, Forgetful
-from app.parsing import Kind, parse
-from app.progress import Channel, Progress, Stage
+from app.documents.erasure import Erasure, Forgetful
+from app.documents.index import DocumentIndex
+from app.documents.parsing import Kind, parse
+from app.documents.progress import Channel, Progress, Stage
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError, DragonError
@@ -40,7 +40,7 @@ _CHORE_SECONDS = 0.005
 # The database is locked for a batch, not for a document: others write, too.
 _INSERT_BATCH = 200
 _PARSERS = 2
-"""Files parsed at once; each may take the memory that app.parsing allows."""
+"""Files parsed at once; each may take the memory that app.documents.parsing allows."""
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.readers.common import NESTED, UnreadableError, one_line
+from app.documents.readers.common import NESTED, UnreadableError, one_line
 
 Rows = Sequence[Sequence[str]]
 

@@ -1,6 +1,6 @@
 """A device's document store in a process of its own, which kills itself at a moment of a test's.
 
-    python -m tests.app.ingest_process DATA_DIR FILE MOMENT
+    python -m tests.app.documents.ingest_process DATA_DIR FILE MOMENT
 
 adds the file and is killed at MOMENT of its ingestion: when a stage is told of (a stage's name), at
 the second batch ("half embedded"), before the rows say so ("vectors written"), or after ("found").
@@ -15,10 +15,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.document_index import DocumentIndex
-from app.documents import DocumentStore
-from app.erasure import Erasure
-from app.progress import Channel, Progress, Stage
+from app.documents.erasure import Erasure
+from app.documents.index import DocumentIndex
+from app.documents.progress import Channel, Progress, Stage
+from app.documents.store import DocumentStore
 from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
@@ -54,7 +54,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
 
 def die_at(moment: str) -> None:
     DyingChannel.moment = moment
-    sys.modules["app.ingestion"].Channel = DyingChannel  # type: ignore[attr-defined]
+    sys.modules["app.documents.ingestion"].Channel = DyingChannel  # type: ignore[attr-defined]
     keep = DocumentIndex.keep
 
     async def keep_and_die(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pypdfium2
 
-from app.readers.common import PAGE_BREAK, UnreadableError, clean
+from app.documents.readers.common import PAGE_BREAK, UnreadableError, clean
 
 MOST_PAGES = 5000
 _PASSWORD_ERROR = 4

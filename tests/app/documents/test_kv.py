@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.document_kv import DocumentKV
-from app.documents import DocumentStore
-from app.progress import Stage
+from app.documents.kv import DocumentKV
+from app.documents.progress import Stage
+from app.documents.store import DocumentStore
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine

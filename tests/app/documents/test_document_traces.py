@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from app.citations import GONE
 from app.conversations import ConversationStore
-from app.documents import DocumentStore
+from app.documents.citations import GONE
+from app.documents.progress import Stage
+from app.documents.store import DocumentStore
 from app.events import Event, Finished, GenerationRequest, Source, SourcesFound, TextDelta
-from app.progress import Stage
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
 from app.writing import Writings
@@ -273,7 +273,9 @@ async def test_a_kill_at_any_moment_resumes(
     text = prose(60)
     file.write_text(text)
     arguments = (str(data_dir), str(file), moment)
-    process = warm.start("tests.app.ingest_process", arguments, os.environ, tmp_path / "log")
+    process = warm.start(
+        "tests.app.documents.ingest_process", arguments, os.environ, tmp_path / "log"
+    )
     await asyncio.to_thread(process.join)
     assert process.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
     async with opened(data_dir, tokenizer) as store:

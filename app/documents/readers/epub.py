@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from urllib.parse import unquote
 
-from app.readers.archive import Archive
-from app.readers.common import NO_TEXT, UnreadableError
-from app.readers.markup import html_text
+from app.documents.readers.archive import Archive
+from app.documents.readers.common import NO_TEXT, UnreadableError
+from app.documents.readers.markup import html_text
 
 MIMETYPE = b"application/epub+zip"
 _CONTAINER = "META-INF/container.xml"
