@@ -91,7 +91,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     # Imported late: torch takes seconds, and apps that bring their state need none of these.
     import torch
 
-    from app.conversations import ConversationStore
+    from app.conversations.background_run import Writings
+    from app.conversations.store import ConversationStore
     from app.documents.kv import DocumentKV
     from app.documents.store import DocumentStore
     from app.embeddings import EmbeddingService
@@ -99,7 +100,6 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.ledger import Ledger
     from app.link import Link
     from app.storage.database import connect, database_url, migrate, session_maker
-    from app.writing import Writings
     from dragon.inference.backends.torch.kv_store import KVStore
     from dragon.inference.backends.torch.model import LanguageModel
     from dragon.inference.engine import Engine

@@ -11,14 +11,14 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
-from app.conversations import ConversationStore
+from app.conversations.background_run import Writings
+from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.events import Event, GenerationRequest, PeerStatus
 from app.ledger import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
-from app.writing import Writings
 from dragon.inference.tokenizer import Tokenizer
 
 

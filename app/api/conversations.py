@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app import transcripts
+from app.conversations import export
 from app.markdown import render
 from app.state import State
 from app.storage.tables import Conversation, Message, MessageState
@@ -86,12 +86,12 @@ async def export_conversation(
     conversation = await state.conversations.get(identity)
     messages = await state.conversations.messages(identity)
     if as_ == "json":
-        whole = transcripts.as_json(conversation, messages)
+        whole = export.as_json(conversation, messages)
         content, kind = orjson.dumps(whole, option=orjson.OPT_INDENT_2), "application/json"
     else:
         branch = await state.conversations.path(conversation.leaf) if conversation.leaf else []
-        content, kind = transcripts.as_markdown(conversation, branch).encode(), "text/markdown"
-    name = quote(transcripts.filename(conversation, "json" if as_ == "json" else "md"))
+        content, kind = export.as_markdown(conversation, branch).encode(), "text/markdown"
+    name = quote(export.filename(conversation, "json" if as_ == "json" else "md"))
     disposition = f"attachment; filename*=UTF-8''{name}"
     return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
 
@@ -113,4 +113,4 @@ def view(message: Message) -> dict[str, Any]:
     if message.role == "assistant" and message.state != MessageState.WRITING:
         seams = [(offset, joint) for offset, joint, _ in message.record.get("seams", [])]
         blocks = [asdict(block) for block in render(message.text, seams)]
-    return {**transcripts.message_as_json(message), "blocks": blocks}
+    return {**export.message_as_json(message), "blocks": blocks}

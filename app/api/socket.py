@@ -23,13 +23,13 @@ from app.api.asking import branch_request, request_of
 from app.api.conversations import summary, view
 from app.api.incoming import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
 from app.choices import Choice
+from app.conversations.background_run import Writing
 from app.errors import INTERNAL, invalid, problem
 from app.events import GenerationRequest, PeerStatus
 from app.prompts import chat_prompt
 from app.schemas import as_messages
 from app.state import AppState, State
 from app.storage.tables import Conversation, Message, MessageState
-from app.writing import Writing
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 
 log = logging.getLogger("dragon.socket")

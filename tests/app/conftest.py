@@ -16,7 +16,8 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth import Authenticator
-from app.conversations import ConversationStore
+from app.conversations.background_run import Writings
+from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.ledger import Ledger
@@ -25,7 +26,6 @@ from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
 from app.storage.database import connect, database_url, session_maker
-from app.writing import Writings
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from serving import server

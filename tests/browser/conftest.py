@@ -18,7 +18,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from app.auth import Authenticator
-from app.conversations import ConversationStore
+from app.conversations.background_run import Writings
+from app.conversations.store import ConversationStore
 from app.embeddings import EmbeddingService
 from app.ledger import Ledger
 from app.main import create_app
@@ -26,7 +27,6 @@ from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.state import AppState
 from app.storage.database import connect, database_url, migrate, session_maker
-from app.writing import Writings
 from bench import services
 from bench.services import KEY, Floor, Service, Setup
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace

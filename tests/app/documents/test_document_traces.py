@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from app.conversations import ConversationStore
+from app.conversations.background_run import Writings
+from app.conversations.store import ConversationStore
 from app.documents.citations import GONE
 from app.documents.progress import Stage
 from app.documents.store import DocumentStore
 from app.events import Event, Finished, GenerationRequest, Source, SourcesFound, TextDelta
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
-from app.writing import Writings
 from bench import warm
 from dragon.errors import NotFoundError
 from dragon.inference.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ from typing import Any
 
 from app import frames
 from app.choices import Choice
-from app.conversations import ConversationStore
+from app.conversations.store import ConversationStore
 from app.errors import INTERNAL, problem
 from app.events import (
     Detailed,
