@@ -225,7 +225,7 @@ def show_corpus(
 @ledger_program.command("verify")
 def verify_ledger() -> None:
     """Check the chain of everything that left the device; the services may be running."""
-    from app.audit import verify
+    from app.ledger.verify import verify
     from app.storage.database import DATABASE, connect, database_url, session_maker
 
     data_dir = Settings.read().data_dir

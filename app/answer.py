@@ -16,7 +16,7 @@ from app.events import (
     SourcesFound,
     TextDelta,
 )
-from app.ledger import Account
+from app.ledger.writer import Account
 from app.link import Link
 from app.partner import Partner
 from app.plan import Plan, Retrieved, opening

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from app.answer import Answer
 from app.choices import Choice
 from app.events import Event, Finished, GenerationRequest, PeerChanged, PeerStatus
-from app.ledger import Account, Ledger
+from app.ledger.writer import Account, Ledger
 from app.link import Link
 from app.passes import NextPass, Passes
 from app.plan import Plan, Retrieved

@@ -16,7 +16,7 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.events import Event, GenerationRequest, PeerStatus
-from app.ledger import Ledger
+from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.settings import Settings
 from dragon.inference.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from app import audit
+from app.ledger import verify
 from app.openapi import failures
 from app.state import State
 
@@ -86,7 +86,7 @@ async def list_answers(
 ) -> AnswerList:
     """The answers written here, newest first, from the one behind `before` on."""
     await state.ledger.written()
-    found = await audit.answers(state.ledger.sessions, limit, before)
+    found = await verify.answers(state.ledger.sessions, limit, before)
     return AnswerList(
         data=[
             AnswerSummary(
@@ -106,13 +106,13 @@ async def export(state: State) -> StreamingResponse:
     """The whole chain, a line of JSON an entry, from the first on."""
     await state.ledger.written()
     return StreamingResponse(
-        _lines(audit.chain(state.ledger.sessions)),
+        _lines(verify.chain(state.ledger.sessions)),
         media_type="application/x-ndjson",
         headers={"Content-Disposition": 'attachment; filename="dragon-ledger.jsonl"'},
     )
 
 
-async def _lines(chain: AsyncIterator[audit.Link]) -> AsyncIterator[bytes]:
+async def _lines(chain: AsyncIterator[verify.Link]) -> AsyncIterator[bytes]:
     async for link in chain:
         yield orjson.dumps({"answer": link.entry.answer, **_frame(link).model_dump()}) + b"\n"
 
@@ -121,7 +121,7 @@ async def _lines(chain: AsyncIterator[audit.Link]) -> AsyncIterator[bytes]:
 async def get_answer(answer: str, state: State) -> AnswerLedger:
     """Every frame that left the device for an answer."""
     await state.ledger.written()
-    row, links = await audit.answer(state.ledger.sessions, answer)
+    row, links = await verify.answer(state.ledger.sessions, answer)
     kinds: defaultdict[str, Total] = defaultdict(Total)
     for link in links:
         kinds[link.entry.kind].frames += 1
@@ -141,7 +141,7 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
     )
 
 
-def _frame(link: audit.Link) -> Frame:
+def _frame(link: verify.Link) -> Frame:
     entry = link.entry
     return Frame(
         seq=link.seq,

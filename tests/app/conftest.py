@@ -20,7 +20,7 @@ from app.conversations.background_run import Writings
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
-from app.ledger import Ledger
+from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from app import audit
-from app.ledger import Ledger
-from app.quoting import Outbound, Quoted, Stretch, quoted
+from app.ledger import verify
+from app.ledger.leakage import Outbound, Quoted, Stretch, quoted
+from app.ledger.writer import Ledger
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.link import control
 from dragon.protocol.messages import Draft
@@ -52,7 +52,7 @@ async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
         async with opened(tmp_path) as ledger:
             write(ledger, f"answer-{number}", number)
             await ledger.written()
-            found = await audit.verify(ledger.sessions)
+            found = await verify.verify(ledger.sessions)
             assert (found.answers, found.entries) == (number, 6 * number)
             heads.append(found.head)
     assert heads[0] != heads[1]
@@ -62,7 +62,7 @@ async def test_it_is_verified_while_answers_are_written(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         for number in range(20):
             write(ledger, f"answer-{number}", number)
-            _, found = await asyncio.gather(ledger.written(), audit.verify(ledger.sessions))
+            _, found = await asyncio.gather(ledger.written(), verify.verify(ledger.sessions))
             assert found.entries in (6 * number, 6 * (number + 1))
 
 
@@ -76,7 +76,7 @@ async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
         await ledger.written()
-        assert (await audit.verify(ledger.sessions)).entries == 120
+        assert (await verify.verify(ledger.sessions)).entries == 120
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ async def test_a_change_is_found(tmp_path: Path, change: str) -> None:
         write(ledger, "answer-1", 1)
         write(ledger, "answer-2", 2)
         await ledger.written()
-        await audit.verify(ledger.sessions)
+        await verify.verify(ledger.sessions)
         async with ledger.sessions.begin() as session:
             await session.execute(text(change))
-        with pytest.raises(audit.LedgerDamagedError):
-            await audit.verify(ledger.sessions)
+        with pytest.raises(verify.LedgerDamagedError):
+            await verify.verify(ledger.sessions)
 
 
 def draft(position: int, token: int, epoch: int = 0) -> Draft:

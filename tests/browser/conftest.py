@@ -21,7 +21,7 @@ from app.auth import Authenticator
 from app.conversations.background_run import Writings
 from app.conversations.store import ConversationStore
 from app.embeddings import EmbeddingService
-from app.ledger import Ledger
+from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings

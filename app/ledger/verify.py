@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger import BEGIN, END, GENESIS, Entry, digest_of
+from app.ledger.writer import BEGIN, END, GENESIS, Entry, digest_of
 from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
 

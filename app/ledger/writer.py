@@ -19,7 +19,7 @@ import orjson
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.quoting import Outbound, Quoted, Sent, Stretch, quoted
+from app.ledger.leakage import Outbound, Quoted, Sent, Stretch, quoted
 from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.link import codec, detail_frames
 from dragon.link import control as messages
