@@ -155,7 +155,7 @@ def profile() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from app.probe import measure
+    from app.peer_link.probe import measure
     from dragon.errors import LinkError
     from dragon.inference.backends.torch.model import LanguageModel
     from dragon.inference.profile import DecodeFit, Profile

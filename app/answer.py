@@ -17,8 +17,8 @@ from app.events import (
     TextDelta,
 )
 from app.ledger.writer import Account
-from app.link import Link
 from app.partner import Partner
+from app.peer_link.client import Link
 from app.plan import Plan, Retrieved, opening
 from app.record import Record, cut_statistics, verdicts
 from app.trace import Trace

@@ -11,8 +11,8 @@ from app.answer import Answer
 from app.choices import Choice
 from app.events import Event, Finished, GenerationRequest, PeerChanged, PeerStatus
 from app.ledger.writer import Account, Ledger
-from app.link import Link
 from app.passes import NextPass, Passes
+from app.peer_link.client import Link
 from app.plan import Plan, Retrieved
 from app.retrieval import Retrieval, Searcher
 from app.scoring import Scorer

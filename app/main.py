@@ -98,7 +98,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.embeddings import EmbeddingService
     from app.generation import open_generation
     from app.ledger.writer import Ledger
-    from app.link import Link
+    from app.peer_link.client import Link
     from app.storage.database import connect, database_url, migrate, session_maker
     from dragon.inference.backends.torch.kv_store import KVStore
     from dragon.inference.backends.torch.model import LanguageModel

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from app.events import PeerChanged, Source
-from app.link import Link
+from app.peer_link.client import Link
 from app.trace import Trace
 from dragon.inference.driver import Driver
 from dragon.inference.estimates import Pace

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.events import GenerationRequest, Source
-from app.fetch import Fetcher, PublicHit
-from app.link import Link
+from app.peer_link.client import Link
+from app.peer_link.fetch import Fetcher, PublicHit
 from app.plan import Retrieved
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document

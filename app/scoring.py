@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from app.choices import Choice
 from app.details import TokenTexts, cut_off, described
 from app.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
-from app.link import Link
 from app.partner import public_source
+from app.peer_link.client import Link
 from app.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring

@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from app.probe import measure
+from app.peer_link.probe import measure
 from app.settings import EMBEDDED_MODEL
 from bench import services
 from bench.link import Network, relay
