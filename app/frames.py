@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.choices import Choice
-from app.events import (
+from app.generation.accumulator import Choice
+from app.generation.events import (
     Detailed,
     Event,
     Finished,

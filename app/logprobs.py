@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from app.events import TokenDetail
+from app.generation.events import TokenDetail
 from dragon.inference.tokenizer import Tokenizer
 
 

@@ -96,7 +96,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.documents.kv import DocumentKV
     from app.documents.store import DocumentStore
     from app.embeddings import EmbeddingService
-    from app.generation import open_generation
+    from app.generation.service import open_generation
     from app.ledger.writer import Ledger
     from app.peer_link.client import Link
     from app.storage.database import connect, database_url, migrate, session_maker

@@ -13,7 +13,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from app.events import Event, Finished, GenerationRequest, TextDelta
+from app.generation.events import Event, Finished, GenerationRequest, TextDelta
 from dragon.inference.estimates import READINGS, Pace
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

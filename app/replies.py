@@ -24,7 +24,7 @@ class Usage(BaseModel):
 
 
 class SourceReply(BaseModel):
-    """A document that an answer was conditioned on; see `app.events.Source`."""
+    """A document that an answer was conditioned on; see `app.generation.events.Source`."""
 
     side: Literal["private", "public"]
     id: str
@@ -39,7 +39,7 @@ class SourceReply(BaseModel):
 
 
 class TokenProvenance(BaseModel):
-    """Where a token comes from, see `app.events.TokenDetail`; `documents` are the `sources`."""
+    """Where a token comes from, see `app.generation.events.TokenDetail`; `documents` are the `sources`."""
 
     position: int
     text: str

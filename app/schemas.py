@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from app.events import Details
 from app.fields import (
     PROMPT,
     Limit,
@@ -24,6 +23,7 @@ from app.fields import (
     text_of_parts,
     wrong,
 )
+from app.generation.events import Details
 from dragon.inference.tokenizer import Message
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from app.choices import Choice
-from app.events import TokenDetail
+from app.generation.accumulator import Choice
+from app.generation.events import TokenDetail
 from app.logprobs import chat_logprobs, text_logprobs
 from app.replies import (
     ChatChoice,

@@ -15,7 +15,7 @@ from app.conversations.background_run import Writings
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
-from app.events import Event, GenerationRequest, PeerStatus
+from app.generation.events import Event, GenerationRequest, PeerStatus
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.settings import Settings

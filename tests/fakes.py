@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.events import (
+from app.generation.events import (
     Detailed,
     Event,
     Finished,

@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.requests import new_seed
-from app.events import Details, GenerationRequest
 from app.fields import Limit, Names, Seed, Temperature
-from app.prompts import Prompt, chat_prompt
+from app.generation.events import Details, GenerationRequest
+from app.generation.prompts import Prompt, chat_prompt
 from app.schemas import MAX_HOPS
 from app.state import AppState
 from app.storage.tables import Message, MessageState

@@ -8,8 +8,8 @@ from fastapi.responses import Response
 from app.api.models import require_model
 from app.api.requests import plan
 from app.api.respond import Job, respond
+from app.generation.prompts import chat_prompt
 from app.openapi import failures, streamed
-from app.prompts import chat_prompt
 from app.replies import ChatCompletion, ChatCompletionChunk
 from app.schemas import ChatBody, as_messages
 from app.shapes import ChatShape

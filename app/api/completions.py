@@ -8,8 +8,8 @@ from fastapi.responses import Response
 from app.api.models import require_model
 from app.api.requests import plan
 from app.api.respond import Job, respond
+from app.generation.prompts import text_prompt
 from app.openapi import failures, streamed
-from app.prompts import text_prompt
 from app.replies import Completion
 from app.schemas import CompletionBody
 from app.shapes import TextShape

@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.events import Details, GenerationRequest
-from app.prompts import Prompt
+from app.generation.events import Details, GenerationRequest
+from app.generation.prompts import Prompt
 from app.schemas import MAX_CHOICES, MAX_HOPS, DragonOptions, GenerationBody
 from app.state import AppState
 from dragon.errors import InvalidRequestError

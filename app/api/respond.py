@@ -12,9 +12,9 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from app.api.streaming import EventStream, unless_gone
-from app.choices import Choice, best, merged
 from app.errors import INTERNAL, problem
-from app.events import (
+from app.generation.accumulator import Choice, best, merged
+from app.generation.events import (
     Detailed,
     Event,
     Finished,

@@ -22,11 +22,11 @@ from app import frames
 from app.api.asking import branch_request, request_of
 from app.api.conversations import summary, view
 from app.api.incoming import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
-from app.choices import Choice
 from app.conversations.background_run import Writing
 from app.errors import INTERNAL, invalid, problem
-from app.events import GenerationRequest, PeerStatus
-from app.prompts import chat_prompt
+from app.generation.accumulator import Choice
+from app.generation.events import GenerationRequest, PeerStatus
+from app.generation.prompts import chat_prompt
 from app.schemas import as_messages
 from app.state import AppState, State
 from app.storage.tables import Conversation, Message, MessageState

@@ -10,10 +10,11 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from app import frames
-from app.choices import Choice
 from app.conversations.store import ConversationStore
 from app.errors import INTERNAL, problem
-from app.events import (
+from app.frames import Frame
+from app.generation.accumulator import Choice
+from app.generation.events import (
     Detailed,
     Event,
     Finished,
@@ -23,7 +24,6 @@ from app.events import (
     SourcesFound,
     TextDelta,
 )
-from app.frames import Frame
 from app.markdown import MarkdownStream
 from app.storage.tables import Message, MessageState
 

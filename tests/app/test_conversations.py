@@ -15,7 +15,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from app.api.asking import Params, branch_request
-from app.events import GenerationRequest
+from app.generation.events import GenerationRequest
 from app.state import AppState
 from app.storage.database import database_url, migrate
 from app.storage.tables import MessageState

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from app.auth import COOKIE
-from app.events import PeerStatus
+from app.generation.events import PeerStatus
 from app.state import AppState
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration

@@ -9,7 +9,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
-from app.prompts import text_prompt
+from app.generation.prompts import text_prompt
 from app.settings import EMBEDDED_MODEL
 from dragon.inference.tokenizer import Tokenizer
 from tests.app.test_bad_input import error_of

@@ -18,7 +18,14 @@ from app.conversations.store import ConversationStore
 from app.documents.citations import GONE
 from app.documents.progress import Stage
 from app.documents.store import DocumentStore
-from app.events import Event, Finished, GenerationRequest, Source, SourcesFound, TextDelta
+from app.generation.events import (
+    Event,
+    Finished,
+    GenerationRequest,
+    Source,
+    SourcesFound,
+    TextDelta,
+)
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
 from bench import warm

@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from app.answer import Answer
-from app.choices import Choice
-from app.events import Event, Finished, GenerationRequest, PeerChanged, PeerStatus
+from app.generation.accumulator import Choice
+from app.generation.events import Event, Finished, GenerationRequest, PeerChanged, PeerStatus
+from app.generation.hops import NextPass, Passes
+from app.generation.plan import Plan, Retrieved
+from app.generation.retrieval import Retrieval, Searcher
+from app.generation.run import Answer
+from app.generation.scoring import Scorer
 from app.ledger.writer import Account, Ledger
-from app.passes import NextPass, Passes
 from app.peer_link.client import Link
-from app.plan import Plan, Retrieved
-from app.retrieval import Retrieval, Searcher
-from app.scoring import Scorer
 from app.settings import Settings
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.engine import Engine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from app.details import AnswerDetails
-from app.events import Detailed, TokenDetail
+from app.generation.attribution import AnswerDetails
+from app.generation.events import Detailed, TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.distribution import FullDistribution
 from dragon.inference.logprobs import Question, Settled, Values, cloud_detail

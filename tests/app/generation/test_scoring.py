@@ -10,9 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from app.events import Details, GenerationRequest
-from app.plan import Plan, Retrieved
-from app.scoring import Scorer
+from app.generation.events import Details, GenerationRequest
+from app.generation.plan import Plan, Retrieved
+from app.generation.scoring import Scorer
 from app.settings import EMBEDDED_MODEL
 from dragon.errors import FrameError
 from dragon.inference import scoring

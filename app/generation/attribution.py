@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.events import Detailed, TokenDetail
+from app.generation.events import Detailed, TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.logprobs import (
     CloudDetail,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from app import trace
-from app.trace import Trace
+from app.generation import timeline
+from app.generation.timeline import Trace
 from dragon.protocol.messages import Draft, Role
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
@@ -29,5 +29,5 @@ def test_when_drafts_were_made_and_tokens_became_text() -> None:
 
 def test_it_is_bounded() -> None:
     noted = Trace()
-    noted.text(0, 10 * trace._MOST)
-    assert len(noted.entries) == trace._MOST
+    noted.text(0, 10 * timeline._MOST)
+    assert len(noted.entries) == timeline._MOST

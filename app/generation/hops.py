@@ -1,6 +1,6 @@
 """The passes of an answer, told as one.
 
-A pass is one text that both sides write together (`app.answer`). Where a pass has ended and the
+A pass is one text that both sides write together (`app.generation.run`). Where a pass has ended and the
 question wants more than what it says (`dragon.retrieval.hops`), the side that has not spoken
 searches with what is written, and another pass goes on. Its positions, characters and sources are
 told as those of the whole answer. The token that ended the pass before stands for the space
@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
-from app.choices import Choice
-from app.events import (
+from app.generation.accumulator import Choice
+from app.generation.events import (
     Detailed,
     Event,
     Finished,
@@ -27,7 +27,7 @@ from app.events import (
     TextDelta,
     TokenDetail,
 )
-from app.trace import Entry
+from app.generation.timeline import Entry
 from dragon.inference.tokenizer import Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.hops import FollowUp

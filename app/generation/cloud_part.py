@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from app.events import PeerChanged, Source
+from app.generation.events import PeerChanged, Source
+from app.generation.timeline import Trace
 from app.peer_link.client import Link
-from app.trace import Trace
 from dragon.inference.driver import Driver
 from dragon.inference.estimates import Pace
 from dragon.inference.logprobs import DetailMessage, Question

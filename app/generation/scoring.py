@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.choices import Choice
-from app.details import TokenTexts, cut_off, described
-from app.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
-from app.partner import public_source
+from app.generation.accumulator import Choice
+from app.generation.attribution import TokenTexts, cut_off, described
+from app.generation.cloud_part import public_source
+from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
+from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from app.peer_link.client import Link
-from app.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring
 from dragon.inference.decoder import Decoder

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.choices import Choice
-from app.events import (
+from app.generation.accumulator import Choice
+from app.generation.events import (
     Detailed,
     Details,
     Event,
@@ -20,7 +20,7 @@ from app.events import (
     TextDelta,
     TokenDetail,
 )
-from app.passes import Passes
+from app.generation.hops import Passes
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.sampling.params import Mode, Sampling
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from app.events import GenerationRequest, Source, SourcesFound
+from app.generation.events import GenerationRequest, Source, SourcesFound
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weights
 from dragon.link import control

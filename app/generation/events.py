@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.trace import Entry
+from app.generation.timeline import Entry
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode, Sampling
 
@@ -34,7 +34,7 @@ class GenerationRequest:
     the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and
     `collections` say which of the person's documents may be used; None is no limit. `id` names the
     answer, in the ledger too. `hops` is how often an answer may go on with what the other side
-    finds by what is written so far (`app.passes`).
+    finds by what is written so far (`app.generation.hops`).
     """
 
     conversation: tuple[int, ...]
@@ -157,7 +157,7 @@ class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
-    device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`app.trace`).
+    device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`app.generation.timeline`).
     `hops` are the tokens that begin a stretch written after a follow-up search.
     """
 

@@ -7,8 +7,9 @@ import time
 from dataclasses import replace
 from types import TracebackType
 
-from app.details import AnswerDetails
-from app.events import (
+from app.generation.attribution import AnswerDetails
+from app.generation.cloud_part import Partner
+from app.generation.events import (
     Event,
     Finished,
     GenerationRequest,
@@ -16,12 +17,11 @@ from app.events import (
     SourcesFound,
     TextDelta,
 )
+from app.generation.plan import Plan, Retrieved, opening
+from app.generation.stats import Record, cut_statistics, verdicts
+from app.generation.timeline import Trace
 from app.ledger.writer import Account
-from app.partner import Partner
 from app.peer_link.client import Link
-from app.plan import Plan, Retrieved, opening
-from app.record import Record, cut_statistics, verdicts
-from app.trace import Trace
 from dragon.errors import DragonError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder

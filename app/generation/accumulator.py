@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from app.events import (
+from app.generation.events import (
     Detailed,
     Event,
     Finished,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.documents.search import EVERYTHING, DocumentHit, Scope
-from app.events import GenerationRequest, Source
+from app.generation.events import GenerationRequest, Source
+from app.generation.plan import Retrieved
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
-from app.plan import Retrieved
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
