@@ -11,26 +11,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
-from app import errors, openapi
-from app.api import (
-    browser,
-    chat,
-    completions,
-    conversations,
-    embeddings,
-    files,
-    health,
-    ledger,
-    models,
-    search,
-    socket,
-    tokenize,
-)
+from app.api import errors, health
+from app.api.openai import chat, completions, embeddings, files, models, openapi, search, tokenize
+from app.api.page import conversations, ledger, pages, socket
 from app.auth import Authenticator, api_key
+from app.container import AppState
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
 from app.settings import Settings
-from app.state import AppState
 
 MAX_BODY_BYTES = 8 * 2**20
 _ROUTERS = (
@@ -44,7 +32,7 @@ _ROUTERS = (
     conversations,
     health,
     ledger,
-    browser,
+    pages,
     socket,
 )
 
@@ -78,7 +66,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     openapi.install(app)
     for module in _ROUTERS:
         app.include_router(module.router)
-    app.mount("/static", GZipMiddleware(StaticFiles(directory=browser.STATIC)))
+    app.mount("/static", GZipMiddleware(StaticFiles(directory=pages.STATIC)))
     return app
 
 
@@ -91,11 +79,11 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     # Imported late: torch takes seconds, and apps that bring their state need none of these.
     import torch
 
+    from app.api.openai.embedder_service import EmbeddingService
     from app.conversations.background_run import Writings
     from app.conversations.store import ConversationStore
     from app.documents.kv import DocumentKV
     from app.documents.store import DocumentStore
-    from app.embeddings import EmbeddingService
     from app.generation.service import open_generation
     from app.ledger.writer import Ledger
     from app.peer_link.client import Link

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import INTERNAL, Problem, problem
-from app.state import AppState
+from app.api.errors import INTERNAL, Problem, problem
+from app.container import AppState
 from dragon.errors import AuthenticationError
 
 log = logging.getLogger("dragon.http")

@@ -9,8 +9,8 @@ from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
+from app.container import State
 from app.generation.events import PeerStatus
-from app.state import State
 
 router = APIRouter(tags=["health"])
 

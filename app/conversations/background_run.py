@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
-from app import frames
+from app.api.errors import INTERNAL, problem
+from app.api.page import server_messages
+from app.api.page.markdown import MarkdownStream
+from app.api.page.server_messages import Frame
 from app.conversations.store import ConversationStore
-from app.errors import INTERNAL, problem
-from app.frames import Frame
 from app.generation.accumulator import Choice
 from app.generation.events import (
     Detailed,
@@ -24,7 +25,6 @@ from app.generation.events import (
     SourcesFound,
     TextDelta,
 )
-from app.markdown import MarkdownStream
 from app.storage.tables import Message, MessageState
 
 log = logging.getLogger("dragon.writing")
@@ -95,7 +95,9 @@ class Writing:
             last = self._markdown.open()
             if last is not None and last.text != shown:
                 shown = last.text
-                yield self._with_pace(frames.block(self.id, self._blocks, last, open_=True))
+                yield self._with_pace(
+                    server_messages.block(self.id, self._blocks, last, open_=True)
+                )
             await changed.wait()
             await asyncio.sleep(_TOGETHER_S)
 
@@ -124,7 +126,7 @@ class Writing:
                     self._written.take(event)
                     self._take(event, request.id)
         except asyncio.CancelledError:
-            self._end(frames.cancelled(self.id, self._written), MessageState.STOPPED)
+            self._end(server_messages.cancelled(self.id, self._written), MessageState.STOPPED)
         except Exception as error:
             found = problem(error)
             if found is INTERNAL:
@@ -154,15 +156,15 @@ class Writing:
                 self._text += text
                 self._markdown.push(text)
             case Finished():
-                frame = frames.told(self.id, event, ledger)
+                frame = server_messages.told(self.id, event, ledger)
                 frame["dragon"]["asked"] = self._record["asked"]
                 self._end(frame, MessageState.DONE)
             case SourcesFound():
-                self._tell(frames.told(self.id, event, ledger))
+                self._tell(server_messages.told(self.id, event, ledger))
                 for name in ("sources", "nothing_relevant", "unread_documents"):
                     self._record[name] = self._told[-1][name]
             case Detailed():
-                frame = frames.told(self.id, event, ledger)
+                frame = server_messages.told(self.id, event, ledger)
                 for token in frame["tokens"]:
                     token["start"] += self._begun
                     token["end"] += self._begun
@@ -171,7 +173,7 @@ class Writing:
             case PromptDetailed():
                 pass
             case PeerChanged(joint=joint, reason=reason):
-                self._tell(frames.told(self.id, event, ledger))
+                self._tell(server_messages.told(self.id, event, ledger))
                 if self._text.strip() and joint is not self._was_joint():
                     self._record["seams"].append([len(self._text), joint, reason])
                     self._markdown.seam(joint)
@@ -191,7 +193,9 @@ class Writing:
 
     def _render(self, blocks: list[Any] | None = None) -> None:
         for part in self._markdown.take() if blocks is None else blocks:
-            self._tell(self._with_pace(frames.block(self.id, self._blocks, part, open_=False)))
+            self._tell(
+                self._with_pace(server_messages.block(self.id, self._blocks, part, open_=False))
+            )
             self._blocks += 1
 
     def _with_pace(self, frame: Frame) -> Frame:

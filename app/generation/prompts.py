@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.state import Generation
-from app.token_ids import known
+from app.api.openai.token_ids import known
+from app.container import Generation
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message
 

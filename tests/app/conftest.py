@@ -15,16 +15,16 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.api.openai.embedder_service import EmbeddingService
 from app.auth import Authenticator
+from app.container import AppState
 from app.conversations.background_run import Writings
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
-from app.embeddings import EmbeddingService
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
-from app.state import AppState
 from app.storage.database import connect, database_url, session_maker
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.auth import COOKIE
-from app.state import AppState
+from app.container import AppState
 from tests.app.conftest import KEY
 
 

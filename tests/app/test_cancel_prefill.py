@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from fastapi import FastAPI
 
+from app.container import AppState
 from app.main import create_app
 from app.settings import Settings
-from app.state import AppState
 from dragon.inference.engine import Engine
 from tests import tiny
 from tests.app.conftest import KEY, serving, wait_until

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from app.api.asking import Params, branch_request
+from app.api.page.parameters import Params, branch_request
+from app.container import AppState
 from app.generation.events import GenerationRequest
-from app.state import AppState
 from app.storage.database import database_url, migrate
 from app.storage.tables import MessageState
 from dragon.errors import OverloadedError

@@ -16,8 +16,8 @@ import openai
 import pytest
 from fastapi import FastAPI
 
-from app import errors
-from app.api import files, search
+from app.api import errors
+from app.api.openai import files, search
 from app.documents.store import DocumentStore
 from app.storage import database
 from bench.pdf import pdf

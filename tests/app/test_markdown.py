@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from app import markdown
-from app.markdown import Block, MarkdownStream, render
+from app.api.page import markdown
+from app.api.page.markdown import Block, MarkdownStream, render
 
 SAMPLE = """# A *title*
 

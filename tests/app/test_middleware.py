@@ -5,10 +5,10 @@ import logging
 import httpx
 import pytest
 
+from app.container import AppState
 from app.main import create_app
 from app.middleware import SECURITY_HEADERS
 from app.settings import Settings
-from app.state import AppState
 from tests.app.conftest import KEY
 from tests.fakes import FakeGeneration
 

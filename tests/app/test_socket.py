@@ -13,8 +13,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from app.auth import COOKIE
+from app.container import AppState
 from app.generation.events import PeerStatus
-from app.state import AppState
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration
 

@@ -17,15 +17,15 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from app.api.openai.embedder_service import EmbeddingService
 from app.auth import Authenticator
+from app.container import AppState
 from app.conversations.background_run import Writings
 from app.conversations.store import ConversationStore
-from app.embeddings import EmbeddingService
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
-from app.state import AppState
 from app.storage.database import connect, database_url, migrate, session_maker
 from bench import services
 from bench.services import KEY, Floor, Service, Setup

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
+from app.api.openai.openapi import failures
+from app.container import State
 from app.ledger import verify
-from app.openapi import failures
-from app.state import State
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
 

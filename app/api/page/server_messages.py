@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from app.api.page.markdown import Block
 from app.generation.accumulator import Choice
 from app.generation.events import (
     Detailed,
@@ -15,7 +16,6 @@ from app.generation.events import (
     SourcesFound,
     TextDelta,
 )
-from app.markdown import Block
 
 Frame = dict[str, Any]
 

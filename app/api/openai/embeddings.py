@@ -10,11 +10,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.api.models import require_model
-from app.api.streaming import unless_gone
-from app.openapi import failures
-from app.schemas import EmbeddingBody
-from app.state import State
+from app.api.openai.models import require_model
+from app.api.openai.openapi import failures
+from app.api.openai.schemas import EmbeddingBody
+from app.api.openai.sse import unless_gone
+from app.container import State
 
 router = APIRouter(prefix="/v1/embeddings", tags=["embeddings"])
 

@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from app.state import AppState, State
+from app.container import AppState, State
 from dragon.errors import NotFoundError
 
 router = APIRouter(prefix="/v1/models", tags=["models"])

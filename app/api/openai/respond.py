@@ -11,8 +11,22 @@ import orjson
 from fastapi import Request
 from fastapi.responses import Response
 
-from app.api.streaming import EventStream, unless_gone
-from app.errors import INTERNAL, problem
+from app.api.errors import INTERNAL, problem
+from app.api.openai.renderers import Shape
+from app.api.openai.responses import (
+    DragonChoice,
+    DragonNotice,
+    DragonReply,
+    PeerNotice,
+    ProvenanceNotice,
+    ProvenancePiece,
+    SourceReply,
+    TokenProvenance,
+    Usage,
+)
+from app.api.openai.schemas import GenerationBody
+from app.api.openai.sse import EventStream, unless_gone
+from app.container import AppState
 from app.generation.accumulator import Choice, best, merged
 from app.generation.events import (
     Detailed,
@@ -24,20 +38,6 @@ from app.generation.events import (
     TextDelta,
     TokenDetail,
 )
-from app.replies import (
-    DragonChoice,
-    DragonNotice,
-    DragonReply,
-    PeerNotice,
-    ProvenanceNotice,
-    ProvenancePiece,
-    SourceReply,
-    TokenProvenance,
-    Usage,
-)
-from app.schemas import GenerationBody
-from app.shapes import Shape
-from app.state import AppState
 
 log = logging.getLogger("dragon.answers")
 _DONE = b"data: [DONE]\n\n"

@@ -10,10 +10,8 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from app.generation.accumulator import Choice
-from app.generation.events import TokenDetail
-from app.logprobs import chat_logprobs, text_logprobs
-from app.replies import (
+from app.api.openai.logprobs import chat_logprobs, text_logprobs
+from app.api.openai.responses import (
     ChatChoice,
     ChatCompletion,
     ChatCompletionChunk,
@@ -28,6 +26,8 @@ from app.replies import (
     TextChoice,
     Usage,
 )
+from app.generation.accumulator import Choice
+from app.generation.events import TokenDetail
 from dragon.inference.tokenizer import Tokenizer
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from app.fields import (
+from app.api.openai.field_types import (
     PROMPT,
     Limit,
     LogitBias,

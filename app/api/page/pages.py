@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from app.api.asking import DEFAULT_TEMPERATURE
+from app.api.page.parameters import DEFAULT_TEMPERATURE
 from app.auth import COOKIE
-from app.state import State
+from app.container import State
 from dragon.resources import resource
 
 STATIC = resource("static")

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.page.markdown import render
+from app.container import State
 from app.conversations import export
-from app.markdown import render
-from app.state import State
 from app.storage.tables import Conversation, Message, MessageState
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])

@@ -9,8 +9,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from app.api.openai.responses import ChatCompletionChunk, Completion
 from app.middleware import needs_key
-from app.replies import ChatCompletionChunk, Completion
 
 _REF = "#/components/schemas/"
 _REASONS = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.api.models import require_model
-from app.api.requests import plan
-from app.api.respond import Job, respond
+from app.api.openai.models import require_model
+from app.api.openai.openapi import failures, streamed
+from app.api.openai.parameters import plan
+from app.api.openai.renderers import TextShape
+from app.api.openai.respond import Job, respond
+from app.api.openai.responses import Completion
+from app.api.openai.schemas import CompletionBody
+from app.container import State
 from app.generation.prompts import text_prompt
-from app.openapi import failures, streamed
-from app.replies import Completion
-from app.schemas import CompletionBody
-from app.shapes import TextShape
-from app.state import State
 
 router = APIRouter(tags=["completions"])
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
-from app.api.asking import Params
-from app.fields import Str
-from app.schemas import ChatMessage
+from app.api.openai.field_types import Str
+from app.api.openai.schemas import ChatMessage
+from app.api.page.parameters import Params
 
 
 class _Frame(BaseModel):

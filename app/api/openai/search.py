@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from app.api.files import Store
+from app.api.openai.files import Store
 from app.documents.search import Scope
 
 router = APIRouter(prefix="/v1", tags=["files"])

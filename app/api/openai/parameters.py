@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.api.openai.schemas import MAX_CHOICES, MAX_HOPS, DragonOptions, GenerationBody
+from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt
-from app.schemas import MAX_CHOICES, MAX_HOPS, DragonOptions, GenerationBody
-from app.state import AppState
 from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Sampling
 

@@ -18,17 +18,17 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 from starlette.websockets import WebSocketState
 
-from app import frames
-from app.api.asking import branch_request, request_of
-from app.api.conversations import summary, view
-from app.api.incoming import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
+from app.api.errors import INTERNAL, invalid, problem
+from app.api.openai.schemas import as_messages
+from app.api.page import server_messages
+from app.api.page.client_messages import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
+from app.api.page.conversations import summary, view
+from app.api.page.parameters import branch_request, request_of
+from app.container import AppState, State
 from app.conversations.background_run import Writing
-from app.errors import INTERNAL, invalid, problem
 from app.generation.accumulator import Choice
 from app.generation.events import GenerationRequest, PeerStatus
 from app.generation.prompts import chat_prompt
-from app.schemas import as_messages
-from app.state import AppState, State
 from app.storage.tables import Conversation, Message, MessageState
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 
@@ -180,9 +180,9 @@ class _Page:
             async with aclosing(self._state.generate(request)) as events:
                 async for event in events:
                     answer.take(event)
-                    await self._send(frames.told(frame.id, event, request.id))
+                    await self._send(server_messages.told(frame.id, event, request.id))
         except asyncio.CancelledError:
-            await self._send(frames.cancelled(frame.id, answer))
+            await self._send(server_messages.cancelled(frame.id, answer))
         except Exception as error:
             await self._fail(frame.id, error)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.api.models import require_model
-from app.api.requests import plan
-from app.api.respond import Job, respond
+from app.api.openai.models import require_model
+from app.api.openai.openapi import failures, streamed
+from app.api.openai.parameters import plan
+from app.api.openai.renderers import ChatShape
+from app.api.openai.respond import Job, respond
+from app.api.openai.responses import ChatCompletion, ChatCompletionChunk
+from app.api.openai.schemas import ChatBody, as_messages
+from app.container import State
 from app.generation.prompts import chat_prompt
-from app.openapi import failures, streamed
-from app.replies import ChatCompletion, ChatCompletionChunk
-from app.schemas import ChatBody, as_messages
-from app.shapes import ChatShape
-from app.state import State
 
 router = APIRouter(tags=["chat"])
 

@@ -7,11 +7,11 @@ import asyncio
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from app.api.models import UnknownModelError
-from app.openapi import failures
-from app.schemas import DetokenizeBody, TokenizeBody, as_messages
-from app.state import AppState, State
-from app.token_ids import known
+from app.api.openai.models import UnknownModelError
+from app.api.openai.openapi import failures
+from app.api.openai.schemas import DetokenizeBody, TokenizeBody, as_messages
+from app.api.openai.token_ids import known
+from app.container import AppState, State
 from dragon.errors import InvalidRequestError
 from dragon.inference.tokenizer import Tokenizer
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.requests import new_seed
-from app.fields import Limit, Names, Seed, Temperature
+from app.api.openai.field_types import Limit, Names, Seed, Temperature
+from app.api.openai.parameters import new_seed
+from app.api.openai.schemas import MAX_HOPS
+from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt
-from app.schemas import MAX_HOPS
-from app.state import AppState
 from app.storage.tables import Message, MessageState
 from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer

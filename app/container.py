@@ -10,11 +10,11 @@ from typing import Annotated, Protocol, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from app.api.openai.embedder_service import EmbeddingService
 from app.auth import Authenticator
 from app.conversations.background_run import Writings
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
-from app.embeddings import EmbeddingService
 from app.generation.events import Event, GenerationRequest, PeerStatus
 from app.ledger.writer import Ledger
 from app.metrics import Metrics

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.logprobs import ChatLogprobs, TextLogprobs
+from app.api.openai.logprobs import ChatLogprobs, TextLogprobs
 
 FinishReason = Literal["stop", "length"]
 
