@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from app.generation.prompts import text_prompt
 from app.settings import EMBEDDED_MODEL
 from dragon.inference.tokenizer import Tokenizer
-from tests.app.test_bad_input import error_of
+from tests.app.api.test_bad_input import error_of
 from tests.fakes import FakeGeneration
 
 MESSAGES = [

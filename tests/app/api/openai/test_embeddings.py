@@ -14,8 +14,8 @@ import openai
 import pytest
 
 from app.api.openai.embedder_service import EmbeddingService, Vectors
+from tests.app.api.test_bad_input import error_of
 from tests.app.conftest import KEY
-from tests.app.test_bad_input import error_of
 from tests.samples import embedder
 
 MODEL = "all-MiniLM-L6-v2"
