@@ -127,7 +127,7 @@ def demo_corpus(data: Path) -> Path:
     if not out.exists():
         data.mkdir(parents=True, exist_ok=True)
         log = data / "corpus.log"
-        building = ["corpus", "build", "peer/demo_corpus.tsv", "--out", str(out)]
+        building = ["corpus", "build", "peer/corpus/demo_corpus.tsv", "--out", str(out)]
         process = warm.start("cli", building, os.environ, log)
         process.join()
         if process.exitcode:

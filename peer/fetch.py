@@ -9,7 +9,7 @@ from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.link import bulk_frames, control
 from dragon.retrieval.prompt_rows import document_rows
-from peer.shared import Channel, Shared
+from peer.context import Channel, Shared
 from peer.task import CloudTask
 
 

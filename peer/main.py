@@ -25,12 +25,12 @@ from dragon.link import control
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
-from peer.corpus import Corpus
-from peer.link import serve
+from peer.context import Shared
+from peer.corpus.corpus import Corpus
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
+from peer.server import serve
 from peer.settings import PeerSettings
-from peer.shared import Shared
 
 log = logging.getLogger(__name__)
 

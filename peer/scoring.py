@@ -8,7 +8,7 @@ from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import bulk_frames, control
-from peer.shared import Channel, Shared
+from peer.context import Channel, Shared
 from peer.task import CloudTask
 
 _PATIENCE_S = 60.0

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 
 from dragon.errors import DragonError
-from peer.shared import Channel, Shared
+from peer.context import Channel, Shared
 
 log = logging.getLogger(__name__)
 

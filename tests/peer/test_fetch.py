@@ -17,9 +17,9 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import bulk_frames, control
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
+from peer.context import Channel, Shared
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
-from peer.shared import Channel, Shared
 from tests import tiny
 
 HIT = Hit(1, "a", "A", "Nairobi lies in Kenya.", 0.9, 3.0)

@@ -12,7 +12,7 @@ from dragon.inference.logprobs import Question, Settled, Values, cloud_detail
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
-from peer.details import CloudDetails
+from peer.logprobs import CloudDetails
 
 TOP = 3
 

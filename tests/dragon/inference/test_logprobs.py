@@ -14,7 +14,7 @@ from dragon.inference.distribution import LOWEST, FullDistribution
 from dragon.inference.logprobs import MAX_ASKED, Mixture, Settled
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.sampling.quantized import cut
-from peer.details import CloudDetails
+from peer.logprobs import CloudDetails
 
 VOCABULARY = 5000
 TOP = 20

@@ -22,10 +22,10 @@ from dragon.inference.logprobs import DetailMessage, Question
 from dragon.link import batching, codec, detail_frames, frames
 from dragon.link import control as messages
 from dragon.link.handshake import check_hello
-from peer.answer import CloudAnswer
+from peer.context import Shared
 from peer.fetch import CloudFetch
+from peer.run import CloudAnswer
 from peer.scoring import CloudScoring
-from peer.shared import Shared
 from peer.task import CloudTask
 
 log = logging.getLogger(__name__)

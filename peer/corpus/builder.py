@@ -22,8 +22,8 @@ from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import VectorIndex
 from dragon.retrieval.lexical import TOKENIZER
-from peer.corpus import META, PASSAGES, VECTORS, VERSION, CorpusInfo
-from peer.records import MalformedLineError, Record, read_records
+from peer.corpus.corpus import META, PASSAGES, VECTORS, VERSION, CorpusInfo
+from peer.corpus.passage_reader import MalformedLineError, Record, read_records
 
 CHUNK_TOKENS = 96
 
@@ -62,7 +62,7 @@ def build(
     tokenizer: Offsets,
     progress: Progress | None = None,
 ) -> CorpusInfo:
-    """Make a corpus in directory `out` from a JSONL or TSV file (see peer.records).
+    """Make a corpus in directory `out` from a JSONL or TSV file (see peer.corpus.passage_reader).
 
     Every sentence of a text becomes a passage. A corpus already at `out` is replaced once the
     new one is whole; until then, and after any failure, `out` is as it was. Raises

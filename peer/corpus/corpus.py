@@ -1,7 +1,7 @@
 """The public corpus: a directory with vectors, passages and a note of what it was made with.
 
 Its files are `vectors.faiss`, `passages.db` (SQLite; a passage's id is its vector's and its
-full-text row's) and `meta.json`. peer.corpus_building makes it.
+full-text row's) and `meta.json`. peer.corpus.builder makes it.
 """
 
 from __future__ import annotations

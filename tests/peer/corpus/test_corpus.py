@@ -19,9 +19,9 @@ from dragon.retrieval.lexical import coverage
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
-from peer import corpus_building as module
-from peer.corpus import VERSION, Corpus, outdated
-from peer.corpus_building import CHUNK_TOKENS, build
+from peer.corpus import builder as module
+from peer.corpus.builder import CHUNK_TOKENS, build
+from peer.corpus.corpus import VERSION, Corpus, outdated
 from tests.samples import embedder, prose
 
 PASSAGES = [
@@ -289,7 +289,7 @@ def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer
 
 
 def test_the_demo_corpus_is_well_formed() -> None:
-    from peer.records import read_records
+    from peer.corpus.passage_reader import read_records
 
     with (Path(module.__file__).parent / "demo_corpus.tsv").open("rb") as file:
         records = list(read_records(file))

@@ -13,8 +13,8 @@ from dragon.link import control, detail_frames, frames
 from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
-from peer.details import CloudDetails
-from peer.shared import Channel, Shared
+from peer.context import Channel, Shared
+from peer.logprobs import CloudDetails
 
 log = logging.getLogger(__name__)
 
