@@ -57,7 +57,7 @@ def main() -> None:
 @program.command()
 def up() -> None:
     """Start the peer and the device on this machine, with a demo corpus if there is none."""
-    from peer.corpus.corpus import outdated
+    from peer.corpus.store import outdated
 
     _share_cores()
     peer = _share_link()
@@ -215,7 +215,7 @@ def show_corpus(
     path: Annotated[Path | None, typer.Argument(help="Default: DRAGON_PEER_CORPUS.")] = None,
 ) -> None:
     """Print what a corpus holds, as JSON."""
-    from peer.corpus.corpus import Corpus
+    from peer.corpus.store import Corpus
 
     corpus = Corpus.open(path or _corpus(Settings.read()))
     print(json.dumps(asdict(corpus.info()), indent=2))

@@ -26,7 +26,7 @@ from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
 from peer.context import Shared
-from peer.corpus.corpus import Corpus
+from peer.corpus.store import Corpus
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.server import serve

@@ -19,7 +19,7 @@ from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
-from peer.corpus.corpus import Corpus
+from peer.corpus.store import Corpus
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from peer.corpus import builder as module
 from peer.corpus.builder import CHUNK_TOKENS, build
-from peer.corpus.corpus import VERSION, Corpus, outdated
+from peer.corpus.store import VERSION, Corpus, outdated
 from tests.samples import embedder, prose
 
 PASSAGES = [
