@@ -4,7 +4,7 @@ FROM python:3.11-slim
 RUN useradd --create-home --uid 10001 dragon \
     && install -d -o dragon -g dragon -m 700 /data
 WORKDIR /srv/dragon
-COPY pyproject.toml constraints.txt README.md cli.py serving.py ./
+COPY pyproject.toml constraints.txt README.md cli/main.py cli/serving.py ./
 COPY dragon dragon
 COPY app app
 COPY peer peer

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from fastapi import FastAPI
 
-import serving
 from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
 from bench import workload
 from bench.floors import slow_down
 from bench.reference import Passage
+from cli import serving
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import Hit

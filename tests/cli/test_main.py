@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-import serving
+from cli import serving
 from tests.app.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -122,7 +122,7 @@ def require_free(setting: str, host: str, port: int) -> None:
 
 
 def own_command(*arguments: str) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("cli.py")), *arguments]
+    return [sys.executable, str(Path(__file__).with_name("cli/main.py")), *arguments]
 
 
 @contextmanager

@@ -18,9 +18,7 @@ from dotenv import dotenv_values
 
 from app.auth import api_key, kept_key
 from app.settings import Settings
-from dragon.errors import DragonError
-from peer.settings import PeerSettings
-from serving import (
+from cli.serving import (
     address,
     check,
     children,
@@ -31,6 +29,8 @@ from serving import (
     stoppable,
     wait_ready,
 )
+from dragon.errors import DragonError
+from peer.settings import PeerSettings
 
 DEMO_CORPUS = Path(__file__).resolve().parent / "peer" / "demo_corpus.tsv"
 
