@@ -14,8 +14,6 @@ from pathlib import Path
 
 import torch
 
-from bench.reference import Passage
-from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, read
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
@@ -26,6 +24,8 @@ from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from harness.reference import Passage
+from harness.services import EMBEDDED_MODEL
 
 Acceptance = list[tuple[bool, bool]]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.reference import Passage
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -21,6 +20,7 @@ from dragon.retrieval.relevance import Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
+from harness.reference import Passage
 
 
 @dataclass(frozen=True)

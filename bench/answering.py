@@ -25,7 +25,6 @@ from scipy.optimize import minimize
 
 from bench import report, squad, two_sided
 from bench.relevance import Sentences, corpus_sentences, cut
-from bench.services import EMBEDDED_MODEL
 from bench.workload import DATA, read_prompts
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, judged, signs
@@ -35,6 +34,7 @@ from dragon.retrieval.lexical import coverage
 from dragon.retrieval.ranking import READ
 from dragon.retrieval.relevance import MINIMUM_SCORE, WORDS
 from dragon.retrieval.reranker import Reranker
+from harness.services import EMBEDDED_MODEL
 
 KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, "elsewhere": 0.3,
          "instructions": 0.3}  # fmt: skip

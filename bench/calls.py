@@ -25,8 +25,8 @@ from typing import Any
 
 import httpx
 
-from bench import services
-from bench.services import EMBEDDED_MODEL, ROOT, Service, Setup
+from harness import services
+from harness.services import EMBEDDED_MODEL, ROOT, Service, Setup
 
 _PACKAGES = tuple(f"{ROOT / name}/" for name in ("app", "dragon", "peer"))
 _FORWARD = "LanguageModel.forward"

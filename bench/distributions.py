@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from bench.reference import Passage
 from bench.workload import Query
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
@@ -18,6 +17,7 @@ from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from harness.reference import Passage
 
 
 @dataclass(frozen=True)

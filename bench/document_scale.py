@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from app.documents.store import DocumentStore
 from app.storage import database
-from bench import services
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
+from harness import services
 
 DIM = 384
 SENTENCES = 50

@@ -28,10 +28,11 @@ import numpy as np
 
 from app.documents.progress import Stage
 from app.storage.tables import Status
-from bench import document_scale, report, services
+from bench import document_scale, report
 from bench.document_scale import sentence
-from bench.pdf import pdf
-from bench.services import Service
+from harness import services
+from harness.pdf import pdf
+from harness.services import Service
 
 _HEALTH_PAUSE_S = 0.02
 # What is being done, by the stage that was told of last.

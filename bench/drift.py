@@ -20,14 +20,15 @@ from typing import Any
 import httpx
 import torch
 
-from bench import reference, report, services
-from bench.link import Network, relay
-from bench.reference import Passage
-from bench.services import EMBEDDED_MODEL, Service, Setup
+from bench import report
 from bench.two_sided import QUESTIONS, Question, read, upload_notes
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Sampling
+from harness import reference, services
+from harness.network_emulator import Network, relay
+from harness.reference import Passage
+from harness.services import EMBEDDED_MODEL, Service, Setup
 
 
 @dataclass(frozen=True)

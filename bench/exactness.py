@@ -20,10 +20,10 @@ import torch
 
 from bench import distributions, report, workload
 from bench.distributions import Pair
-from bench.services import EMBEDDED_MODEL
 from dragon.sampling import mixture
 from dragon.sampling.noise import Ids
 from dragon.sampling.params import Sampling
+from harness.services import EMBEDDED_MODEL
 
 _NOISE_RUNS = 500
 _NOTES = """`tv` is the distance of the frequencies from the mixture, `noise` the mean and

@@ -22,11 +22,12 @@ from typing import Any
 import httpx
 import numpy as np
 
-from bench import report, services, workload
-from bench.link import Jitter, Network, Relay, read_trace, relay
+from bench import report, workload
 from bench.replay import simulated_ms, written_ms
-from bench.services import EMBEDDED_MODEL, Floor, Service, Setup
 from bench.workload import Query
+from harness import services
+from harness.network_emulator import Jitter, Network, Relay, read_trace, relay
+from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
 
 MODES = (
     "local,context,sequencewise,tokenwise,exchange,speculative,speculative:paper,"

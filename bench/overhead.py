@@ -21,7 +21,6 @@ import torch
 
 from bench import distributions, report, wire, workload
 from bench.distributions import Pair
-from bench.services import EMBEDDED_MODEL
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.link import codec
@@ -30,6 +29,7 @@ from dragon.protocol.target_cache import Judge
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
+from harness.services import EMBEDDED_MODEL
 
 _VOCABULARY = wire.VOCABULARIES[0]
 Row = dict[str, Any]

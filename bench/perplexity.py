@@ -36,7 +36,6 @@ from typing import Any
 import torch
 
 from bench import report, wikitext
-from bench.services import EMBEDDED_MODEL
 from bench.teacher_forcing import Case, Outcome, Scorer, Systems
 from bench.wikitext import Corpus
 from dragon.inference.backends.torch.model import LanguageModel
@@ -46,6 +45,7 @@ from dragon.inference.weighting import Rescoring
 from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.relevance import SLOPE, relevance
 from dragon.retrieval.rescoring import rescoring
+from harness.services import EMBEDDED_MODEL
 
 PASSAGE_TOKENS = 64
 CENTRALISED = ("CRCG/device", "CRCG/cloud", "DRCG/Text", "DRCG/KV")

@@ -20,8 +20,6 @@ import numpy as np
 import torch
 
 from bench import report
-from bench.floors import slow_down
-from bench.services import EMBEDDED_MODEL
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
@@ -29,6 +27,8 @@ from dragon.inference.jobs import Outcome
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
+from harness.services import EMBEDDED_MODEL
+from harness.throttle import slow_down
 
 _DOCUMENT_TOKENS = 64
 _CONVERSATION_TOKENS = 32

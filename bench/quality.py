@@ -29,16 +29,17 @@ import httpx
 import numpy as np
 import torch
 
-from bench import distributions, perplexity, report, services, squad, two_sided, wire, workload
+from bench import distributions, perplexity, report, squad, two_sided, wire, workload
 from bench.alone import Alone
 from bench.rare_strings import rare_strings
-from bench.reference import Passage
-from bench.services import EMBEDDED_MODEL, Setup
 from bench.workload import Query
 from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
 from dragon.sampling.quantized import cut
+from harness import services
+from harness.reference import Passage
+from harness.services import EMBEDDED_MODEL, Setup
 
 TOP_K = 2
 _GRAM, _REPEATS = 4, 4

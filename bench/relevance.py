@@ -33,7 +33,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 
 from bench import report, squad, two_sided
-from bench.services import EMBEDDED_MODEL, ROOT
 from bench.workload import DATA, read_prompts
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import embedded_text, sentences
@@ -41,6 +40,7 @@ from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
+from harness.services import EMBEDDED_MODEL, ROOT
 
 TOP_K = 2
 THRESHOLDS = np.arange(0.10, 0.61, 0.01)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import simulation
-from bench.floors import LAYERS
 from bench.simulation import World
 from dragon.protocol.aggregator_policy import Schedule
+from harness.throttle import LAYERS
 
 _ACCEPTED = {"=": (True, True), "d": (True, False), "c": (False, True), ".": (False, False)}
 

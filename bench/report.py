@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.services import ROOT
+from harness.services import ROOT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,9 +15,9 @@ from typing import Literal
 
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, sync_playwright
 
-from bench import services
-from bench.link import Network, relay
-from bench.services import KEY, Floor, Service, Setup
+from harness import services
+from harness.network_emulator import Network, relay
+from harness.services import KEY, Floor, Service, Setup
 
 NOTES = {
     "The cabin by the lake.md": (services.ROOT / "static" / "sample-note.md").read_text(),

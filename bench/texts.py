@@ -19,9 +19,10 @@ from typing import Any
 
 import httpx
 
-from bench import services, two_sided
-from bench.services import EMBEDDED_MODEL, Service, Setup
+from bench import two_sided
 from dragon.sampling.params import Mode
+from harness import services
+from harness.services import EMBEDDED_MODEL, Service, Setup
 
 TABLE = Path(__file__).with_name("texts.jsonl")
 _QUESTIONS = (0, 1, 20, 21)  # two that a private note answers, two that the public corpus does

@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from bench import report, services, workload
-from bench.services import EMBEDDED_MODEL, Service, Setup
+from bench import report, workload
 from bench.workload import Query
+from harness import services
+from harness.services import EMBEDDED_MODEL, Service, Setup
 
 _NOTES = """One device process and one peer with one thread of torch each. Each level asks
 `--rounds` prompts a client in each of `--turns`; `speedup` is the tokens a second over those of the

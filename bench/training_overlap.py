@@ -21,8 +21,8 @@ from typing import TextIO
 
 from tokenizers import Tokenizer
 
-from bench.services import EMBEDDED_MODEL, ROOT
 from bench.workload import DATA
+from harness.services import EMBEDDED_MODEL, ROOT
 from training.examples import ExampleSource
 from training.sources import open_sources
 from training.stages import read_stages

@@ -37,10 +37,11 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from bench import report, services, workload
-from bench.link import Network, Relay, relay
-from bench.services import EMBEDDED_MODEL, Service, Setup
+from bench import report, workload
 from bench.workload import Query
+from harness import services
+from harness.network_emulator import Network, Relay, relay
+from harness.services import EMBEDDED_MODEL, Service, Setup
 
 _TIMEOUT_S = 3600
 _READY_S = 0.01  # for threads to start

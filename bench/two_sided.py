@@ -24,9 +24,10 @@ import httpx
 import numpy as np
 from scipy.special import logsumexp
 
-from bench import report, services
-from bench.services import ROOT, Service, Setup
+from bench import report
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
+from harness import services
+from harness.services import ROOT, Service, Setup
 
 QUESTIONS = ROOT / "bench" / "two_sided.jsonl"
 _TOKENS = 64

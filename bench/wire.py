@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from bench import distributions, report, workload
-from bench.services import EMBEDDED_MODEL
 from bench.two_sided import QUESTIONS, notes_of, read
 from bench.workload import Query
 from dragon.inference.tokenizer import Tokenizer
@@ -29,6 +28,7 @@ from dragon.retrieval.embedder import Embedder
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
+from harness.services import EMBEDDED_MODEL
 
 VOCABULARIES = (8192, 50_272, 151_936)
 # The first is the paper's mass.

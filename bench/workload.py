@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.reference import Passage
-from bench.services import ROOT
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
+from harness.reference import Passage
+from harness.services import ROOT
 
 DATA = ROOT.parent / "shared" / "data"
 WINDOW_TOKENS = 64
@@ -97,7 +97,7 @@ def build(
 
 
 def save(queries: Sequence[Query], path: Path) -> None:
-    """Write the documents of each side for `bench.serve`."""
+    """Write the documents of each side for `harness.serve`."""
     sides = {
         "device": {query.text: [asdict(passage) for passage in query.device] for query in queries},
         "cloud": {query.text: [asdict(passage) for passage in query.cloud] for query in queries},

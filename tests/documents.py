@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from email.message import EmailMessage
 
-from bench.pdf import pdf
+from harness.pdf import pdf
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _CONTAINER = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.services import ROOT
 from dragon.resources import resource
+from harness.services import ROOT
 
 
 @pytest.fixture(scope="module")

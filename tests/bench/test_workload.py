@@ -7,10 +7,10 @@ import lzma
 from pathlib import Path
 
 from bench import workload
-from bench.reference import Passage
-from bench.services import EMBEDDED_MODEL
 from bench.workload import WINDOW_TOKENS, Query
 from dragon.inference.tokenizer import Tokenizer
+from harness.reference import Passage
+from harness.services import EMBEDDED_MODEL
 from tests.samples import embedder, prose
 
 

@@ -27,10 +27,10 @@ from app.main import create_app
 from app.metrics import Metrics
 from app.settings import EMBEDDED_MODEL, Settings
 from app.storage.database import connect, database_url, migrate, session_maker
-from bench import services
-from bench.services import KEY, Floor, Service, Setup
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
+from harness import services
+from harness.services import KEY, Floor, Service, Setup
 from tests import memorised, tiny
 from tests.app.conftest import serving
 from tests.browser.page import ChatPage

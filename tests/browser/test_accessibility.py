@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from bench.services import Service
+from harness.services import Service
 from tests.browser.conftest import Pair, Scripted, signed_in
 from tests.samples import prose
 

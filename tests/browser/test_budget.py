@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from bench.services import Service
+from harness.services import Service
 from tests.browser.conftest import Scripted, signed_in
 from tests.browser.page import WATCH_SHIFTS
 

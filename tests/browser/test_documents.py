@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from bench.pdf import pdf
+from harness.pdf import pdf
 from tests.browser.page import ChatPage
 from tests.samples import prose
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from bench.services import Service
+from harness.services import Service
 from tests.browser.page import SHADED, ChatPage
 
 

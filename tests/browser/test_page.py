@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from bench.services import Service
+from harness.services import Service
 from tests.app.conftest import wait_until
 from tests.browser.conftest import Pair, signed_in
 from tests.browser.page import ChatPage

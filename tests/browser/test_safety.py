@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from bench.services import Service
+from harness.services import Service
 from tests.browser.conftest import Scripted, signed_in
 
 HOSTILE = """<script>window.hit = 1</script>

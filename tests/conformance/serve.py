@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import services
-from bench.services import KEY, Setup
+from harness import services
+from harness.services import KEY, Setup
 
 
 def main(commands: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from bench import two_sided
-from bench.services import Service
+from harness.services import Service
 
 
 @dataclass(frozen=True)

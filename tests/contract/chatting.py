@@ -11,7 +11,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from bench.services import KEY, Service
+from harness.services import KEY, Service
 
 Event = dict[str, Any]
 

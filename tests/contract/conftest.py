@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from app.settings import EMBEDDED_MODEL
-from bench import services
-from bench.link import Network, Relay, relay
-from bench.services import Service, Setup
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from harness import services
+from harness.network_emulator import Network, Relay, relay
+from harness.services import Service, Setup
 from tests.contract.asking import questions, upload
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import services
-from bench.services import Service, Setup
+from harness import services
+from harness.services import Service, Setup
 from tests import tiny
 from tests.contract.asking import Ask, ask_all, questions, upload
 from training.special import SPECIAL_TOKENS

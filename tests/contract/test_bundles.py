@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import services
-from bench.services import Setup
+from harness import services
+from harness.services import Setup
 from tests.contract.asking import Ask, ask_all, questions
 from tests.contract.wiretap import wiretap
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bench import services
-from bench.link import Network, relay
-from bench.services import Service, Setup, wait_joint
+from harness import services
+from harness.network_emulator import Network, relay
+from harness.services import Service, Setup, wait_joint
 from tests import tiny
 from tests.contract.asking import Ask
 from tests.contract.conftest import Pair

@@ -11,10 +11,6 @@ import httpx
 import pytest
 import torch
 
-from bench import reference
-from bench.link import Network
-from bench.reference import Passage
-from bench.services import wait_joint
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -22,6 +18,10 @@ from dragon.inference.weighting import Weights
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode, Sampling
+from harness import reference
+from harness.network_emulator import Network
+from harness.reference import Passage
+from harness.services import wait_joint
 from tests.contract.asking import questions
 from tests.contract.conftest import Pair
 

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from bench import services
-from bench.services import KEY, ROOT, Service, Setup
+from harness import services
+from harness.services import KEY, ROOT, Service, Setup
 from tests.app.stores import traces
 from tests.contract.asking import Ask, upload
 from tests.samples import prose

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from app.settings import EMBEDDED_MODEL
-from bench import reference
-from bench.link import Network
-from bench.reference import Passage
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
+from harness import reference
+from harness.network_emulator import Network
+from harness.reference import Passage
 from tests.contract.asking import Ask, Reply, ask_all, questions
 from tests.contract.conftest import Pair
 

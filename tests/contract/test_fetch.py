@@ -9,10 +9,6 @@ import pytest
 import torch
 
 from app.settings import EMBEDDED_MODEL
-from bench import services
-from bench.link import relay
-from bench.reference import Passage
-from bench.services import Setup
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
@@ -21,6 +17,10 @@ from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
+from harness import services
+from harness.network_emulator import relay
+from harness.reference import Passage
+from harness.services import Setup
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair
 

@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from bench import reference, services
-from bench.link import Network, relay
-from bench.reference import Passage
-from bench.services import Setup
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.hops import FollowUp
 from dragon.retrieval.lexical import coverage
 from dragon.sampling.params import Mode, Sampling
+from harness import reference, services
+from harness.network_emulator import Network, relay
+from harness.reference import Passage
+from harness.services import Setup
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair
 

@@ -19,11 +19,11 @@ import pytest
 
 from app.settings import EMBEDDED_MODEL
 from app.storage.database import DATABASE
-from bench import services
-from bench.services import ROOT, Service, Setup
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import codec, control, detail_frames
 from dragon.protocol.messages import Draft
+from harness import services
+from harness.services import ROOT, Service, Setup
 from tests.contract.asking import Ask, upload
 from tests.contract.wiretap import Tap, wiretap
 

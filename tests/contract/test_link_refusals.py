@@ -15,8 +15,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from app.settings import EMBEDDED_MODEL
-from bench import services
-from bench.services import KEY, Service, Setup
 from dragon.inference.logprobs import Values
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -25,6 +23,8 @@ from dragon.link import control as messages
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling.params import Mode
+from harness import services
+from harness.services import KEY, Service, Setup
 from tests import tiny
 from tests.samples import reranker
 

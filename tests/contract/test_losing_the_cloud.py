@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import services
-from bench.link import Network, relay
-from bench.services import Floor, Setup, wait_joint
+from harness import services
+from harness.network_emulator import Network, relay
+from harness.services import Floor, Setup, wait_joint
 from tests import tiny
 from tests.contract.chatting import Chat, chat
 from tests.contract.conftest import Pair

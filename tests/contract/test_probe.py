@@ -15,15 +15,15 @@ from websockets.sync.client import connect
 
 from app.peer_link.probe import measure
 from app.settings import EMBEDDED_MODEL
-from bench import services
-from bench.link import Network, relay
-from bench.services import KEY, ROOT, Service, Setup
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.control import MAX_PROBE, Hello
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
+from harness import services
+from harness.network_emulator import Network, relay
+from harness.services import KEY, ROOT, Service, Setup
 from tests import tiny
 from tests.samples import reranker
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.link import Network
-from bench.services import Setup
+from harness.network_emulator import Network
+from harness.services import Setup
 from tests.contract.asking import Ask, ask_all, questions
 from tests.contract.conftest import Pair, pair
 

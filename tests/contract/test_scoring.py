@@ -9,10 +9,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from app.settings import EMBEDDED_MODEL
-from bench.link import Network
-from bench.services import wait_joint
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from harness.network_emulator import Network
+from harness.services import wait_joint
 from tests.contract.asking import questions
 from tests.contract.conftest import Pair
 from tests.contract.test_details import BOTH, CLOSE, post, slow_of

@@ -12,8 +12,8 @@ import pytest
 from app.documents.backup import BackupError, backup, restore
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
-from bench.pdf import pdf
 from dragon.inference.tokenizer import Tokenizer
+from harness.pdf import pdf
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
 from tests.samples import prose
 

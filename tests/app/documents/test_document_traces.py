@@ -28,11 +28,11 @@ from app.generation.events import (
 )
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
-from bench import warm
 from dragon.errors import NotFoundError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.params import Sampling
+from harness import warm
 from tests.app.stores import (
     NOTE,
     OTHER,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.documents.parsing import Kind, parse
-from bench.pdf import pdf
 from dragon.errors import DocumentError
+from harness.pdf import pdf
 from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table
 
 

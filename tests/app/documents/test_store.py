@@ -13,9 +13,9 @@ from app.documents import uploads
 from app.documents.progress import Progress, Stage
 from app.documents.store import DocumentStore
 from app.storage.tables import Document, Status
-from bench.pdf import pdf
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
 from dragon.inference.tokenizer import Tokenizer
+from harness.pdf import pdf
 from tests.app.stores import (
     NOTE,
     OTHER,

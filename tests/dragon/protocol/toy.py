@@ -16,13 +16,13 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from bench.reference import algorithm_1
 from dragon.protocol.messages import Join, Limits, Role, SessionMessage, Work
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from harness.reference import algorithm_1
 
 VOCABULARY = 24
 END = 0

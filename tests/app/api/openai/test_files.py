@@ -20,8 +20,8 @@ from app.api import errors
 from app.api.openai import files, search
 from app.documents.store import DocumentStore
 from app.storage import database
-from bench.pdf import pdf
 from dragon.inference.tokenizer import Tokenizer
+from harness.pdf import pdf
 from tests.app.conftest import serving
 from tests.fakes import NothingKept
 from tests.samples import embedder, prose, reranker

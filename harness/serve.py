@@ -1,4 +1,4 @@
-"""A service as experiments need it: `python -m bench.serve device|peer [options]`.
+"""A service as experiments need it: `python -m harness.serve device|peer [options]`.
 
 The real service is started and, once its parts are built, slowed down to a floor, given fixed
 documents in place of a search, or kept from ending its answers early.
@@ -21,12 +21,12 @@ from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
 from bench import workload
-from bench.floors import slow_down
-from bench.reference import Passage
 from cli import serving
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import Hit
+from harness.reference import Passage
+from harness.throttle import slow_down
 from peer.main import create_app as create_peer
 from peer.retrieval import Retriever
 from peer.settings import PeerSettings

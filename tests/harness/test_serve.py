@@ -10,15 +10,15 @@ import pytest
 import torch
 from fastapi import FastAPI
 
-from bench.floors import LAYERS, slow_down
 from bench.latency import ratios, request_fields
-from bench.reference import Passage
-from bench.serve import FixedSearcher, never_end, started
-from bench.services import EMBEDDED_MODEL, Floor, Setup
 from dragon.errors import PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import relevance
+from harness.reference import Passage
+from harness.serve import FixedSearcher, never_end, started
+from harness.services import EMBEDDED_MODEL, Floor, Setup
+from harness.throttle import LAYERS, slow_down
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_step_waits_for_its_floor_bit_by_bit_and_a_prefill_does_not(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("bench.floors.time", clock)
+    monkeypatch.setattr("harness.throttle.time", clock)
     slow_down(model, 560.0)
     model.forward([0], [0], torch.ones(1, 100, dtype=torch.int64), 1)
     assert clock.slept == []
@@ -58,7 +58,7 @@ def test_a_slow_step_is_given_up_as_soon_as_it_is_not_wanted(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("bench.floors.time", clock)
+    monkeypatch.setattr("harness.throttle.time", clock)
     slow_down(model, 560.0)
     model.abandon = lambda: clock.now > 0.1
     with pytest.raises(PreemptedError):
@@ -101,7 +101,7 @@ async def test_an_app_is_changed_once_its_parts_are_built() -> None:
 def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None:
     assert Setup(tmp_path).program("peer", Floor()) == ("cli", ["peer"])
     slow = Setup(tmp_path, endless=True).program("peer", Floor(5))
-    assert slow == ("bench.serve", ["peer", "--floor-ms", "5", "--endless"])
+    assert slow == ("harness.serve", ["peer", "--floor-ms", "5", "--endless"])
 
 
 def test_modes_are_request_fields() -> None:

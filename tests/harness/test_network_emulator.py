@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.link import JITTER, Jitter, Lane, Network, Relay, read_trace, relay
+from harness.network_emulator import JITTER, Jitter, Lane, Network, Relay, read_trace, relay
 
 
 def lane(*, upward: bool = True) -> Lane:

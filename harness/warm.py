@@ -21,7 +21,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
         "app.main",
-        "bench.floors",
+        "harness.throttle",
         "bench.workload",
         "cli",
         "peer.main",

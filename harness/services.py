@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from bench import warm
+from harness import warm
 
 ROOT = warm.ROOT
 EMBEDDED_MODEL = ROOT / "models" / "dragon-7m"
@@ -93,7 +93,7 @@ class Setup:
             options += ["--documents", str(self.documents)]
         if self.endless:
             options += ["--endless"]
-        return "bench.serve" if options else "cli", [service, *options]
+        return "harness.serve" if options else "cli", [service, *options]
 
 
 def free_port() -> int:
