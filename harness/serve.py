@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
-from bench import workload
+from bench.lib import workload
 from cli import serving
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
@@ -123,7 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("service", choices=("device", "peer"))
     parser.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
-    parser.add_argument("--documents", type=Path, help="what bench.workload saved")
+    parser.add_argument("--documents", type=Path, help="what bench.lib.workload saved")
     parser.add_argument("--endless", action="store_true", help="no end tokens")
     options = parser.parse_args()
     logging.basicConfig()

@@ -22,7 +22,7 @@ _FORKS.set_forkserver_preload(
     [
         "app.main",
         "harness.throttle",
-        "bench.workload",
+        "bench.lib.workload",
         "cli",
         "peer.main",
         "sentence_transformers",

@@ -37,7 +37,7 @@ def squad_groups(data: Path, tokenizer: Offsets, count: int, seed: int = 1) -> l
 
 
 def two_sided_groups(tokenizer: Offsets) -> list[Group]:
-    """The questions of bench/two_sided.jsonl about notes."""
+    """The questions of bench/experiments/two_sided.jsonl about notes."""
     rows = [json.loads(line) for line in TWO_SIDED.read_text(encoding="utf-8").splitlines()]
     return [
         _group(row["question"], row["note"], row["gold"], tokenizer)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.document_scale import SENTENCES, blocks, changed, scale
+from bench.experiments.document_scale import SENTENCES, blocks, changed, scale
 
 
 def test_what_changed_in_files(tmp_path: Path) -> None:

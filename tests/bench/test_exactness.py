@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bench import exactness
-from bench.distributions import Pair
-from bench.exactness import Draws, Mixed
+from bench.experiments import exactness
+from bench.experiments.exactness import Draws, Mixed
+from bench.lib.distributions import Pair
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from bench import wikitext
-from bench.perplexity import followed, gain, jackknife, perplexity, table
-from bench.teacher_forcing import (
+from bench.experiments.perplexity import followed, gain, jackknife, perplexity, table
+from bench.lib import wikitext
+from bench.lib.teacher_forcing import (
     CONTEXT_TOKENS,
     Case,
     Prefix,
@@ -24,7 +24,7 @@ from bench.teacher_forcing import (
     sequencewise,
     tokenwise,
 )
-from bench.wikitext import Corpus, Window
+from bench.lib.wikitext import Corpus, Window
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring

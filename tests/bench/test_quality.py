@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import quality, squad
-from bench.alone import Alone
-from bench.rare_strings import rare_strings
-from bench.squad import Asked
+from bench.experiments import quality
+from bench.lib import squad
+from bench.lib.alone import Alone
+from bench.lib.rare_strings import rare_strings
+from bench.lib.squad import Asked
 from tests import tiny
 
 PARAGRAPHS = [

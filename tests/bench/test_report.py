@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import report
+from bench.lib import report
 
 
 def test_a_section_replaces_its_own_and_no_other(tmp_path: Path) -> None:

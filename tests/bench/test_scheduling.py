@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import scheduling, simulation, speedup, timeline
-from bench.acceptances import Acceptances
-from bench.simulation import World
+from bench.experiments import scheduling, speedup
+from bench.lib.acceptances import Acceptances
+from bench.simulation import simulation, timeline
+from bench.simulation.simulation import World
 from dragon.protocol.aggregator_policy import Schedule
 
 

@@ -11,9 +11,9 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from bench import simulation
-from bench.acceptances import algorithm_1
-from bench.simulation import World
+from bench.lib.acceptances import algorithm_1
+from bench.simulation import simulation
+from bench.simulation.simulation import World
 from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
 from dragon.protocol.messages import Limits, Role, Work
 from dragon.protocol.rules.speculative import Judged, SpeculativeSession

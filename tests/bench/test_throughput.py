@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.throughput import seen
+from bench.experiments.throughput import seen
 
 TEXT = ("", "A", " b", "", " c")
 

@@ -7,8 +7,8 @@ import time
 
 import httpx
 
-from bench.ttft import Row, System, ask_at_once, ratios, row
-from bench.workload import Query
+from bench.experiments.ttft import Row, System, ask_at_once, ratios, row
+from bench.lib.workload import Query
 
 
 def timed(system: str, rtt_ms: float, answers: list[list[float]]) -> Row:

@@ -6,9 +6,9 @@ import csv
 import random
 from collections import Counter
 
-from bench import training_overlap
-from bench.training_overlap import CORPUS, grams_of, words_of
-from bench.two_sided import QUESTIONS, read, spread
+from bench.experiments.two_sided import QUESTIONS, read, spread
+from bench.tools import training_overlap
+from bench.tools.training_overlap import CORPUS, grams_of, words_of
 from training.sources import open_facts
 
 DOCUMENTS = 6000

@@ -6,8 +6,8 @@ import json
 import lzma
 from pathlib import Path
 
-from bench import workload
-from bench.workload import WINDOW_TOKENS, Query
+from bench.lib import workload
+from bench.lib.workload import WINDOW_TOKENS, Query
 from dragon.inference.tokenizer import Tokenizer
 from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL

@@ -10,7 +10,7 @@ import pytest
 import torch
 from fastapi import FastAPI
 
-from bench.latency import ratios, request_fields
+from bench.experiments.latency import ratios, request_fields
 from dragon.errors import PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.settings import EMBEDDED_MODEL
-from bench import training_overlap
-from bench.two_sided import QUESTIONS
+from bench.experiments.two_sided import QUESTIONS
+from bench.tools import training_overlap
 from dragon.inference.tokenizer import Tokenizer
 from training.chains import ChainSource
 from training.prose import ProseSource

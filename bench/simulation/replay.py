@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench import simulation
-from bench.simulation import World
+from bench.simulation import simulation
+from bench.simulation.simulation import World
 from dragon.protocol.aggregator_policy import Schedule
 from harness.throttle import LAYERS
 

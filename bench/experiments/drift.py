@@ -1,4 +1,4 @@
-"""How often do batching, catch-up and bfloat16 change a token? `python -m bench.drift`
+"""How often do batching, catch-up and bfloat16 change a token? `python -m bench.experiments.drift`
 
 With them a forward has another shape, and its last bits may differ. Questions are asked of services
 as people run them, and each answer is compared with the sequential reference in the same type. The
@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import torch
 
-from bench import report
-from bench.two_sided import QUESTIONS, Question, read, upload_notes
+from bench.experiments.two_sided import QUESTIONS, Question, read, upload_notes
+from bench.lib import report
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Sampling

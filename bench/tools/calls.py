@@ -1,4 +1,4 @@
-"""How far is it from a request to the model, and from the model to a chunk? `python -m bench.calls`
+"""How far is it from a request to the model, and from the model to a chunk? `python -m bench.tools.calls`
 
 Both services run under a profiler that sees each entry of a function of this project, a resumed
 coroutine or generator included. A crossing is an entry from another module; pairs are those of
@@ -129,7 +129,7 @@ def run() -> dict[str, Any]:
     """All figures."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
-        setup = Setup(data, runner=("bench.calls", "--folder", folder, "--serve"))
+        setup = Setup(data, runner=("bench.tools.calls", "--folder", folder, "--serve"))
         with (
             services.peer(setup, services.demo_corpus(data)) as peer,
             services.device(setup, peer.port) as device,

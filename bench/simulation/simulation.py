@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bench.timeline import Aggregation, Run, Span, SpanKind
+from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
 from dragon.inference.estimates import draft_window
 from dragon.protocol.aggregator_policy import Aggregated, Conditions, Schedule, Scheduler
 from dragon.protocol.messages import Role

@@ -1,8 +1,8 @@
-"""How good are the answers? `python -m bench.quality --data ../shared/data [--model MODEL]`
+"""How good are the answers? `python -m bench.experiments.quality --data ../shared/data [--model MODEL]`
 
 Everything is greedy and of the model given, the embedded one by default.
 
-- two-sided questions, through both services (bench/two_sided.py);
+- two-sided questions, through both services (bench/experiments/two_sided.py);
 - SQuAD 2.0, its open half: 51 paragraphs are uploaded and questions about them asked through both
   services, answerable ones, ones that nothing answers, and ones about other paragraphs; and the
   sentence that answers among three: given as rows by relevance, as retrieval leaves them, and
@@ -29,10 +29,11 @@ import httpx
 import numpy as np
 import torch
 
-from bench import distributions, perplexity, report, squad, two_sided, wire, workload
-from bench.alone import Alone
-from bench.rare_strings import rare_strings
-from bench.workload import Query
+from bench.experiments import perplexity, two_sided, wire
+from bench.lib import distributions, report, squad, workload
+from bench.lib.alone import Alone
+from bench.lib.rare_strings import rare_strings
+from bench.lib.workload import Query
 from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker

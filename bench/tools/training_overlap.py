@@ -1,7 +1,7 @@
 """Report word 8-grams that training text shares with the benchmark and the demo corpus.
 
 A question whose wording the model has trained on measures memory, not retrieval. Run
-`python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text, or
+`python -m bench.tools.training_overlap --text FILE...` over all a model was trained on: plain text, or
 .jsonl of which every string value is read, or either of them as .xz. With `--examples COUNT --data
 DATA` so many examples are drawn as training draws them, from all of its stages.
 The last line of output is one JSON object; the exit code is 1 if anything is shared.
@@ -21,7 +21,7 @@ from typing import TextIO
 
 from tokenizers import Tokenizer
 
-from bench.workload import DATA
+from bench.lib.workload import DATA
 from harness.services import EMBEDDED_MODEL, ROOT
 from training.examples import ExampleSource
 from training.sources import open_sources
@@ -141,7 +141,7 @@ def shared_grams(batches: Iterable[Iterator[Gram]], wanted: set[Gram]) -> set[Gr
 
 def main() -> int:
     """Compare, print a line a file and the JSON object, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="bench.training_overlap", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench.tools.training_overlap", description=__doc__)
     parser.add_argument("--text", nargs="+", type=Path, default=[], metavar="FILE")
     parser.add_argument("--examples", type=int, default=0, help="how many to draw")
     parser.add_argument("--data", type=Path, default=DATA, help="what examples are made of")

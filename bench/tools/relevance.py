@@ -1,8 +1,8 @@
 """Where the constants of dragon/retrieval/relevance.py come from.
 
-    python -m bench.relevance --data ../shared/data
+    python -m bench.tools.relevance --data ../shared/data
 
-Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
+Questions whose answer stands on one side only are asked of both: those of bench/experiments/two_sided.jsonl
 with its notes on the device and the demo corpus on the cloud, and questions of SQuAD 2.0
 (`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
@@ -32,8 +32,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 
-from bench import report, squad, two_sided
-from bench.workload import DATA, read_prompts
+from bench.experiments import two_sided
+from bench.lib import report, squad
+from bench.lib.workload import DATA, read_prompts
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.courtesy import plain

@@ -1,4 +1,4 @@
-"""Is what is sampled distributed as the mixture? `python -m bench.exactness [options]`
+"""Is what is sampled distributed as the mixture? `python -m bench.experiments.exactness [options]`
 
 For pairs of distributions that the embedded model really made, the total variation between the
 mixture and the frequencies of many draws, beside that of as many draws from the mixture itself:
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bench import distributions, report, workload
-from bench.distributions import Pair
+from bench.lib import distributions, report, workload
+from bench.lib.distributions import Pair
 from dragon.sampling import mixture
 from dragon.sampling.noise import Ids
 from dragon.sampling.params import Sampling

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bench.wikitext import Window
+from bench.lib.wikitext import Window
 from dragon.inference.backends.torch.cache import KV
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from bench.workload import Query
+from bench.lib.workload import Query
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer

@@ -1,4 +1,4 @@
-"""What abandoning stale steps between layers saves: `python -m bench.preemption [options]`
+"""What abandoning stale steps between layers saves: `python -m bench.experiments.preemption [options]`
 
 One generation steps in the engine. At a random moment of each step its result is no longer wanted,
 as when the other side's frame rejects a draft. With preemption the step is then marked stale;
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench import report
+from bench.lib import report
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine

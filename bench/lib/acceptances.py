@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from bench.two_sided import QUESTIONS, read
+from bench.experiments.two_sided import QUESTIONS, read
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer

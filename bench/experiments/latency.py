@@ -1,4 +1,4 @@
-"""Milliseconds a token, for all modes, networks and floors: `python -m bench.latency [options]`
+"""Milliseconds a token, for all modes, networks and floors: `python -m bench.experiments.latency [options]`
 
 Real services with a delaying relay between them answer the workload's prompts one after another,
 each with `--tokens` tokens. The clock of an answer starts when the device has prefilled and stops
@@ -22,9 +22,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from bench import report, workload
-from bench.replay import simulated_ms, written_ms
-from bench.workload import Query
+from bench.lib import report, workload
+from bench.lib.workload import Query
+from bench.simulation.replay import simulated_ms, written_ms
 from harness import services
 from harness.network_emulator import Jitter, Network, Relay, read_trace, relay
 from harness.services import EMBEDDED_MODEL, Floor, Service, Setup

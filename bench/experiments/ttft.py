@@ -1,4 +1,4 @@
-"""Time to first token of DRAGON and of what fetches documents: `python -m bench.ttft [options]`
+"""Time to first token of DRAGON and of what fetches documents: `python -m bench.experiments.ttft [options]`
 
 Real services with a delaying relay between them answer the workload's prompts one after another,
 system by system, for several rounds: the machine's speed drifts, so a prompt's time is the median
@@ -37,8 +37,8 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from bench import report, workload
-from bench.workload import Query
+from bench.lib import report, workload
+from bench.lib.workload import Query
 from harness import services
 from harness.network_emulator import Network, Relay, relay
 from harness.services import EMBEDDED_MODEL, Service, Setup

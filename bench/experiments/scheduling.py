@@ -1,4 +1,4 @@
-"""Who should aggregate? `python -m bench.scheduling [--acceptances FILE] [--grid small|whole]`
+"""Who should aggregate? `python -m bench.experiments.scheduling [--acceptances FILE] [--grid small|whole]`
 
 The paper's experiment (section 7.4) on the event simulation: acceptances of the embedded model
 replayed under each schedule of Algorithm 1, with extra latency, jitter of a fifth and period 20 pi
@@ -19,9 +19,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from bench import report, simulation, timeline
-from bench.acceptances import Acceptances, record
-from bench.simulation import Accepted, World
+from bench.lib import report
+from bench.lib.acceptances import Acceptances, record
+from bench.simulation import simulation, timeline
+from bench.simulation.simulation import Accepted, World
 from dragon.protocol.aggregator_policy import Schedule
 
 Row = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Tokens a second with many answers at once: `python -m bench.throughput [options]`
+"""Tokens a second with many answers at once: `python -m bench.experiments.throughput [options]`
 
 One device process and one peer, as a person has them, without floors or delay; clients stream the
 workload's prompts, each with a connection of its own. Milliseconds a token are what a client sees
@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from bench import report, workload
-from bench.workload import Query
+from bench.lib import report, workload
+from bench.lib.workload import Query
 from harness import services
 from harness.services import EMBEDDED_MODEL, Service, Setup
 
