@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from training.batches import to_batch
-from training.corpus import SQUAD_DEV, grounded_questions, split_sentences
-from training.examples import Example, Part, Role, turn
-from training.model import PackedQwen2
-from training.packing import ROW, Piece, encode, pack
-from training.sources import open_facts
-from training.special import DOC
+from training.data.batches import to_batch
+from training.data.corpus import SQUAD_DEV, grounded_questions, split_sentences
+from training.data.examples import Example, Part, Role, turn
+from training.data.packing import ROW, Piece, encode, pack
+from training.data.sources import open_facts
+from training.data.special import DOC
+from training.network import PackedQwen2
 
 _ROWS = 8
 

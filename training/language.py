@@ -25,8 +25,8 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM
 
 from dragon.inference.tokenizer import Tokenizer
-from training.corpus import detokenize_wikitext
-from training.optimizer import make_optimizers, schedule
+from training.data.corpus import detokenize_wikitext
+from training.model.optimizer import make_optimizers, schedule
 
 MODEL = Path(__file__).resolve().parents[1] / "models" / "dragon-7m"
 TOKENS, PASSAGE = 512, 64

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.examples import KINDS
+from training.data.examples import KINDS
 
 STAGES = Path(__file__).parent / "stages.toml"
 

@@ -20,17 +20,17 @@ from torch import Tensor
 from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
-from training.batches import Batch, to_batch
+from training.data.batches import Batch, to_batch
+from training.data.packing import FIRST_WEIGHT, Plan, Rows, produce
+from training.data.sources import SCHEMAS
 from training.evaluate import Asked, exact_match, fact_questions, hand_written, squad_questions
 from training.export import export_model
-from training.guidance import WEIGHTS as GUIDANCE
-from training.guidance import guidance_costs, watch, word_ids
-from training.linking import link_guided_heads
-from training.model import ModelConfig, PackedQwen2
-from training.optimizer import agreed, average_gradients, make_optimizers, schedule
-from training.packing import FIRST_WEIGHT, Plan, Rows, produce
-from training.sources import SCHEMAS
-from training.wiring import lift_embeddings, wire_copying
+from training.model.guidance import WEIGHTS as GUIDANCE
+from training.model.guidance import guidance_costs, watch, word_ids
+from training.model.linking import link_guided_heads
+from training.model.optimizer import agreed, average_gradients, make_optimizers, schedule
+from training.model.wiring import lift_embeddings, wire_copying
+from training.network import ModelConfig, PackedQwen2
 
 EMA_DECAY = 0.995
 PRINT_STEPS = 25
@@ -257,7 +257,7 @@ def main() -> None:
     (args.work / "rendezvous").unlink(missing_ok=True)
     tokenizer_file = args.out / "tokenizer.json"
     if not tokenizer_file.exists():
-        from training.tokenizer import save_tokenizer, train_tokenizer
+        from training.model.tokenizer import save_tokenizer, train_tokenizer
 
         save_tokenizer(train_tokenizer(args.data, SCHEMAS / "lexicon.txt"), args.out)
     context = multiprocessing.get_context("spawn")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.corpus import split_sentences
+from training.data.corpus import split_sentences
 
 PARAGRAPHS = 51
 THREE_CHARACTERS = 800

@@ -23,8 +23,8 @@ from tokenizers import Tokenizer
 
 from bench.lib.workload import DATA
 from harness.services import EMBEDDED_MODEL, ROOT
-from training.examples import ExampleSource
-from training.sources import open_sources
+from training.data.examples import ExampleSource
+from training.data.sources import open_sources
 from training.stages import read_stages
 
 QUESTIONS = ROOT / "bench" / "two_sided.jsonl"

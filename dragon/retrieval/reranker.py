@@ -95,7 +95,7 @@ class Reranker:
         file = (EMBEDDED_RERANKER if path is None else path) / WEIGHTS
         if not file.is_file():
             raise ConfigurationError(
-                f"RERANKER: there is no {file}. Give a directory that training/reranker.py made, "
+                f"RERANKER: there is no {file}. Give a directory that training/reranker/train.py made, "
                 "or leave it unset for the embedded one."
             )
         again = "Get the file again."

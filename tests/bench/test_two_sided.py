@@ -9,7 +9,7 @@ from collections import Counter
 from bench.experiments.two_sided import QUESTIONS, read, spread
 from bench.tools import training_overlap
 from bench.tools.training_overlap import CORPUS, grams_of, words_of
-from training.sources import open_facts
+from training.data.sources import open_facts
 
 DOCUMENTS = 6000
 

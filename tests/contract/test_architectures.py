@@ -11,7 +11,7 @@ from harness import services
 from harness.services import Service, Setup
 from tests import tiny
 from tests.contract.asking import Ask, ask_all, questions, upload
-from training.special import SPECIAL_TOKENS
+from training.data.special import SPECIAL_TOKENS
 
 TOKENS = 12
 

@@ -8,9 +8,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from app.settings import EMBEDDED_MODEL
-from training.prose import ProseSource
-from training.sources import SCHEMAS
-from training.synonyms import Synonyms
+from training.data.prose import ProseSource
+from training.data.sources import SCHEMAS
+from training.data.synonyms import Synonyms
 
 PARAGRAPHS = [
     f"The {colour} barge of the {place} ferrymen was launched in {1700 + i} after a long quarrel. "

@@ -12,7 +12,7 @@ from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance
 from tests.samples import embedder, hits, reranker
-from training.sources import open_facts
+from training.data.sources import open_facts
 
 NOTES = [
     ("The spare key hangs under the third flowerpot on the balcony.", "Things to know."),

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from dragon.retrieval.lexical import coverage
-from training.chains import ChainSource
-from training.slots import SlotFiller, read_lists
-from training.sources import SCHEMAS
+from training.data.chains import ChainSource
+from training.data.slots import SlotFiller, read_lists
+from training.data.sources import SCHEMAS
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from tokenizers import Tokenizer
 
-from training.special import DOC, END
+from training.data.special import DOC, END
 
 NO_HINT = -1
 START_WIDTH = 8

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.packing import ROW
+from training.data.packing import ROW
 
 
 @dataclass

@@ -13,12 +13,12 @@ from app.settings import EMBEDDED_MODEL
 from bench.experiments.two_sided import QUESTIONS
 from bench.tools import training_overlap
 from dragon.inference.tokenizer import Tokenizer
-from training.chains import ChainSource
-from training.prose import ProseSource
-from training.ranking import ROWS, GroupSource, typed
-from training.sources import SCHEMAS, open_facts
-from training.spoiling import Spoiler
-from training.written import FOLDER, read_written
+from training.data.chains import ChainSource
+from training.data.hard_negatives import Spoiler
+from training.data.prose import ProseSource
+from training.data.sources import SCHEMAS, open_facts
+from training.data.written import FOLDER, read_written
+from training.reranker.data import ROWS, GroupSource, typed
 
 TEXT = "Skates are in the cellar. The rink shuts at nine."
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from training.sources import SCHEMAS
-from training.spoiling import Spoiler
+from training.data.hard_negatives import Spoiler
+from training.data.sources import SCHEMAS
 
 SENTENCE = "In 1806 the northern army of General Moreau defeated the Duke of Parma near Ulm."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from training.grammar import Schema, Value, capitalize, choose, fill, slots_of
+from training.data.grammar import Schema, Value, capitalize, choose, fill, slots_of
 
 NOUN_PHRASE = (
     "What is {}?", "What is {}?", "What is {}?", "What's {}?", "What was {}?", "Tell me {}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import string
 
-from training.prose import ProseSource
+from training.data.prose import ProseSource
 
 OPEN = (
     "Write a {adjective} poem about a {noun}.", "Write a short story about a {adjective} {noun}.",

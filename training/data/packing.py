@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from training.examples import Example, ExampleSource, Part, Role
-from training.hints import NO_HINT, Hints
-from training.sources import open_sources
+from training.data.examples import Example, ExampleSource, Part, Role
+from training.data.sources import open_sources
+from training.model.hints import NO_HINT, Hints
 from training.stages import read_stages, stage_at
 
 Rows = tuple[np.ndarray, np.ndarray]

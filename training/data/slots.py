@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from training import numbers
-from training.grammar import Value
-from training.names import coined, past_tense
+from training.data import numbers
+from training.data.grammar import Value
+from training.data.names import coined, past_tense
 
 _NAMED = ("battle", "war", "treaty", "empire")
 _GENERIC = (

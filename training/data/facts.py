@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from training.grammar import Schema, Value, capitalize, choose, fill
-from training.phrasing import ask, templates_of
-from training.slots import SlotFiller
+from training.data.grammar import Schema, Value, capitalize, choose, fill
+from training.data.phrasing import ask, templates_of
+from training.data.slots import SlotFiller
 
 HEADINGS = (
     "Notes", "To do", "Home", "Family", "Travel", "Misc", "Important", "Reminders", "House", "Work",

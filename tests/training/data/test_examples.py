@@ -9,12 +9,12 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests.training.conftest import PARAGRAPHS
-from training import copying
-from training.batches import to_batch
-from training.examples import DECLINE, KINDS, Example, ExampleSource, Role
-from training.packing import ROW, encode, pack
-from training.prose import ProseSource
-from training.sources import open_facts
+from training.data import copying
+from training.data.batches import to_batch
+from training.data.examples import DECLINE, KINDS, Example, ExampleSource, Role
+from training.data.packing import ROW, encode, pack
+from training.data.prose import ProseSource
+from training.data.sources import open_facts
 from training.stages import read_stages, stage_at
 
 

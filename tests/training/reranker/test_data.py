@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from dragon.retrieval.lexical import content_words
-from training.ranking import heading
+from training.reranker.data import heading
 
 
 def test_a_heading_has_words_of_the_question_and_nothing_of_the_answer() -> None:

@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
-from training.corpus import SQUAD_DEV
-from training.ranking import Group
+from training.data.corpus import SQUAD_DEV
+from training.reranker.data import Group
 
 TWO_SIDED = Path(__file__).parents[1] / "bench" / "two_sided.jsonl"
 

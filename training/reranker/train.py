@@ -1,4 +1,4 @@
-"""Train the reranker: `python -m training.reranker --data DATA --work WORK --steps 3000`.
+"""Train the reranker: `python -m training.reranker.train --data DATA --work WORK --steps 3000`.
 
 The first layers of the packaged all-MiniLM-L6-v2 are trained on to say of a question and a sentence
 whether the one is answered by the other. Resumes from WORK/reranker.pt; a progress line says how
@@ -24,13 +24,13 @@ from torch.nn import functional
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.cross_encoder import CrossEncoder
 from dragon.retrieval.reranker import EMBEDDED_RERANKER, Pairs, padded, save, untrained
-from training.chains import ChainSource
-from training.optimizer import average_gradients
-from training.ranking import Group, GroupSource, held_out, name_pool
-from training.sources import SCHEMAS, open_facts, open_sources
-from training.spoiling import Spoiler
-from training.validation import squad_groups, two_sided_groups
-from training.written import read_written
+from training.data.chains import ChainSource
+from training.data.hard_negatives import Spoiler
+from training.data.sources import SCHEMAS, open_facts, open_sources
+from training.data.written import read_written
+from training.model.optimizer import average_gradients
+from training.reranker.data import Group, GroupSource, held_out, name_pool
+from training.reranker.validation import squad_groups, two_sided_groups
 
 ROWS_A_STEP, PART = 64, 16
 SHAPE_STEP = 8

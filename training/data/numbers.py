@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from training.grammar import Value
+from training.data.grammar import Value
 
 UPPER = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.facts import FactSource, is_held_out_schema
-from training.grammar import Schema, parse_schemas
-from training.prose import ProseSource
-from training.slots import SlotFiller, read_lists
-from training.synonyms import Synonyms
+from training.data.facts import FactSource, is_held_out_schema
+from training.data.grammar import Schema, parse_schemas
+from training.data.prose import ProseSource
+from training.data.slots import SlotFiller, read_lists
+from training.data.synonyms import Synonyms
 
 SCHEMAS = Path(__file__).parent / "schemas"
 _NOT_SCHEMAS = {"words", "lexicon", "synonyms", "antonyms", "chains"}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragon.retrieval.lexical import coverage
-from training.grammar import Schema, Value, capitalize, choose, fill, parse_schemas, slots_of
-from training.slots import SlotFiller
+from training.data.grammar import Schema, Value, capitalize, choose, fill, parse_schemas, slots_of
+from training.data.slots import SlotFiller
 
 _DESCRIBED = 0.5
 """The least share of a description's words in its note: alternatives are drawn independently."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from dragon.retrieval.answerability import kind_missing, names
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from dragon.retrieval.lexical import content_words, coverage
-from training.chains import ChainSource
-from training.corpus import GroundedQuestion, split_sentences
-from training.facts import FactSource, stable_hash
-from training.instructions import instruction
-from training.prose import ProseSource
-from training.rules import make_question
-from training.spoiling import Spoiler
-from training.written import Written, read_written
+from training.data.chains import ChainSource
+from training.data.corpus import GroundedQuestion, split_sentences
+from training.data.facts import FactSource, stable_hash
+from training.data.hard_negatives import Spoiler
+from training.data.instructions import instruction
+from training.data.prose import ProseSource
+from training.data.rules import make_question
+from training.data.written import Written, read_written
 
 ROWS = 5
 """Sentences a question, at most."""

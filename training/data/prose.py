@@ -7,16 +7,16 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from training.corpus import (
+from training.data.corpus import (
     GroundedQuestion,
     book_paragraphs,
     grounded_questions,
     split_sentences,
     wikitext_paragraphs,
 )
-from training.rules import make_question
-from training.synonyms import Synonyms
-from training.vocabulary import nouns_and_adjectives
+from training.data.rules import make_question
+from training.data.synonyms import Synonyms
+from training.data.vocabulary import nouns_and_adjectives
 
 SALAD_QUESTIONS = (
     "{}?", "{}", "What is {}?", "Who is {}?", "Where is {}?", "When is {}?", "Tell me about {}.",

@@ -13,9 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from training.batches import Batch
-from training.guidance import GATHER_LAYER, MATCH_LAYER, OPENING_LAYER, START_LAYER
-from training.model import PackedQwen2
+from training.data.batches import Batch
+from training.model.guidance import GATHER_LAYER, MATCH_LAYER, OPENING_LAYER, START_LAYER
+from training.network import PackedQwen2
 
 CHANNELS = 16
 CODE = 2 * CHANNELS

@@ -16,8 +16,8 @@ from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
-from training.corpus import book_paragraphs, grounded_questions, wikitext_paragraphs
-from training.special import ASSISTANT, DOC, END, PAD, SPECIAL_TOKENS, USER
+from training.data.corpus import book_paragraphs, grounded_questions, wikitext_paragraphs
+from training.data.special import ASSISTANT, DOC, END, PAD, SPECIAL_TOKENS, USER
 
 VOCABULARY = 8192
 LEXICON_REPEATS = 1500

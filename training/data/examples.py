@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from training.copying import repeating, scrambled, with_rare_strings
-from training.facts import Document, Fact, FactSource
-from training.instructions import instruction, noise
-from training.prose import SALAD_QUESTIONS, ProseSource
-from training.special import ASSISTANT, DOC, END, USER
+from training.data.copying import repeating, scrambled, with_rare_strings
+from training.data.facts import Document, Fact, FactSource
+from training.data.instructions import instruction, noise
+from training.data.prose import SALAD_QUESTIONS, ProseSource
+from training.data.special import ASSISTANT, DOC, END, USER
 
 KINDS = frozenset(
     {"language", "bare", "prose", "facts", "sentence", "quote", "copy", "elsewhere", "instruction"}
