@@ -21,7 +21,7 @@ from training.data.examples import Example, Part, Role, turn
 from training.data.packing import ROW, Piece, encode, pack
 from training.data.sources import open_facts
 from training.data.special import DOC
-from training.network import PackedQwen2
+from training.model.model import PackedQwen2
 
 _ROWS = 8
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from training.network import ModelConfig, PackedQwen2
+from training.model.model import ModelConfig, PackedQwen2
 
 
 def hub_config(config: ModelConfig) -> dict[str, object]:

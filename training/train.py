@@ -28,9 +28,9 @@ from training.export import export_model
 from training.model.guidance import WEIGHTS as GUIDANCE
 from training.model.guidance import guidance_costs, watch, word_ids
 from training.model.linking import link_guided_heads
+from training.model.model import ModelConfig, PackedQwen2
 from training.model.optimizer import agreed, average_gradients, make_optimizers, schedule
 from training.model.wiring import lift_embeddings, wire_copying
-from training.network import ModelConfig, PackedQwen2
 
 EMA_DECAY = 0.995
 PRINT_STEPS = 25

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from training.data.batches import Batch
-from training.network import PackedQwen2
+from training.model.model import PackedQwen2
 
 START_LAYER, MATCH_LAYER, GATHER_LAYER, POINTER_LAYERS, OPENING_LAYER = 1, 2, 4, (3, 4), 5
 HEADS, EARLY = 4, 6

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from training.data.batches import Batch
 from training.model.guidance import GATHER_LAYER, MATCH_LAYER, OPENING_LAYER, START_LAYER
-from training.network import PackedQwen2
+from training.model.model import PackedQwen2
 
 CHANNELS = 16
 CODE = 2 * CHANNELS

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from training.network import Attention, PackedQwen2
+from training.model.model import Attention, PackedQwen2
 
 EMBEDDING_STD = 0.25
 FINAL_NORM = 0.35
