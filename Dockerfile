@@ -4,13 +4,13 @@ FROM python:3.11-slim
 RUN useradd --create-home --uid 10001 dragon \
     && install -d -o dragon -g dragon -m 700 /data
 WORKDIR /srv/dragon
-COPY pyproject.toml constraints.txt README.md cli/main.py cli/serving.py ./
+COPY pyproject.toml constraints.txt README.md ./
 COPY dragon dragon
 COPY app app
 COPY peer peer
+COPY cli cli
 COPY alembic alembic
 COPY static static
-COPY models models
 RUN pip install --no-cache-dir -c constraints.txt -e .
 
 USER dragon

@@ -44,23 +44,23 @@ fmt: $(VENV)/test.stamp
 
 # Small versions of the experiments, for bench/RESULTS.md; without options they take hours.
 bench: $(VENV)/test.stamp
-	$(BIN)/python -m bench.experiments.two_sided --count 6
-	$(BIN)/python -m bench.experiments.latency --windows 200 --modes local,sequencewise,tokenwise,exchange,speculative,speculative:paper,coupled --rtt-ms 300 --floors-ms 50/50 --temperature 1 --tokens 10 --prompts 1
-	$(BIN)/python -m bench.experiments.ttft --windows 200 --rtt-ms 100 --prompts 1
-	$(BIN)/python -m bench.experiments.perplexity --wikitext ../shared/data/wikitext-2 --documents 2 --windows 2
-	$(BIN)/python -m bench.experiments.scheduling --answers 2 --tokens 50 --sequences 8
-	$(BIN)/python -m bench.experiments.speedup --tokens 1000
-	$(BIN)/python -m bench.experiments.wire --windows 200 --tokens 32 --prompts 4
-	$(BIN)/python -m bench.experiments.throughput --windows 200 --concurrency 1,8 --tokens 32 --rounds 1 --turns 2
-	$(BIN)/python -m bench.experiments.exactness --windows 200 --draws 5000 --pairs 5 --prompts 3
-	$(BIN)/python -m bench.experiments.overhead --windows 200 --tokens 32 --prompts 3
-	$(BIN)/python -m bench.experiments.preemption --steps 80
-	$(BIN)/python -m bench.experiments.drift --questions 4 --seeds 1 --tokens 16
-	$(BIN)/python -m bench.experiments.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
+	$(BIN)/python -m bench.two_sided --count 6
+	$(BIN)/python -m bench.latency --windows 200 --modes local,sequencewise,tokenwise,exchange,speculative,speculative:paper,coupled --rtt-ms 300 --floors-ms 50/50 --temperature 1 --tokens 10 --prompts 1
+	$(BIN)/python -m bench.ttft --windows 200 --rtt-ms 100 --prompts 1
+	$(BIN)/python -m bench.perplexity --wikitext ../shared/data/wikitext-2 --documents 2 --windows 2
+	$(BIN)/python -m bench.scheduling --answers 2 --tokens 50 --sequences 8
+	$(BIN)/python -m bench.speedup --tokens 1000
+	$(BIN)/python -m bench.wire --windows 200 --tokens 32 --prompts 4
+	$(BIN)/python -m bench.throughput --windows 200 --concurrency 1,8 --tokens 32 --rounds 1 --turns 2
+	$(BIN)/python -m bench.exactness --windows 200 --draws 5000 --pairs 5 --prompts 3
+	$(BIN)/python -m bench.overhead --windows 200 --tokens 32 --prompts 3
+	$(BIN)/python -m bench.preemption --steps 80
+	$(BIN)/python -m bench.drift --questions 4 --seeds 1 --tokens 16
+	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
 # Pictures of the page for the README; needs Chromium.
 screenshots: $(VENV)/test.stamp
-	$(BIN)/python -m bench.tools.screenshots
+	$(BIN)/python -m bench.screenshots
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'

@@ -12,10 +12,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
-from dragon.resources import resource
+from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
-
-EMBEDDED_MODEL = resource("models") / "dragon-7m"
 
 
 class Settings(BaseSettings):

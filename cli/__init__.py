@@ -1,0 +1,1 @@
+"""The `dragon` program: the only package that knows both services."""

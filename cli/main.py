@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -32,7 +33,7 @@ from cli.serving import (
 from dragon.errors import DragonError
 from peer.settings import PeerSettings
 
-DEMO_CORPUS = Path(__file__).resolve().parent / "peer" / "demo_corpus.tsv"
+DEMO_CORPUS = Path(str(files("peer.corpus"))) / "demo_corpus.tsv"
 
 program = typer.Typer(
     help="Distributed retrieval-augmented generation.",
@@ -283,7 +284,3 @@ def _corpus(settings: Settings) -> Path:
 
 def _sign_in_link(settings: Settings, key: str) -> str:
     return f"http://{address(settings.host, settings.port)}/sign-in?key={quote(key)}"
-
-
-if __name__ == "__main__":
-    main()

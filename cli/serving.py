@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Literal
 
@@ -122,7 +121,7 @@ def require_free(setting: str, host: str, port: int) -> None:
 
 
 def own_command(*arguments: str) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("cli/main.py")), *arguments]
+    return [sys.executable, "-m", "cli", *arguments]
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import httpx
 
+from dragon.models import EMBEDDED_MODEL as EMBEDDED_MODEL
 from harness import warm
 
 ROOT = warm.ROOT
-EMBEDDED_MODEL = ROOT / "models" / "dragon-7m"
 KEY = "a-key-for-experiments"
 _START_S = 120.0
 
@@ -70,7 +70,7 @@ class Floor:
 class Setup:
     """How the services are started. `data` holds their files; `env` adds settings to both.
 
-    `documents` is a file of `bench.lib.workload` in place of searches; `endless` answers do not end
+    `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
     before their limit. `runner` is a module with arguments, to which it adds the service's name.
     """
 

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
-from dragon.resources import resource
+from dragon.models import EMBEDDED_MODEL
 
 
 class PeerSettings(BaseSettings):
@@ -27,7 +27,7 @@ class PeerSettings(BaseSettings):
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
     peer_corpus: Path
     peer_max_sessions: int = Field(64, ge=1)
-    model: str = str(resource("models") / "dragon-7m")
+    model: str = str(EMBEDDED_MODEL)
     embedder: Path | None = None
     reranker: Path | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

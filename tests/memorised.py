@@ -13,8 +13,8 @@ import torch
 from torch.optim.lr_scheduler import OneCycleLR
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 
 _CONTEXT = 2048
 _VOCABULARY, _WIDTH, _HEAD = 8192, 128, 32

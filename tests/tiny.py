@@ -14,7 +14,7 @@ from transformers import (
     Qwen2Config,
 )
 
-from app.settings import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_MODEL
 
 VOCABULARY = 8192
 CONTEXT = 512

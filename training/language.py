@@ -25,10 +25,11 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM
 
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from training.data.corpus import detokenize_wikitext
 from training.model.optimizer import make_optimizers, schedule
 
-MODEL = Path(__file__).resolve().parents[1] / "models" / "dragon-7m"
+MODEL = EMBEDDED_MODEL
 TOKENS, PASSAGE = 512, 64
 PASSAGES = (0, 1, 2, 4)
 ROWS = 6

@@ -1,6 +1,6 @@
 """Measure an exported model with stock ``transformers``: greedy replies, gold string in the reply.
 
-``python -m training.measure --model models/dragon-7m`` asks the hand-written questions with their
+``python -m training.measure --model MODEL`` asks the hand-written questions with their
 document and without one (the closed-book score, which should be near zero).
 """
 
@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-VALIDATION = Path(__file__).parent / "validation.jsonl"
+VALIDATION = Path(__file__).parent / "reranker" / "validation.jsonl"
 
 
 @dataclass(frozen=True)

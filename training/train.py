@@ -1,4 +1,4 @@
-"""Train the model: ``python -m training.train --data DATA --out models/dragon-7m --work WORK``.
+"""Train the model: ``python -m training.train --data DATA --out MODEL --work WORK``.
 
 The learning rate warms up, stays flat and decays over the last ``--decay`` steps. A run resumes
 from its checkpoint; a longer run is the same command with more ``--steps``.

@@ -1,4 +1,4 @@
-"""Turns one uploaded file into text. Runs as a process of its own, started by app.documents.parsing.
+"""Turns one uploaded file into text, as a process of its own that `parsing` starts.
 
 Parsers of files that strangers wrote are where memory and time go astray, so this process limits
 both for itself before it opens the file, and imports nothing of the service but the readers.
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _answer(path: Path, name: str, out: Path) -> dict[str, Any]:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
     from app.documents.readers.read import read
 

@@ -157,7 +157,7 @@ class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
-    device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`app.generation.timeline`).
+    device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`timeline`).
     `hops` are the tokens that begin a stretch written after a follow-up search.
     """
 

@@ -1,6 +1,6 @@
 """The passes of an answer, told as one.
 
-A pass is one text that both sides write together (`app.generation.run`). Where a pass has ended and the
+A pass is one text that both sides write together (`run`). Where a pass has ended and the
 question wants more than what it says (`dragon.retrieval.hops`), the side that has not spoken
 searches with what is written, and another pass goes on. Its positions, characters and sources are
 told as those of the whole answer. The token that ended the pass before stands for the space

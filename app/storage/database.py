@@ -17,12 +17,12 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 
-from dragon.resources import resource
+from app.packaged import packaged
 
 logger = logging.getLogger(__name__)
 
 DATABASE = "dragon.db"
-_MIGRATIONS = resource("alembic")
+_MIGRATIONS = packaged("alembic")
 _BUSY_TIMEOUT_MS = 10_000
 _PRAGMAS = (
     "journal_mode = WAL",

@@ -141,7 +141,7 @@ class LedgerAnswer(Base):
 
 
 class LedgerEntry(Base):
-    """A link of the ledger's chain (`app.ledger.writer`); `at` is in Unix seconds, hashes are hex."""
+    """A link of the ledger's chain (`app.ledger`); `at` is in Unix seconds, hashes are hex."""
 
     __tablename__ = "ledger_entries"
 

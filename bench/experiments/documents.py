@@ -1,6 +1,6 @@
-"""Many documents, and large ones: `python -m bench.experiments.documents [options]`
+"""Many documents, and large ones: `python -m bench.documents [options]`
 
-Two measurements. *Scale* (`bench.experiments.document_scale`): stores of so many chunks are searched, and more
+Two measurements. *Scale* (`bench.document_scale`): stores of so many chunks are searched, and more
 documents are added. *Responsiveness*: a device writes answers, idle and while it takes in a PDF of
 so many pages, until that can be found, and as many again while the model reads it ahead; a second
 client asks for its health all the while. Between the latter answers are pauses: ingestion makes way

@@ -1,4 +1,4 @@
-"""How often do batching, catch-up and bfloat16 change a token? `python -m bench.experiments.drift`
+"""How often do batching, catch-up and bfloat16 change a token? `python -m bench.drift`
 
 With them a forward has another shape, and its last bits may differ. Questions are asked of services
 as people run them, and each answer is compared with the sequential reference in the same type. The

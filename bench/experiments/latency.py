@@ -1,4 +1,4 @@
-"""Milliseconds a token, for all modes, networks and floors: `python -m bench.experiments.latency [options]`
+"""Milliseconds a token, for all modes, networks and floors: `python -m bench.latency [options]`
 
 Real services with a delaying relay between them answer the workload's prompts one after another,
 each with `--tokens` tokens. The clock of an answer starts when the device has prefilled and stops

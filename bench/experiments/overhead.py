@@ -1,9 +1,9 @@
-"""What a token costs beside the model: `python -m bench.experiments.overhead [options]`
+"""What a token costs beside the model: `python -m bench.overhead [options]`
 
 The link's own share, on one side and for one position: *encode* (a distribution cut to its nucleus,
 and the frame), *decode* (the other side's frame), *mix* (both sides judged), *dispatch* (from the
 event loop to the engine's thread and back, with nothing done there). Distributions are the embedded
-model's at temperature 1, of both kinds of `bench.experiments.wire`.
+model's at temperature 1, of both kinds of `bench.wire`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well does each system predict text? `python -m bench.experiments.perplexity --wikitext PATH`
+"""How well does each system predict text? `python -m bench.perplexity --wikitext PATH`
 
 The paper's section 7: passages of WikiText-2's train split, windows of its valid split, the first
 eighth of a window as the query. Of the 2k nearest passages the cloud has the first k and the device
@@ -15,7 +15,7 @@ The embedded model quotes documents and is hardly a language model. To be made o
 hour of two cores; its figures get a section of their own:
 
     python -m training.language --wikitext PATH --out lm
-    python -m bench.experiments.perplexity --wikitext PATH --model lm
+    python -m bench.perplexity --wikitext PATH --model lm
 
 `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
 is better than `none`. Standard errors are of the jackknife over windows.

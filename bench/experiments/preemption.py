@@ -1,4 +1,4 @@
-"""What abandoning stale steps between layers saves: `python -m bench.experiments.preemption [options]`
+"""What abandoning stale steps between layers saves: `python -m bench.preemption [options]`
 
 One generation steps in the engine. At a random moment of each step its result is no longer wanted,
 as when the other side's frame rejects a draft. With preemption the step is then marked stale;

@@ -1,4 +1,4 @@
-"""How good are the answers? `python -m bench.experiments.quality --data ../shared/data [--model MODEL]`
+"""How good are the answers? `python -m bench.quality --data ../shared/data [--model MODEL]`
 
 Everything is greedy and of the model given, the embedded one by default.
 

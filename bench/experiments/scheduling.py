@@ -1,4 +1,4 @@
-"""Who should aggregate? `python -m bench.experiments.scheduling [--acceptances FILE] [--grid small|whole]`
+"""Who should aggregate? `python -m bench.scheduling [--acceptances FILE] [--grid small|whole]`
 
 The paper's experiment (section 7.4) on the event simulation: acceptances of the embedded model
 replayed under each schedule of Algorithm 1, with extra latency, jitter of a fifth and period 20 pi

@@ -1,4 +1,4 @@
-"""Theorem 2 beside the event simulation: `python -m bench.experiments.speedup [--tokens 2000]`
+"""Theorem 2 beside the event simulation: `python -m bench.speedup [--tokens 2000]`
 
 The speedup of Algorithm 1 over a round trip a token, the device aggregating, against the device's
 decode delay. The theorem says that the device's acceptance does not matter (Corollary 3); where the

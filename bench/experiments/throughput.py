@@ -1,4 +1,4 @@
-"""Tokens a second with many answers at once: `python -m bench.experiments.throughput [options]`
+"""Tokens a second with many answers at once: `python -m bench.throughput [options]`
 
 One device process and one peer, as a person has them, without floors or delay; clients stream the
 workload's prompts, each with a connection of its own. Milliseconds a token are what a client sees

@@ -1,4 +1,4 @@
-"""Time to first token of DRAGON and of what fetches documents: `python -m bench.experiments.ttft [options]`
+"""Time to first token of DRAGON and of what fetches documents: `python -m bench.ttft [options]`
 
 Real services with a delaying relay between them answer the workload's prompts one after another,
 system by system, for several rounds: the machine's speed drifts, so a prompt's time is the median

@@ -1,9 +1,9 @@
-"""Do both sides matter? `python -m bench.experiments.two_sided`
+"""Do both sides matter? `python -m bench.two_sided`
 
 200 questions whose answer stands only in an uploaded note, 200 whose answer stands only in the
 public corpus, and 30 that need both in one answer, asked of both real services; an answer counts
 when it contains a gold string. Half of each are written by hand, the rest made from templates and
-values that training holds out (`bench.tools.training_overlap` checks). Closed-book is the same model
+values that training holds out (`bench.training_overlap` checks). Closed-book is the same model
 without any document. `hops_both` and `hops_one_sided` say how often answers went on after a
 follow-up search: to a question of one side they should not.
 """
@@ -27,9 +27,9 @@ from scipy.special import logsumexp
 from bench.lib import report
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from harness import services
-from harness.services import ROOT, Service, Setup
+from harness.services import Service, Setup
 
-QUESTIONS = ROOT / "bench" / "two_sided.jsonl"
+QUESTIONS = Path(__file__).with_name("two_sided.jsonl")
 _TOKENS = 64
 
 

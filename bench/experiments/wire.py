@@ -1,7 +1,7 @@
-"""Bytes a draft, and what the cut costs: `python -m bench.experiments.wire [options]`
+"""Bytes a draft, and what the cut costs: `python -m bench.wire [options]`
 
 Distributions of the embedded model, both sides, at temperature 1: while it answers questions about
-its documents (bench/experiments/two_sided.jsonl), which it was made for, and while it writes on prompts at
+its documents (bench/two_sided.jsonl), which it was made for, and while it writes on prompts at
 large, where a small model is unsure. They are cut at several masses and caps and encoded as the
 link does. A larger vocabulary is that of the model stretched by a power, i -> i^(log V / log 8192):
 ids keep their order and stay dense where tokens are frequent, the weights are the same.

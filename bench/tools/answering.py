@@ -1,9 +1,9 @@
 """Where the constants of dragon/retrieval/answerability.py come from.
 
-    python -m bench.tools.answering --data ../shared/data
+    python -m bench.answering --data ../shared/data
 
-The questions are those of bench/tools/relevance.py: about notes and the demo corpus, and of SQuAD 2.0,
-about other paragraphs than those that bench/experiments/quality.py asks about. The best passage of each side
+The questions are those of bench/relevance.py: about notes and the demo corpus, and of SQuAD 2.0,
+about other paragraphs than those that bench/quality.py asks about. The best passage of each side
 that reaches the least score is one case; it answers or it does not. Logistic regression on its
 signs, with every kind of question weighted as `KINDS` says, gives the constants. Shown for several
 thresholds is the share of questions left without any passage, and of how many of those with an

@@ -1,4 +1,4 @@
-"""How far is it from a request to the model, and from the model to a chunk? `python -m bench.tools.calls`
+"""How far is it from a request to the model, and from the model to a chunk? `python -m bench.calls`
 
 Both services run under a profiler that sees each entry of a function of this project, a resumed
 coroutine or generator included. A crossing is an entry from another module; pairs are those of

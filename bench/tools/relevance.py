@@ -1,8 +1,8 @@
 """Where the constants of dragon/retrieval/relevance.py come from.
 
-    python -m bench.tools.relevance --data ../shared/data
+    python -m bench.relevance --data ../shared/data
 
-Questions whose answer stands on one side only are asked of both: those of bench/experiments/two_sided.jsonl
+Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
 with its notes on the device and the demo corpus on the cloud, and questions of SQuAD 2.0
 (`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
@@ -47,7 +47,7 @@ TOP_K = 2
 THRESHOLDS = np.arange(0.10, 0.61, 0.01)
 MOST_LOST = 0.015
 INSTRUCTIONS = 200
-CORPUS = ROOT / "peer" / "demo_corpus.tsv"
+CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
 
 Array = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Pictures of the page for the README: `python -m bench.tools.screenshots`.
+"""Pictures of the page for the README: `python -m bench.screenshots`.
 
 Both real services are started with three notes, on a link of 100 ms round trip; every picture is
 taken in Chromium.

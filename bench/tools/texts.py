@@ -1,4 +1,4 @@
-"""Do requests still give the texts that are on record? `python -m bench.tools.texts [--record]`
+"""Do requests still give the texts that are on record? `python -m bench.texts [--record]`
 
 Sixty requests over the demo corpus and the notes of the two-sided benchmark, in every mode: chats,
 texts to continue, and some with bias, penalties, a nucleus or a second hop. `texts.jsonl`

@@ -1,7 +1,7 @@
 """Report word 8-grams that training text shares with the benchmark and the demo corpus.
 
 A question whose wording the model has trained on measures memory, not retrieval. Run
-`python -m bench.tools.training_overlap --text FILE...` over all a model was trained on: plain text, or
+`python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text, or
 .jsonl of which every string value is read, or either of them as .xz. With `--examples COUNT --data
 DATA` so many examples are drawn as training draws them, from all of its stages.
 The last line of output is one JSON object; the exit code is 1 if anything is shared.
@@ -27,8 +27,8 @@ from training.data.examples import ExampleSource
 from training.data.sources import open_sources
 from training.stages import read_stages
 
-QUESTIONS = ROOT / "bench" / "two_sided.jsonl"
-CORPUS = ROOT / "peer" / "demo_corpus.tsv"
+QUESTIONS = ROOT / "bench" / "experiments" / "two_sided.jsonl"
+CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
 
 GRAM_WORDS = 8
 CHUNK_CHARS = 1 << 20

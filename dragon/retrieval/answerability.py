@@ -17,12 +17,12 @@ import numpy.typing as npt
 from dragon.retrieval.lexical import lacking, words
 
 CONSTANTS = (0.45, 4.03, 2.39, -2.56, 1.8, -0.94, -0.25, 0.03)
-"""Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/tools/answering.py."""
+"""Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
 
 LEAST_LOG_ODDS = -0.7
 """A passage under this does not answer, and takes no part.
 
-A choice between two mistakes, which `python -m bench.tools.answering` shows for other values. Of the
+A choice between two mistakes, which `python -m bench.answering` shows for other values. Of the
 cases that the constants are fitted on, here 4 % of the questions about notes and 28 % of SQuAD
 2.0's answerable ones are left without a passage, 52 % of its unanswerable ones and seven in eight
 of those about other paragraphs.

@@ -5,7 +5,7 @@ Bhutan on 14 June." What the question has beyond that (capital, country) and wha
 the question (Bhutan) is what to ask the cloud for. Of a message that joins questions ("What is the
 capital of Kenya, and what is my locker's code?") the other one is asked as it stands.
 
-The numbers were chosen on `bench/experiments/two_sided.jsonl` with all-MiniLM-L6-v2: of its 30 questions that
+The numbers were chosen on `bench/two_sided.jsonl` with all-MiniLM-L6-v2: of its 30 questions that
 need both sides 24 find something to go on with, of the 400 others none.
 """
 

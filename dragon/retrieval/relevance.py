@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dragon.retrieval import answerability, courtesy, lexical, query_parsing
 from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, MOST, WEIGHT
 
-# Fitted with all-MiniLM-L6-v2 (bench/tools/relevance.py) on 400 questions about notes and about the demo
+# Fitted with all-MiniLM-L6-v2 (bench/relevance.py) on 400 questions about notes and about the demo
 # corpus and on 200 of SQuAD 2.0 whose paragraph stood on one side only.
 SLOPE = 32.0
 """Nats a unit of score: it makes the weights of the sides that know likeliest."""

@@ -18,11 +18,10 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from dragon.errors import ConfigurationError
-from dragon.resources import resource
+from dragon.models import EMBEDDED_RERANKER
 from dragon.retrieval.cross_encoder import EMBEDDINGS, LAYERS, CrossEncoder
 from dragon.retrieval.embedder import packaged_directory, packaged_weights
 
-EMBEDDED_RERANKER = resource("models") / "reranker"
 WEIGHTS = "model.safetensors"
 
 _MOST_QUESTION, _MOST_TOKENS = 32, 80
@@ -95,7 +94,7 @@ class Reranker:
         file = (EMBEDDED_RERANKER if path is None else path) / WEIGHTS
         if not file.is_file():
             raise ConfigurationError(
-                f"RERANKER: there is no {file}. Give a directory that training/reranker/train.py made, "
+                f"RERANKER: there is no {file}. Give a directory training.reranker.train made, "
                 "or leave it unset for the embedded one."
             )
         again = "Get the file again."

@@ -24,11 +24,12 @@ from app.documents.store import DocumentStore
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
-from app.settings import EMBEDDED_MODEL, Settings
+from app.settings import Settings
 from app.storage.database import connect, database_url, session_maker
 from cli.serving import server
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
 from tests.samples import embedder

@@ -25,10 +25,11 @@ from app.conversations.store import ConversationStore
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
-from app.settings import EMBEDDED_MODEL, Settings
+from app.settings import Settings
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.services import KEY, Floor, Service, Setup
 from tests import memorised, tiny

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from cli import serving
 from tests.app.conftest import wait_until
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # Runs `dragon up` with services that answer /ready and do nothing else.
 _STAND_IN = """

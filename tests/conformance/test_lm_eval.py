@@ -12,7 +12,7 @@ import yaml
 from tests.conformance.conftest import MODEL, Service
 
 HERE = Path(__file__).resolve().parent
-WEIGHTS = HERE.parent.parent / "models" / MODEL
+WEIGHTS = HERE.parent.parent / "dragon" / "models" / MODEL
 
 Scores = list[list[tuple[float, bool]]]
 

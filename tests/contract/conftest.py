@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.network_emulator import Network, Relay, relay
 from harness.services import Service, Setup

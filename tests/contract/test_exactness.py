@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 import torch
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import Mode, Sampling
 from harness import reference
 from harness.network_emulator import Network

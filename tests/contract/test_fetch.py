@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture

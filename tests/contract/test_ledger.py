@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.settings import EMBEDDED_MODEL
 from app.storage.database import DATABASE
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import codec, control, detail_frames
+from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Draft
 from harness import services
 from harness.services import ROOT, Service, Setup

@@ -14,12 +14,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.logprobs import Values
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link import batching, bulk_frames, detail_frames
 from dragon.link import control as messages
+from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling.params import Mode

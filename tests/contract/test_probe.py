@@ -14,11 +14,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from app.peer_link.probe import measure
-from app.settings import EMBEDDED_MODEL
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.control import MAX_PROBE, Hello
+from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from harness import services

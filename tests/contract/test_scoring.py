@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from harness.network_emulator import Network
 from harness.services import wait_joint
 from tests.contract.asking import questions

@@ -7,7 +7,7 @@ import json
 import pytest
 from tokenizers import Tokenizer
 
-from app.settings import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_MODEL
 from training.data.prose import ProseSource
 from training.data.sources import SCHEMAS
 from training.data.synonyms import Synonyms

@@ -137,7 +137,7 @@ def run(rank: int, options: argparse.Namespace) -> None:
     facts, prose = open_sources(options.data, options.work, "train")
     rng = random.Random(options.seed)
     spoiler = Spoiler.load(SCHEMAS / "antonyms.txt", name_pool(prose, rng), prose.words["noun"])
-    tokenizer = Tokenizer.load("models/dragon-7m")
+    tokenizer = Tokenizer.load("dragon/models/dragon-7m")
     chains = ChainSource(SCHEMAS / "chains.txt", facts.filler)
     source = GroupSource(facts, prose, spoiler, chains, tokenizer)
     validation = {} if rank else validation_sets(source, options.data, rng)

@@ -10,7 +10,7 @@ from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from training.data.corpus import SQUAD_DEV
 from training.reranker.data import Group
 
-TWO_SIDED = Path(__file__).parents[1] / "bench" / "two_sided.jsonl"
+TWO_SIDED = Path(__file__).parents[2] / "bench" / "experiments" / "two_sided.jsonl"
 
 
 def _group(question: str, text: str, answers: list[str], tokenizer: Offsets) -> Group:

@@ -39,7 +39,7 @@ class SourceReply(BaseModel):
 
 
 class TokenProvenance(BaseModel):
-    """Where a token comes from, see `app.generation.events.TokenDetail`; `documents` are the `sources`."""
+    """Where a token comes from (`events.TokenDetail`); `documents` are the `sources`."""
 
     position: int
     text: str

@@ -11,9 +11,9 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from app.api.page.parameters import DEFAULT_TEMPERATURE
 from app.auth import COOKIE
 from app.container import State
-from dragon.resources import resource
+from app.packaged import packaged
 
-STATIC = resource("static")
+STATIC = packaged("static")
 _NO_STORE = {"Cache-Control": "no-store"}
 
 router = APIRouter(include_in_schema=False)

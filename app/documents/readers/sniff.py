@@ -37,7 +37,7 @@ _SENT = {b"date", b"message-id", b"received", b"mime-version"}
 
 
 def sniff(data: bytes, name: str) -> str:
-    """The kind of a file (a value of app.documents.parsing.Kind). Raises UnreadableError for others."""
+    """The kind of a file (a value of `parsing.Kind`). Raises UnreadableError for others."""
     suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
         return "pdf"

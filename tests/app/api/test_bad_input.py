@@ -306,7 +306,7 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
         ("DELETE", "/v1/chat/completions", 405),
         ("GET", "/v1/completions", 405),
         ("POST", "/health", 405),
-        ("POST", "/static/main.js", 405),
+        ("POST", "/static/js/main.js", 405),
     ):
         reply = await client.request(method, path)
         assert reply.status_code == status, path

@@ -44,7 +44,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     url = database.database_url(data_dir)
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
-    tokenizer = Tokenizer.load("models/dragon-7m")
+    tokenizer = Tokenizer.load("dragon/models/dragon-7m")
     store = DocumentStore(data_dir, sessions, embedder(), tokenizer, NothingKept(), reranker())
     await store.start()
     document = await store.add(name, content)

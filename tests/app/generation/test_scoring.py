@@ -13,7 +13,6 @@ from transformers import AutoModelForCausalLM
 from app.generation.events import Details, GenerationRequest
 from app.generation.plan import Plan, Retrieved
 from app.generation.scoring import Scorer
-from app.settings import EMBEDDED_MODEL
 from dragon.errors import FrameError
 from dragon.inference import scoring
 from dragon.inference.backends.torch.model import LanguageModel
@@ -22,6 +21,7 @@ from dragon.inference.rows import Row
 from dragon.inference.scoring import CloudScore
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import Sampling

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,8 +14,9 @@ from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.tokenizer import PLAIN_TEMPLATE, Message, TextStream, Tokenizer, may_stop
+from dragon.models import EMBEDDED_MODEL
 
-EMBEDDED = Path(__file__).parents[2] / "models" / "dragon-7m"
+EMBEDDED = EMBEDDED_MODEL
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

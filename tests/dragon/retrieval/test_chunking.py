@@ -10,7 +10,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import PAGE_BREAK, Chunk, chunk, sentences
 from tests.samples import prose
 
-TOKENIZER = Tokenizer.load("models/dragon-7m")
+TOKENIZER = Tokenizer.load("dragon/models/dragon-7m")
 
 
 def tokens(text: str) -> int:

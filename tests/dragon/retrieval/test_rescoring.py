@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring

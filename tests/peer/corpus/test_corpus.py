@@ -33,7 +33,7 @@ PASSAGES = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load("models/dragon-7m")
+    return Tokenizer.load("dragon/models/dragon-7m")
 
 
 def tsv(path: Path) -> Path:
@@ -222,7 +222,8 @@ INTERRUPTED = """
 import signal, sys
 from pathlib import Path
 from dragon.inference.tokenizer import Tokenizer
-from peer import corpus_building as building
+from dragon.models import EMBEDDED_MODEL
+from peer.corpus import builder as building
 from tests.samples import embedder
 
 # A background job of a shell without job control inherits that Ctrl-C is ignored.
@@ -234,7 +235,7 @@ class Index(building.VectorIndex):
         print("added", flush=True)
 
 building.VectorIndex, building._BATCH = Index, 1
-building.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder(), Tokenizer.load("models/dragon-7m"))
+building.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder(), Tokenizer.load(EMBEDDED_MODEL))
 """
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import EMBEDDED_MODEL
 from bench.experiments.two_sided import QUESTIONS
 from bench.tools import training_overlap
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from training.data.chains import ChainSource
 from training.data.hard_negatives import Spoiler
 from training.data.prose import ProseSource

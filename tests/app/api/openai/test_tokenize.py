@@ -10,8 +10,8 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
 from app.generation.prompts import text_prompt
-from app.settings import EMBEDDED_MODEL
 from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
 from tests.app.api.test_bad_input import error_of
 from tests.fakes import FakeGeneration
 

@@ -33,7 +33,7 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
 
     page = await browser.get("/")
     assert page.status_code == 200
-    assert "/static/main.js" in page.text
+    assert "/static/js/main.js" in page.text
     assert (await browser.get("/v1/models")).status_code == 200
     status = await browser.get("/api/status")
     assert status.json() == {
@@ -75,7 +75,7 @@ async def test_a_new_key_ends_the_session(browser: httpx.AsyncClient, state: App
 
 
 async def test_static_files(browser: httpx.AsyncClient) -> None:
-    script = await browser.get("/static/main.js")
+    script = await browser.get("/static/js/main.js")
     assert script.status_code == 200
     assert script.headers["content-type"].startswith("text/javascript")
     assert (await browser.get("/static/")).status_code == 404

@@ -1,9 +1,9 @@
 /** What left the device for an answer, in plain words, from the device's ledger. */
 
-import { ApiError, getLedger, messageOf } from "./api.js";
-import { byId, el, formatBytes, icon, plural } from "./dom.js";
+import { ApiError, getLedger, messageOf } from "../core/api.js";
+import { byId, el, formatBytes, icon, plural } from "../core/dom.js";
 
-/** @typedef {import("./types.js").Message} Message */
+/** @typedef {import("../core/types.js").Message} Message */
 
 /** What a kind of frame carries. */
 const KINDS = {

@@ -1,9 +1,9 @@
 /** A question: what was asked, and editing it into a branch of its own. */
 
 import { branchSwitch, tool } from "./answer.js";
-import { el, icon } from "./dom.js";
+import { el, icon } from "../core/dom.js";
 
-/** @typedef {import("./types.js").Message} Message */
+/** @typedef {import("../core/types.js").Message} Message */
 
 /** Characters from which on a question may have to be scrolled, by the keyboard too. */
 const LONG = 600;

@@ -1,6 +1,6 @@
 /** Where the question is written: the text, the private switch, and send or stop. */
 
-import { byId } from "./dom.js";
+import { byId } from "../core/dom.js";
 
 const LEAVES = "The cloud gets the conversation and next-word probabilities, which can quote a passage; never your documents.";
 const STAYS = "The cloud takes no part. This question and its answer stay on this device, in later turns too.";

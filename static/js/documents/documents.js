@@ -1,14 +1,14 @@
 /** The documents on the device: listed by collection, uploaded, looked into and deleted. */
 
-import { ApiError, changeFile, deleteFile, listFiles, messageOf, uploadFile } from "./api.js";
-import { confirmDelete, confirmed } from "./confirm.js";
+import { ApiError, changeFile, deleteFile, listFiles, messageOf, uploadFile } from "../core/api.js";
+import { confirmDelete, confirmed } from "../core/confirm.js";
 import { DocumentRow } from "./document-row.js";
-import { announce, byId, el } from "./dom.js";
+import { announce, byId, el } from "../core/dom.js";
 import { follow } from "./ingestion.js";
 import { openPreview } from "./preview.js";
 import { Receipt } from "./receipt.js";
 
-/** @typedef {import("./types.js").StoredFile} StoredFile */
+/** @typedef {import("../core/types.js").StoredFile} StoredFile */
 /** @typedef {{files: StoredFile[], known: Set<string>, waiting: number}} DocumentState `files` can be searched; `known` are the ids of all. */
 
 /** Files sent at once. */

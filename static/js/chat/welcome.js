@@ -1,6 +1,6 @@
 /** What an empty conversation shows: the way from nothing to a first answer from one's own note. */
 
-import { byId, el, icon, plural } from "./dom.js";
+import { byId, el, icon, plural } from "../core/dom.js";
 
 const SAMPLE = "The cabin by the lake.md";
 const QUESTIONS = ["What is the wifi password of the cabin?", "Where does the spare key hang?", "When is the chimney swept?"];

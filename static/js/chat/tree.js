@@ -1,6 +1,6 @@
 /** The messages of a conversation as a tree, and the branch of it that is shown. */
 
-/** @typedef {import("./types.js").Message} Message */
+/** @typedef {import("../core/types.js").Message} Message */
 
 export class Tree {
   /** In the order in which they were written. @type {Map<string, Message>} */

@@ -1,9 +1,9 @@
 /** One document in the list: its name, how far it has come, what can be done with it. */
 
-import { el, formatBytes, icon, plural } from "./dom.js";
+import { el, formatBytes, icon, plural } from "../core/dom.js";
 
-/** @typedef {import("./types.js").StoredFile} StoredFile */
-/** @typedef {import("./types.js").IngestionEvent} IngestionEvent */
+/** @typedef {import("../core/types.js").StoredFile} StoredFile */
+/** @typedef {import("../core/types.js").IngestionEvent} IngestionEvent */
 
 /** The stages in their order; `stage` is what the device calls it once it is done. */
 const STEPS = [

@@ -1,29 +1,29 @@
 /** Puts the page together: which part tells which other part what. */
 
-import { ApiError, getStatus, messageOf, session } from "./api.js";
-import { Chat } from "./chat.js";
-import { Composer } from "./composer.js";
-import { ConversationList } from "./conversations.js";
-import { Documents } from "./documents.js";
-import { byId } from "./dom.js";
-import { acceptDrops } from "./drop.js";
-import { Inspector } from "./inspector.js";
-import { setUpKeyboard } from "./keyboard.js";
-import { showLedger } from "./ledger.js";
-import { showLive } from "./live.js";
-import { Scope } from "./scope.js";
-import { Settings } from "./settings.js";
-import { DeviceSocket } from "./socket.js";
-import { PeerStatus, showConnection } from "./status.js";
-import { showWelcome } from "./welcome.js";
+import { ApiError, getStatus, messageOf, session } from "./core/api.js";
+import { Chat } from "./chat/chat.js";
+import { Composer } from "./chat/composer.js";
+import { ConversationList } from "./chat/conversations.js";
+import { Documents } from "./documents/documents.js";
+import { byId } from "./core/dom.js";
+import { acceptDrops } from "./documents/drop.js";
+import { Inspector } from "./inspector/inspector.js";
+import { setUpKeyboard } from "./core/keyboard.js";
+import { showLedger } from "./inspector/ledger.js";
+import { showLive } from "./inspector/live.js";
+import { Scope } from "./chat/scope.js";
+import { Settings } from "./core/settings.js";
+import { DeviceSocket } from "./core/socket.js";
+import { PeerStatus, showConnection } from "./core/status.js";
+import { showWelcome } from "./chat/welcome.js";
 
-/** @typedef {import("./types.js").Message} Message */
+/** @typedef {import("./core/types.js").Message} Message */
 
 const LIVE_MS = 500;
 
 /** What the panels on the right tell of: an answer that was chosen, or else the last. @type {Message | null} */
 let inspected = null;
-/** @type {import("./documents.js").DocumentState} */
+/** @type {import("./documents/documents.js").DocumentState} */
 let stored = { files: [], known: new Set(), waiting: 0 };
 
 const status = new PeerStatus();

@@ -1,6 +1,6 @@
 /** The panel on the right with its tabs, and the sidebar; on narrow screens both slide over the page. */
 
-import { byId } from "./dom.js";
+import { byId } from "../core/dom.js";
 
 /** @typedef {"documents" | "live" | "ledger"} PanelName */
 

@@ -1,7 +1,7 @@
 /** A deletion shown to have worked: the search for the document's own words, before and after. */
 
-import { ApiError, getText, search } from "./api.js";
-import { announce, el, icon, plural } from "./dom.js";
+import { ApiError, getText, search } from "../core/api.js";
+import { announce, el, icon, plural } from "../core/dom.js";
 
 /** Characters of the document that are searched for, and passages asked for. */
 const WORDS = 240;

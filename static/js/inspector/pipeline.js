@@ -1,6 +1,6 @@
 /** A picture of how an answer was written: both sides' drafts and the text, on one time axis. */
 
-import { el } from "./dom.js";
+import { el } from "../core/dom.js";
 
 /**
  * What happened at a position: a side wrote a draft, or a token became text.

@@ -1,9 +1,9 @@
 /** Which documents may be used in this chat: all, or some collections and documents. */
 
-import { byId, el, plural } from "./dom.js";
-import { place } from "./menu.js";
+import { byId, el, plural } from "../core/dom.js";
+import { place } from "../core/menu.js";
 
-/** @typedef {import("./types.js").StoredFile} StoredFile */
+/** @typedef {import("../core/types.js").StoredFile} StoredFile */
 
 export class Scope {
   /** @type {StoredFile[]} */

@@ -1,6 +1,6 @@
 /** Dropping files anywhere on the page. */
 
-import { byId } from "./dom.js";
+import { byId } from "../core/dom.js";
 
 /** @param {(files: File[]) => void} onFiles */
 export function acceptDrops(onFiles) {

@@ -1,12 +1,12 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
-import { announce, el, icon, plural, seconds } from "./dom.js";
+import { announce, el, icon, plural, seconds } from "../core/dom.js";
 import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 
-/** @typedef {import("./types.js").Message} Message */
-/** @typedef {import("./types.js").Problem} Problem */
-/** @typedef {import("./types.js").TokenDetail} TokenDetail */
+/** @typedef {import("../core/types.js").Message} Message */
+/** @typedef {import("../core/types.js").Problem} Problem */
+/** @typedef {import("../core/types.js").TokenDetail} TokenDetail */
 
 /** Milliseconds of a frame that blocks are made in; the browser needs the rest to draw them. */
 const AT_ONCE_MS = 8;

@@ -1,9 +1,9 @@
 /** How an answer was written: what it cost, what a round trip a word would have cost, the pipeline. */
 
-import { byId, el, formatBytes, plural, seconds } from "./dom.js";
+import { byId, el, formatBytes, plural, seconds } from "../core/dom.js";
 import { pipeline } from "./pipeline.js";
 
-/** @typedef {import("./types.js").Message} Message */
+/** @typedef {import("../core/types.js").Message} Message */
 
 /**
  * @param {Message | null} message

@@ -1,8 +1,8 @@
 /** Following a document from upload to searchable. */
 
-import { ApiError, getFile } from "./api.js";
+import { ApiError, getFile } from "../core/api.js";
 
-/** @typedef {import("./types.js").IngestionEvent} IngestionEvent */
+/** @typedef {import("../core/types.js").IngestionEvent} IngestionEvent */
 
 const RETRY_MS = 1000;
 

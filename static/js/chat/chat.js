@@ -1,14 +1,14 @@
 /** The conversation that is open: its branch on the page, and the answers being written in it. */
 
-import { changeConversation, getConversation, getTokens } from "./api.js";
+import { changeConversation, getConversation, getTokens } from "../core/api.js";
 import { AnswerView } from "./answer.js";
-import { byId } from "./dom.js";
+import { byId } from "../core/dom.js";
 import { QuestionView } from "./question.js";
 import { Tree } from "./tree.js";
 
-/** @typedef {import("./types.js").Conversation} Conversation */
-/** @typedef {import("./types.js").Message} Message */
-/** @typedef {import("./socket.js").DeviceSocket} DeviceSocket */
+/** @typedef {import("../core/types.js").Conversation} Conversation */
+/** @typedef {import("../core/types.js").Message} Message */
+/** @typedef {import("../core/socket.js").DeviceSocket} DeviceSocket */
 
 /** Distance in pixels from the end within which the page follows the text as it grows. */
 const FOLLOW = 96;

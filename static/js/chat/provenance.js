@@ -1,10 +1,10 @@
 /** Which side each word of an answer came from: shading, a card on hover, and by the arrow keys. */
 
-import { byId, el } from "./dom.js";
-import { place } from "./menu.js";
+import { byId, el } from "../core/dom.js";
+import { place } from "../core/menu.js";
 
-/** @typedef {import("./types.js").TokenDetail} TokenDetail */
-/** @typedef {import("./types.js").Source} Source */
+/** @typedef {import("../core/types.js").TokenDetail} TokenDetail */
+/** @typedef {import("../core/types.js").Source} Source */
 /** @typedef {{range: Range, text: string, cloud: number, documents: number[], tv: number}} Word */
 
 /** Upper bounds of the cloud's share at each shade, from the device's to the cloud's. */

@@ -1,10 +1,10 @@
 /** The passages an answer rests on, in two columns: the person's own and the cloud's. */
 
-import { getText } from "./api.js";
-import { el, icon } from "./dom.js";
+import { getText } from "../core/api.js";
+import { el, icon } from "../core/dom.js";
 
-/** @typedef {import("./types.js").Source} Source */
-/** @typedef {import("./types.js").Side} Side */
+/** @typedef {import("../core/types.js").Source} Source */
+/** @typedef {import("../core/types.js").Side} Side */
 
 /** @type {Record<Side, {label: string, origin: string}>} */
 const SIDES = {

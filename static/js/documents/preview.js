@@ -1,7 +1,7 @@
 /** A document's text in a dialog, a window of it at a time. */
 
-import { getText, messageOf } from "./api.js";
-import { byId, el } from "./dom.js";
+import { getText, messageOf } from "../core/api.js";
+import { byId, el } from "../core/dom.js";
 
 const WINDOW = 12_000;
 

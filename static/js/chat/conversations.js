@@ -1,11 +1,11 @@
 /** The list of conversations: found, renamed, exported and deleted. */
 
-import { ApiError, changeConversation, deleteConversation, exportAddress, listConversations, messageOf } from "./api.js";
-import { confirmDelete } from "./confirm.js";
-import { announce, byId, el, icon } from "./dom.js";
-import { openMenu } from "./menu.js";
+import { ApiError, changeConversation, deleteConversation, exportAddress, listConversations, messageOf } from "../core/api.js";
+import { confirmDelete } from "../core/confirm.js";
+import { announce, byId, el, icon } from "../core/dom.js";
+import { openMenu } from "../core/menu.js";
 
-/** @typedef {import("./types.js").Conversation} Conversation */
+/** @typedef {import("../core/types.js").Conversation} Conversation */
 
 const SEARCH_MS = 150;
 
