@@ -14,9 +14,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from dragon.sampling import noise
 from dragon.sampling.noise import Floats, Ids
 
-VECTORS: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "data" / "noise_vectors.json").read_text()
-)
+VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "noise_vectors.json").read_text())
 EPSILON = 2.0**-52
 # Each statistical test below has this chance of a false alarm, fixed before it was first run.
 FALSE_ALARM = 1e-7
