@@ -8,11 +8,13 @@ import logging
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.decoder import Decoder
 from dragon.inference.driver import Driver
-from dragon.inference.logprobs import Question, Settled
+from dragon.inference.logprobs import Question
 from dragon.link import control, detail_frames, frames
-from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from peer.context import Channel, Shared
 from peer.logprobs import CloudDetails
 

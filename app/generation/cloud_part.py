@@ -18,8 +18,9 @@ from dragon.inference.driver import Driver
 from dragon.inference.estimates import Pace
 from dragon.inference.logprobs import DetailMessage, Question
 from dragon.link import control, detail_frames
-from dragon.protocol.messages import Draft, Role, SessionMessage
+from dragon.protocol.messages import Draft, SessionMessage
 from dragon.protocol.session import Session
+from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
 
@@ -212,7 +213,7 @@ class Partner:
             self._driver.advance()
 
     def _gone(self, reason: str) -> None:
-        self._say(False, self._session.alone_since, reason)
+        self._say(False, self._session.membership.alone_since, reason)
 
     def _say(self, joint: bool, position: int, reason: str) -> None:
         """Tell people, once for each change."""

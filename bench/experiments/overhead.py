@@ -25,11 +25,13 @@ from bench.lib.distributions import Pair
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.link import codec
-from dragon.protocol.messages import Draft, Role
-from dragon.protocol.target_cache import Judge
+from dragon.protocol.acceptance import Agreement
+from dragon.protocol.messages import Draft
+from dragon.protocol.target_cache import TargetCache
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
+from dragon.sampling.role import Role
 from harness.services import EMBEDDED_MODEL
 
 _VOCABULARY = wire.VOCABULARIES[0]
@@ -83,9 +85,9 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """A row for each part, and their sum."""
     frames = {id(pair): frame(pair.cloud) for pair in pairs}
-    judge = Judge(Role.DEVICE, Sampling())
+    judge = TargetCache(Role.DEVICE, Sampling(), Agreement())
     parts = {
-        "encode": timed(lambda pair: (cut(pair.full_device), frame(pair.device)), pairs),
+        "encode": timed(lambda pair: (cut(pair.full_device.numpy()), frame(pair.device)), pairs),
         "decode": timed(
             lambda pair: codec.decode(frames[id(pair)], pair.full_device.numel()), pairs
         ),

@@ -70,7 +70,7 @@ def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
     number_bytes = np.mean([len(json.dumps(one.tolist())) / one.numel() for one in full[::8]])
     rows = []
     for mass, cap in CUTS:
-        cuts = [cut(one, mass=mass, cap=cap) for one in full]
+        cuts = [cut(one.numpy(), mass=mass, cap=cap) for one in full]
         tokens = np.array([len(one.wire.ids) for one in cuts])
         for vocabulary in VOCABULARIES:
             sizes = np.array([frame_bytes(one, vocabulary) for one in cuts])

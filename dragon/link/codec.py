@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragon.errors import FrameError
-from dragon.protocol.messages import Draft, Role, Target
+from dragon.protocol.messages import Draft, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, WireDistribution
+from dragon.sampling.role import Role
 
 MAX_FRAME_BYTES = 32 * 1024
 _DRAFT = 1

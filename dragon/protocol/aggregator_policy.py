@@ -17,12 +17,13 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragon.protocol.messages import Role
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
+from dragon.sampling.role import Role
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -59,6 +60,16 @@ class Conditions:
     rtt_s: float
     accept_device: float
     accept_cloud: float
+
+
+class Estimates(Protocol):
+    """What a side knows of both sides' speed and of the link."""
+
+    def observe_acceptance(self, device: float, cloud: float) -> None:
+        """Take in how likely the drafts of a position were to be accepted, 0 to 1."""
+
+    def conditions(self, role: Role) -> Conditions | None:
+        """The conditions as `role` sees them; None until all of them were measured."""
 
 
 @dataclass(frozen=True)

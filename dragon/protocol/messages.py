@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from dragon.sampling.mixture import Side
+from dragon.sampling.role import Role
 
 MAX_WINDOW = 64  # how far a side may draft ahead
-
-
-class Role(StrEnum):
-    """The device decides when the sides differ; the cloud follows."""
-
-    DEVICE = "device"
-    CLOUD = "cloud"
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from enum import IntEnum
 
 import numpy as np
 
-from dragon.protocol.messages import Role
 from dragon.sampling import mixture, noise
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 
 class _Lane(IntEnum):

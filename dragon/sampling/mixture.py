@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from dragon.inference.distribution import FullDistribution
 from dragon.sampling import noise
 from dragon.sampling.noise import Floats, Ids
 from dragon.sampling.params import STREAM_BITS, Sampling
@@ -24,15 +23,10 @@ DOUBT = 1e-6
 
 @dataclass(frozen=True)
 class Side:
-    """What one side says about a position: p^s in wire form and log h^s in 1/1024 nats.
-
-    `full` is what the wire form was cut from; it stays on the side it was made on, where details of
-    tokens are asked for, and nowhere else is there any.
-    """
+    """One side's distribution of a position: p^s, quantized, and log h^s in 1/1024 nats."""
 
     wire: WireDistribution
     log_h: int
-    full: FullDistribution | None = field(default=None, compare=False)
 
 
 def fixed_log_h(log_h: float) -> int:

@@ -15,7 +15,7 @@ from bench.lib.acceptances import algorithm_1
 from bench.simulation import simulation
 from bench.simulation.simulation import World
 from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
-from dragon.protocol.messages import Limits, Role, Work
+from dragon.protocol.messages import Limits, Work
 from dragon.protocol.rules.speculative import Judged, SpeculativeSession
 from dragon.protocol.rules.tokenwise import TokenwiseSession
 from dragon.protocol.session import Session
@@ -23,6 +23,7 @@ from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import ToyDecoder, toy_side
 
 TOKENS = 60

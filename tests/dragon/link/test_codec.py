@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from dragon.errors import FrameError
 from dragon.link.codec import DRAFT_HEAD_BYTES, MAX_FRAME_BYTES, decode, encode
-from dragon.protocol.messages import Draft, Role, Target
+from dragon.protocol.messages import Draft, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.quantized import NUCLEUS_CAP, SCALE, WireDistribution
+from dragon.sampling.role import Role
 
 VOCABULARY = 151_936
 
