@@ -24,7 +24,7 @@ from bench.lib import distributions, report, workload
 from bench.lib.distributions import Pair
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
-from dragon.link import codec
+from dragon.link import registry
 from dragon.protocol.acceptance import Agreement
 from dragon.protocol.messages import Draft
 from dragon.protocol.target_cache import TargetCache
@@ -50,10 +50,10 @@ def timed(call: Callable[[Pair], object], pairs: Sequence[Pair]) -> list[float]:
     return taken[len(pairs) // 10 :]
 
 
-def frame(side: Side) -> bytes:
+def frame(side: Side) -> registry.Frame:
     """The frame of a side's draft."""
     token = int(side.wire.ids[0])
-    return codec.encode(1, Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side))
+    return registry.encode(Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side), 1)
 
 
 def dispatched(times: int) -> list[float]:
@@ -89,7 +89,8 @@ def measure(
     parts = {
         "encode": timed(lambda pair: (cut(pair.full_device.numpy()), frame(pair.device)), pairs),
         "decode": timed(
-            lambda pair: codec.decode(frames[id(pair)], pair.full_device.numel()), pairs
+            lambda pair: registry.decode(frames[id(pair)], Role.CLOUD, pair.full_device.numel()),
+            pairs,
         ),
         "mix": timed(lambda pair: judge.target(pair.device, pair.cloud, 100), pairs),
         "dispatch": dispatch,

@@ -27,7 +27,7 @@ async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
     url = database_url(data_dir)
     await asyncio.to_thread(migrate, url)
     database = connect(url)
-    ledger = Ledger(session_maker(database), 100)
+    ledger = Ledger(session_maker(database))
     await ledger.start()
     yield ledger
     await ledger.close()
