@@ -1,4 +1,6 @@
-"""Which side aggregates the next token of Algorithm 1 (paper, section 5; formulas as corrected).
+"""Which side aggregates the next token of Algorithm 1.
+
+DRAGON, arXiv 2504.11197, section 5, with its formulas corrected.
 
 Pure: no clock, no I/O. `l` is the side that aggregates, `r` the other one.
 
@@ -42,7 +44,7 @@ _QUEUE_CAP = 8
 
 
 class Schedule(StrEnum):
-    """How the aggregating side is chosen: plays, the paper's formula, or one of its baselines."""
+    """How the aggregating side is chosen: by plays, DRAGON's formula, or one of its baselines."""
 
     GREEDY = "greedy"
     PAPER = "paper"
@@ -144,7 +146,7 @@ class Scheduler:
     ) -> Role:
         """Who aggregates next; the same side where the conditions are not known yet.
 
-        `last` is what `aggregator` has just done. Without it `GREEDY` has only the paper's formula.
+        `last` is what `aggregator` has just done. Without it `GREEDY` has only that formula.
         """
         if self._schedule is Schedule.RANDOM:
             return self._chance.choice(list(Role))

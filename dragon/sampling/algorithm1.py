@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: two independent drafts in, a token distributed as the mixture out.
+"""DRAGON, arXiv 2504.11197, Algorithm 1: two independent drafts in, a draw from the mixture out.
 
 Its randomness is the counter-based noise, in lanes apart from the one that `coupled` shares: each
 side's drafts have one of their own, and so has all that the aggregating side draws. The token is

@@ -35,7 +35,7 @@ def fixed_log_h(log_h: float) -> int:
 
 
 def device_weight(device_log_h: int, cloud_log_h: int) -> int:
-    """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN` (design, sections 3, 5)."""
+    """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN`."""
     difference = (cloud_log_h - device_log_h) / LOG_H_STEPS
     return max(ETA_MIN, round(ETA_ONE / (1.0 + noise.exp(difference))))
 

@@ -1,7 +1,7 @@
 """The wire form of a next-token distribution: a nucleus of sorted ids with integer weights.
 
 What is cut here is not approximated later: from the cut on, a side's distribution *is* its wire
-form, which it drafts from, sends and mixes (design, section 3).
+form, which it drafts from, sends and mixes.
 """
 
 from __future__ import annotations
