@@ -151,7 +151,7 @@ def sequences() -> tuple[list[tuple[bool, bool]], list[tuple[bool, bool]]]:
     """Acceptances under shared noise, and of Algorithm 1."""
     chance = np.random.default_rng(0)
     shared, independent = [], []
-    for position in range(2000):
+    for position in range(3000):
         device, cloud = pair(chance)
         sampling = Sampling(1.0, 1.0, 7)
         target = mixture.target(device, cloud, sampling, position)
