@@ -129,8 +129,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             tokenizer,
             DocumentKV(engine, tokenizer, store),
             reranker,
-            errand=lambda function: asyncio.wrap_future(engine.errand(function)),
-            chore=lambda function: asyncio.wrap_future(engine.chore(function)),
+            run_urgent=lambda function: asyncio.wrap_future(engine.errand(function)),
+            run_idle=lambda function: asyncio.wrap_future(engine.chore(function)),
         )
         await documents.start()
         stack.push_async_callback(documents.close)

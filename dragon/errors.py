@@ -1,14 +1,14 @@
-"""Every error DRAGON raises on purpose, as one tree.
+"""The exception tree of DRAGON.
 
-The services map these classes to HTTP statuses and link refusals in one place each, so a message
-here is what a person reads: it says what is wrong and what to do about it.
+Each service maps these classes to HTTP statuses or link refusals in one place. Messages are shown
+to the user: they say what is wrong and what to do about it.
 """
 
 from __future__ import annotations
 
 
 class DragonError(Exception):
-    """Root of the tree. `code` is stable and meant for programs, the message for people."""
+    """Root of the tree. `code` is a stable identifier for programs, the message is for people."""
 
     code = "internal_error"
 
@@ -18,13 +18,13 @@ class DragonError(Exception):
 
 
 class ConfigurationError(DragonError):
-    """A setting is wrong; the service does not start."""
+    """A setting is invalid; the service does not start."""
 
     code = "configuration_error"
 
 
 class InvalidRequestError(DragonError):
-    """The caller asked for something that cannot be done. `param` names the field at fault."""
+    """The request cannot be served as it is. `param` names the field at fault."""
 
     code = "invalid_request"
 
@@ -36,13 +36,13 @@ class InvalidRequestError(DragonError):
 
 
 class ContextLengthError(InvalidRequestError):
-    """The prompt, with the tokens asked for, does not fit the model's context."""
+    """The prompt and the requested tokens do not fit the model's context."""
 
     code = "context_length_exceeded"
 
 
 class DocumentError(InvalidRequestError):
-    """An uploaded document cannot be taken: empty, encrypted, of an unknown kind, no text."""
+    """An uploaded document is rejected: empty, encrypted, of an unknown kind, or without text."""
 
     code = "invalid_document"
 
@@ -54,42 +54,42 @@ class DocumentTooLargeError(DocumentError):
 
 
 class AuthenticationError(DragonError):
-    """The key or the session cookie is missing or wrong."""
+    """The API key or the session cookie is missing or invalid."""
 
     code = "invalid_api_key"
 
 
 class NotFoundError(DragonError):
-    """The thing named does not exist."""
+    """The requested resource does not exist."""
 
     code = "not_found"
 
 
 class OverloadedError(DragonError):
-    """No slot is free now; the same request may succeed later."""
+    """No slot is free; the same request may succeed later."""
 
     code = "overloaded"
 
 
 class LinkError(DragonError):
-    """Something is wrong on the link between device and peer."""
+    """An error on the link between device and peer."""
 
     code = "link_error"
 
 
 class FrameError(LinkError):
-    """A frame cannot be parsed: garbage, over a bound, or of an unknown kind."""
+    """A frame cannot be parsed: malformed, over a limit, or of an unknown kind."""
 
     code = "bad_frame"
 
 
 class HandshakeError(LinkError):
-    """The two sides cannot work together; the message says what to change."""
+    """The two sides are incompatible; the message says what to change."""
 
     code = "handshake_refused"
 
 
 class PreemptedError(DragonError):
-    """A forward pass was abandoned between layers because its result is no longer wanted."""
+    """A forward pass was abandoned between layers since its result is no longer needed."""
 
     code = "preempted"

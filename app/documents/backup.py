@@ -1,8 +1,8 @@
-"""All documents of a device in one file, made while it serves, and a data directory made of it.
+"""Backs up all documents into one file, even while the device serves, and restores them.
 
-The archive is a ZIP file with `dragon.db` (a snapshot of the database), `files/` (originals and
-parsed text) and `index/` (vectors), and first `backup.json`, which lists them. Document KV is left
-out, answers compute what they need of it; so is the key.
+The archive is a ZIP file: first `backup.json`, which lists the rest, then `dragon.db` (a snapshot
+of the database), `files/` (originals and parsed text) and `index/` (vectors). The document KV
+cache, which answers refill, and the API key are left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BackupError(DragonError):
 
 @dataclass(frozen=True)
 class Contents:
-    """What an archive holds: `files` are the sizes in bytes by name, `created` is in UTC."""
+    """The contents of an archive: `files` maps names to sizes in bytes, `created` is in UTC."""
 
     version: int
     created: str
@@ -49,7 +49,7 @@ class Contents:
 
 
 def backup(data_dir: Path, out: Path) -> Contents:
-    """Write all documents of a data directory, in use or not, to the file `out`, whole or not.
+    """Write all documents of a data directory, in use or not, to the file `out`, atomically.
 
     Raises BackupError if there is nothing to back up or `out` cannot be written.
     """
@@ -58,10 +58,10 @@ def backup(data_dir: Path, out: Path) -> Contents:
     if not out.parent.is_dir():
         raise BackupError(f"There is no directory {out.parent}.")
     for _ in range(_ATTEMPTS):
-        # A document deleted meanwhile must not come back half: the next snapshot lacks it.
+        # A document deleted meanwhile must not be restored in part: the next snapshot lacks it.
         with suppress(FileNotFoundError):
             return _write(data_dir, out, missing_ok=False)
-    return _write(data_dir, out, missing_ok=True)  # what is missing was lost before
+    return _write(data_dir, out, missing_ok=True)  # missing files were lost earlier
 
 
 def _write(data_dir: Path, out: Path, *, missing_ok: bool) -> Contents:
@@ -90,7 +90,7 @@ def _write(data_dir: Path, out: Path, *, missing_ok: bool) -> Contents:
 
 
 def _snapshot(database: Path, copy: Path) -> list[str]:
-    """Copy a database that is in use, by SQLite's own means; returns the documents' ids."""
+    """Copy a database in use by SQLite's backup API; returns the documents' ids."""
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE")  # one file, no log beside it
@@ -98,7 +98,7 @@ def _snapshot(database: Path, copy: Path) -> list[str]:
 
 
 def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
-    """The files of documents by name: originals, and what there is of the rest."""
+    """The files of documents by name in the archive: originals, and text and vectors if present."""
     paths = {}
     for document in documents:
         original = f"files/{document}/original"
@@ -110,10 +110,10 @@ def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
 
 
 def restore(archive: Path, data_dir: Path, *, replace: bool = False) -> Contents:
-    """Make a data directory of an archive; what was there before stays until it is whole.
+    """Restore a data directory; existing documents stay until the archive is fully unpacked.
 
-    Raises BackupError if the archive is damaged or not one, if there are documents already and
-    `replace` is not asked for, or if a device serves them.
+    Raises BackupError if the archive is damaged or not one of ours, if there are documents already
+    and `replace` is false, or if a device is using the directory.
     """
     present = [name for name in (DATABASE, *_FOLDERS) if (data_dir / name).exists()]
     if present and not replace:
@@ -134,7 +134,7 @@ def restore(archive: Path, data_dir: Path, *, replace: bool = False) -> Contents
 
 
 def _swap(new: Path, data_dir: Path) -> None:
-    """Put what is new in the place of what there is, which is put back if that fails."""
+    """Replace the old files by the new ones; put the old ones back if that fails."""
     old = new / "old"
     old.mkdir()
     moves = [
@@ -155,14 +155,14 @@ def _swap(new: Path, data_dir: Path) -> None:
 
 
 def _require_idle(database: Path) -> None:
-    """A log can be left only by the last connection."""
+    """Raise if another connection is open: only the last one can leave WAL mode."""
     with closing(sqlite3.connect(database, timeout=0)) as connection:
         try:
             connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.OperationalError:
             raise BackupError("A device uses this data directory. Stop it first.") from None
         except sqlite3.DatabaseError:
-            pass  # damaged: all the more reason to restore
+            pass  # a damaged database does not prevent a restore
 
 
 @contextmanager
@@ -182,7 +182,7 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
         raise BackupError(f"There is no file {archive}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError):
         raise damaged from None
-    except RuntimeError:  # an entry is encrypted, or compressed in a way that is unknown
+    except RuntimeError:  # an entry is encrypted, or its compression is unknown
         raise damaged from None
 
 
@@ -202,7 +202,7 @@ def _unpack(file: zipfile.ZipFile, contents: Contents, directory: Path) -> None:
 
 
 def _upgrade(directory: Path) -> None:
-    """Bring the database to our schema, which an older version's backup does not have."""
+    """Migrate the database, which an older version may have written, to the current schema."""
     try:
         migrate(database_url(directory))
         with closing(sqlite3.connect(directory / DATABASE)) as connection:

@@ -1,4 +1,4 @@
-"""What a stored answer tells of the person's documents, and how that goes with a document."""
+"""Citations of private documents in stored answers, and their removal with a document."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Collection
 from typing import Any
 
 GONE = "deleted document"
-"""Stands for the name of a document that is not there any more."""
+"""Shown in place of a deleted document's name."""
 
 _NOTHING = {"id": "", "title": GONE, "text": "", "page": None, "start": None, "end": None}
 
 
 def cited(record: dict[str, Any]) -> set[str]:
-    """The private documents that an answer's record names: its sources, and its choice of them."""
+    """Ids of the private documents a record names: its sources and those it was limited to."""
     sources = {source["id"] for source in record.get("sources", []) if source["side"] == "private"}
     return sources | set(_chosen(record))
 
 
 def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """The record with nothing told of documents: no passage, no place, no name and no id.
+    """The record without passages, offsets, names and ids of deleted documents.
 
-    A source keeps its place and its weight, for tokens refer to sources by their place.
+    A source keeps its index and weight, since tokens refer to sources by index.
     """
     if cited(record).isdisjoint(gone):
         return record
@@ -38,5 +38,5 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
 
 
 def _chosen(record: dict[str, Any]) -> list[str]:
-    """The documents that a question was limited to, if it was."""
+    """Ids of the documents that a question was limited to, if any."""
     return record.get("asked", {}).get("documents") or []

@@ -1,4 +1,4 @@
-"""Removing documents with everything made from them, on disk too."""
+"""Deletes documents with everything derived from them, on disk too."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from app.storage import database
 from app.storage.tables import Chunk, Document, Message
 
 
-class Forgetful(Protocol):
-    """What keeps something of documents that goes with them."""
+class Erasable(Protocol):
+    """A store of data derived from documents, deleted with them."""
 
     async def forget(self, document: str) -> None:
-        """Remove all that is kept of a document."""
+        """Remove everything stored for a document."""
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """In two steps: rows within the caller's transaction, then the rest, which has no use without.
+    """Deletes in two steps: rows within the caller's transaction, then all that derives from them.
 
-    A kill in between leaves files without rows, which the next start clears.
+    A crash in between leaves files without rows, which the next start removes.
     """
 
     files: Path
     index: DocumentIndex
-    kv: Forgetful
+    kv: Erasable
     sessions: async_sessionmaker[AsyncSession]
 
     async def rows(self, session: AsyncSession, documents: Sequence[str]) -> dict[str, list[int]]:
-        """Delete the rows of documents; returns their chunks' ids, which `rest` wants."""
+        """Delete the rows of documents; returns their chunks' ids by document, for `rest`."""
         chunks = {}
         for document in documents:
             of_document = Chunk.document_id == document
@@ -48,7 +48,7 @@ class Erasure:
         return chunks
 
     async def rest(self, chunks: dict[str, list[int]]) -> None:
-        """Delete vectors, KV and files, and clear the database's own leftovers."""
+        """Delete vectors, KV and files, and purge deleted text from the database file."""
         for document, ids in chunks.items():
             await self.index.remove(document, ids)
             await self.kv.forget(document)
@@ -59,15 +59,15 @@ class Erasure:
 
 
 def _remove(directory: Path) -> None:
-    """Under another name first: whoever is about to write in it finds it no more."""
+    """Renames first, so that a concurrent writer can no longer find the directory."""
     gone = directory.rename(directory.with_name(f"{directory.name}.deleted"))
     shutil.rmtree(gone)
 
 
 async def _blank_passages(session: AsyncSession, document: str) -> None:
-    """Take a document out of the stored answers, whose own text stays.
+    """Remove a document's passages from stored answers; the answers' own text stays.
 
-    After the first write of a transaction: an answer saved in between would be overwritten.
+    Call it after the transaction's first write: an answer saved in between would be overwritten.
     """
     named = type_coerce(Message.record, String).contains(document, autoescape=True)
     for identity, record in await session.execute(select(Message.id, Message.record).where(named)):

@@ -1,4 +1,4 @@
-"""The device's vectors: in memory for searching, a file a document on disk, both made from rows."""
+"""The device's vector index: in memory for search, one file per document on disk."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BATCH = 256
 
 
 class DocumentIndex:
-    """Vectors of processed documents' chunks. Rows are the truth: `start` makes it agree.
+    """Vectors of processed documents' chunks, derived from the rows; `start` reconciles them.
 
-    `settled` is shared by searches, and held alone while one document takes another's place: each
-    search sees all as it was before, or all as it is after.
+    Searches hold `settled` shared and a replacement holds it exclusively, so that a search sees
+    either the old document or the new one.
     """
 
     def __init__(self, directory: Path, embedder: TextEmbedder) -> None:
@@ -39,7 +39,7 @@ class DocumentIndex:
         self.settled = RWLock()
 
     async def start(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        """Load the vectors of every processed document; embed anew what is missing or damaged."""
+        """Load the vectors of every processed document; embed missing or damaged ones again."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with sessions() as session:
             processed = (
@@ -57,7 +57,7 @@ class DocumentIndex:
             await self._rebuild(document, wanted[document], sessions)
 
     def _load(self, wanted: dict[str, list[int]]) -> list[str]:
-        """Take in what is whole and up to date; returns the documents of which it is not."""
+        """Load intact, current vectors; returns the documents whose vectors are not."""
         unreadable = []
         for document, ids in wanted.items():
             try:
@@ -90,15 +90,15 @@ class DocumentIndex:
         self.vectors.add(ids, vectors)
 
     def empty(self, count: int) -> Vectors:
-        """Room for vectors, float32 [count, dim]."""
+        """An uninitialised array for vectors, float32 [count, dim]."""
         return np.empty((count, self._embedder.dim), dtype=np.float32)
 
     async def keep(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Write a document's vectors, float32 [len(ids), dim], to disk; no search sees them yet."""
+        """Write a document's vectors, float32 [len(ids), dim], to disk; not searchable yet."""
         await asyncio.to_thread(self._segments.write, document, ids, vectors)
 
     def hide(self, chunks: Mapping[str, Sequence[int]]) -> None:
-        """Let no search find these documents' chunks any more; `remove` does the rest."""
+        """Remove documents' chunks from search; `remove` deletes their files."""
         for ids in chunks.values():
             self.vectors.remove(ids)
 

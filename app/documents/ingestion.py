@@ -1,7 +1,7 @@
-"""Ingestion: from a stored file to vectors in the index, in the background, with progress.
+"""Background ingestion: parse, chunk, embed and index a stored file, with progress.
 
-A document is either processed, all of its chunks in the index, or it is ingested again from its
-stored file at the next start: nothing in between is relied upon.
+Ingestion resumes after a crash: a document that is not `processed`, with all of its chunks in the
+index, is ingested again from its stored file at the next start.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.documents.erasure import Erasure, Forgetful
+from app.documents.erasure import Erasable, Erasure
 from app.documents.index import DocumentIndex
+from app.documents.jobs import RunJob
 from app.documents.parsing import Kind, parse
 from app.documents.progress import Channel, Progress, Stage
 from app.storage import database
@@ -34,50 +35,42 @@ from dragon.retrieval.index import Vectors
 
 logger = logging.getLogger(__name__)
 
-# What waits for a chore waits for so many texts, or so long, at most.
+# The most texts, and seconds, of one idle job: an urgent job waits for at most one.
 EMBED_BATCH = 4
-_CHORE_SECONDS = 0.005
-# The database is locked for a batch, not for a document: others write, too.
+_JOB_SECONDS = 0.005
+# Insert in batches, so that other writers wait for a batch and not for a whole document.
 _INSERT_BATCH = 200
 _PARSERS = 2
 """Files parsed at once; each may take the memory that app.documents.parsing allows."""
 
-T = TypeVar("T")
 
-
-class Keeper(Forgetful, Protocol):
-    """What is computed from documents ahead of the questions, and goes with them."""
+class DerivedStore(Erasable, Protocol):
+    """A store of data computed from documents ahead of questions, such as document KV."""
 
     def start(self, documents: Iterable[str]) -> None:
-        """Remove what is kept of any document but these."""
+        """Remove the data of any document not listed."""
 
     async def fill(
         self, document: str, texts: Sequence[str], progress: Callable[[int], None]
     ) -> None:
-        """Compute what is kept of a document's chunks, and tell of how many it is done.
+        """Compute and store the data of a document's chunks; `progress` receives the number done.
 
-        Raises DragonError where it has to be left for later.
+        Raises DragonError if it has to be left for later.
         """
-
-
-class Chore(Protocol):
-    """Runs a short piece of work when nothing more urgent is to be done."""
-
-    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True)
 class Ingestion:
-    """Ingests documents one after another; each can be watched and cancelled."""
+    """Ingests documents one at a time; each can be watched and cancelled."""
 
     files: Path
     sessions: async_sessionmaker[AsyncSession]
     embedder: TextEmbedder
     tokenizer: chunking.Offsets
     index: DocumentIndex
-    kv: Keeper
+    kv: DerivedStore
     erasure: Erasure
-    chore: Chore
+    run_idle: RunJob
     parsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PARSERS))
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -85,11 +78,11 @@ class Ingestion:
 
     @property
     def idle(self) -> bool:
-        """Whether no document is at work."""
+        """Whether no document is being ingested."""
         return not self._tasks
 
     def submit(self, document: Document) -> None:
-        """Ingest a stored document when its turn comes. Does nothing if it is at work already."""
+        """Queue a stored document for ingestion, unless it is queued or running already."""
         if document.id in self._tasks:
             return
         channel = self._channels[document.id] = Channel()
@@ -103,18 +96,18 @@ class Ingestion:
         self._channels.pop(document_id).close()
 
     def watch(self, document_id: str) -> AsyncIterator[Progress] | None:
-        """Progress from the first stage on until it ends; None if the document is not at work."""
+        """Progress from the first stage to the end; None if the document is not being ingested."""
         channel = self._channels.get(document_id)
         return channel.watch() if channel else None
 
     async def cancel(self, document_id: str) -> None:
-        """Stop ingesting a document; on return nothing more is written for it."""
+        """Stop ingesting a document; once this returns nothing more is written for it."""
         if task := self._tasks.get(document_id):
             task.cancel()
             await asyncio.wait([task])
 
     async def close(self) -> None:
-        """Stop everything; what is unfinished is ingested again at the next start."""
+        """Stop all ingestion; unfinished documents are resumed at the next start."""
         for document_id in list(self._tasks):
             await self.cancel(document_id)
 
@@ -136,7 +129,7 @@ class Ingestion:
             channel.publish(Progress(channel.stage, Status.ERROR, message=message))
 
     async def fail(self, document_id: str, message: str) -> None:
-        """Note that a document is not ingested and why, and remove what was made of it."""
+        """Record that ingestion failed, with the reason, and remove the document's chunks."""
         async with self.sessions.begin() as session:
             of_document = Chunk.document_id == document_id
             ids = list(await session.scalars(select(Chunk.id).where(of_document)))
@@ -150,7 +143,7 @@ class Ingestion:
         await session.execute(update(Document).where(Document.id == document_id).values(**values))
 
     async def _parse(self, document: Document, channel: Channel) -> tuple[Kind, str]:
-        """The document's kind and text; parsed once, even if a later stage has to be repeated."""
+        """The document's kind and text; parsed once, even if a later stage is repeated."""
         directory = self.files / document.id
         path = directory / "text"
         kind = Kind(document.kind) if document.kind and path.exists() else None
@@ -175,25 +168,25 @@ class Ingestion:
             part = chunks[start : start + EMBED_BATCH]
             batch = [chunking.embedded_text(each.text, each.context) for each in part]
             done = start + len(batch)
-            vectors[start:done] = await self.chore(partial(self.embedder.embed, batch))
+            vectors[start:done] = await self.run_idle(partial(self.embedder.embed, batch))
             channel.publish(Progress(Stage.EMBEDDED, done=done, total=len(ids)))
 
         async def finish() -> None:
             await self.index.keep(document.id, ids, vectors)
             await self._publish(document, ids, vectors)
-            # Else one document in so many pays for the others' pages.
-            with suppress(OperationalError):  # nothing is lost: the log stays as it is
+            # Otherwise one document in many pays for checkpointing the pages of all.
+            with suppress(OperationalError):  # the log stays; the next one tries again
                 await database.empty_log(self.sessions, wait_ms=0)
 
         await to_the_end(finish())
         channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, len(ids), len(ids)))
 
     async def _chunk(self, kind: Kind, text: str) -> list[chunking.Sentence]:
-        """The text's sentences, cut a few at a time: others need the processor, too."""
+        """The text's sentences, split in short idle jobs so that answers are not held up."""
         pages = text.split(chunking.PAGE_BREAK)
         found = chunking.each_sentence(pages, self.tokenizer, alone=kind.tabular)
         sentences: list[chunking.Sentence] = []
-        while more := await self.chore(partial(_some, found)):
+        while more := await self.run_idle(partial(_some, found)):
             sentences += more
         return sentences
 
@@ -223,7 +216,7 @@ class Ingestion:
         return ids
 
     async def _publish(self, document: Document, ids: Sequence[int], vectors: Vectors) -> None:
-        """From here on the document can be found, and what it replaces can not."""
+        """Make the document searchable and hide those it replaces, in one step."""
         async with self.sessions() as session:
             await self._update(session, document.id, status=Status.PROCESSED)
             replaced = await self.rows_replaced(session, document.id)
@@ -233,13 +226,13 @@ class Ingestion:
                 self.index.hide(replaced)
         try:
             await self.erase(replaced)
-        except (OperationalError, OSError):  # it has taken their place all the same
-            logger.exception("what %s replaces is cleared away at the next start", document.id)
+        except (OperationalError, OSError):  # they are hidden already
+            logger.exception("documents replaced by %s are removed at the next start", document.id)
 
     async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of what a document replaces, if it can be found; what `erase` wants.
+        """Delete the rows of the documents that a processed document replaces, for `erase`.
 
-        Those stay that were uploaded later.
+        Documents uploaded after it stay.
         """
         document = await session.get(Document, document_id, populate_existing=True)
         if document is None or not document.replaces or document.status != Status.PROCESSED:
@@ -255,7 +248,7 @@ class Ingestion:
         return await self.erasure.rows(session, others.all())
 
     async def erase(self, chunks: dict[str, list[int]]) -> None:
-        """Remove what is left of documents whose rows are gone."""
+        """Remove the files and derived data of documents whose rows are deleted."""
         for document_id in chunks:
             await self.cancel(document_id)
         await self.erasure.rest(chunks)
@@ -271,9 +264,9 @@ class Ingestion:
         try:
             await self.kv.fill(document.id, texts, progress)
         except DragonError as error:
-            logger.info("document KV is left for later: %s", error.message)
+            logger.info("document KV is deferred: %s", error.message)
             return
-        except Exception:  # answers compute what they need
+        except Exception:  # answers compute missing rows themselves
             logger.exception("document KV of %s failed", document.id)
             return
         async with self.sessions.begin() as session:
@@ -281,7 +274,7 @@ class Ingestion:
 
 
 def _some(found: Iterator[chunking.Sentence]) -> list[chunking.Sentence]:
-    deadline = time.perf_counter() + _CHORE_SECONDS
+    deadline = time.perf_counter() + _JOB_SECONDS
     taken = []
     for each in found:
         taken.append(each)

@@ -1,6 +1,6 @@
-"""Document KV on the device: computed in the background once a document is indexed, gone with it.
+"""Document KV cache on the device, filled in the background once a document is indexed.
 
-An answer that comes before a document's turn computes what it needs, and keeps it.
+An answer that needs a row not yet cached computes and stores it itself.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PAUSE_S = 0.05
 
 
 class DocumentKV:
-    """Fills a store with the rows that answers will ask for: one a sentence, as in a chat.
+    """Fills a KV store with the rows that chat answers use, one per sentence.
 
-    Rows of plain completions, whose tokens differ, are kept when they are first used.
+    Rows of plain completions have other tokens; they are stored on first use.
     """
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, store: KVStore) -> None:
@@ -32,15 +32,15 @@ class DocumentKV:
         self._turn = asyncio.Lock()
 
     def start(self, documents: Iterable[str]) -> None:
-        """Remove what is kept of any document but these."""
+        """Remove the KV of any document not listed."""
         self._store.restrict(documents)
 
     async def fill(
         self, document: str, texts: Sequence[str], progress: Callable[[int], None]
     ) -> None:
-        """Compute a document's rows when its turn comes, as far as there is room for them.
+        """Compute a document's rows, one document at a time, until the store is full.
 
-        Raises DragonError when the model fails.
+        `progress` receives the number of chunks done. Raises DragonError if the model fails.
         """
         self._store.admit(document)
         model = self._engine.model
@@ -52,14 +52,14 @@ class DocumentKV:
                 tokens = len(row.tokens)
                 if row not in self._store and tokens < model.context:
                     if self._store.room < model.kv_bytes(tokens):
-                        return  # what is in use is worth more than what may never be
+                        return  # never evict rows that answers use for rows that none may ever use
                     await self._keep(row)
                 done += 1
                 progress(done)
-                await asyncio.sleep(0)  # others have a turn, even when all is there already
+                await asyncio.sleep(0)  # yield to the event loop even if every row is cached
 
     async def forget(self, document: str) -> None:
-        """Remove a document's files; none comes after, though an errand may yet end."""
+        """Remove a document's files; a job still running writes none afterwards."""
         await asyncio.to_thread(self._store.forget, document)
 
     async def _keep(self, row: Row) -> None:
@@ -70,7 +70,7 @@ class DocumentKV:
                 await asyncio.sleep(_PAUSE_S)
 
     def _run(self, row: Row) -> None:
-        """On the engine's thread; raises `PreemptedError` as soon as an answer waits for it."""
+        """Runs on the engine's thread; raises `PreemptedError` once an answer is waiting for it."""
         model = self._engine.model
         model.abandon = lambda: self._engine.wanted
         document_kv(model, row, self._store)

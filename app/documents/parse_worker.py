@@ -1,12 +1,12 @@
-"""Turns one uploaded file into text, as a process of its own that `parsing` starts.
+"""Parses one uploaded file in a process of its own, started by `parsing`.
 
-Parsers of files that strangers wrote are where memory and time go astray, so this process limits
-both for itself before it opens the file, and imports nothing of the service but the readers.
+Parsers of untrusted files may exhaust memory or time, so the process limits both for itself before
+it opens the file, and imports nothing of the service but the readers.
 
     python parse_worker.py FILE NAME OUT CPU_SECONDS MEMORY_BYTES
 
 writes the pages, joined by form feeds, to OUT as UTF-8, and one JSON object to standard output:
-{"kind": a value of app.documents.parsing.Kind, "note": what was not read} or {"error": message}.
+{"kind": a value of app.documents.parsing.Kind, "note": what was unreadable} or {"error": message}.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 OUTPUT_BYTES = 256 << 20
-_NICENESS = 5  # answers being written go first; at 15 a note took seconds beside them
+_NICENESS = 5  # generation goes first; at 15 a short note took seconds beside it
 _TOO_MUCH_MEMORY = "The file takes too much memory to read. Split it into smaller ones."
 
 
 def main() -> None:
-    """Parse under limits of processor time, address space and output."""
+    """Parse under limits of CPU time, address space and output size."""
     path, name, out, cpu_seconds, memory_bytes = sys.argv[1:]
     os.nice(_NICENESS)
     for limit, value in (

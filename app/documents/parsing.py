@@ -1,4 +1,4 @@
-"""Parsing of uploaded files, each in a process of its own with limits of time and memory."""
+"""Parses uploaded files, each in a subprocess with time and memory limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from dragon.errors import DocumentError
 
 SECONDS = 60
-CLOCK_SECONDS = 240  # a busy machine leaves a parser a share of a processor
+CLOCK_SECONDS = 240  # a parser gets only a share of a busy machine
 MEMORY_BYTES = 1 << 30
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
@@ -21,7 +21,7 @@ _WORKER = Path(__file__).with_name("parse_worker.py")
 
 
 class Kind(StrEnum):
-    """What a file is, told by its bytes."""
+    """The type of a file, detected from its bytes."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -35,17 +35,17 @@ class Kind(StrEnum):
 
     @property
     def media_type(self) -> str:
-        """The Content-Type its bytes are sent with."""
+        """The Content-Type of the original."""
         return _MEDIA_TYPES[self]
 
     @property
     def paged(self) -> bool:
-        """Whether the form feeds in its text part pages that people would count."""
+        """Whether form feeds in its text separate numbered pages."""
         return self is Kind.PDF
 
     @property
     def tabular(self) -> bool:
-        """Whether each line of its text stands by itself."""
+        """Whether each line of its text is a self-contained record."""
         return self in (Kind.CSV, Kind.JSON)
 
 
@@ -73,13 +73,13 @@ async def parse(
 ) -> tuple[Kind, str | None]:
     """Parse the file at path, uploaded as name, and write its text to out.
 
-    It may take `seconds` of a processor, and `clock_seconds`. The text is UTF-8, its pages joined
-    by form feeds. Beside the kind a note for people comes if some of it could not be read. Raises
-    DocumentError with a message for people if the file is of no kind taken, has no text, is
-    encrypted or damaged, or is over a limit; out then does not exist. The process has an empty
-    environment: no key reaches a parser.
+    The subprocess may take `seconds` of CPU time and `clock_seconds` of wall-clock time, and has an
+    empty environment, so that no key reaches a parser. The text is UTF-8, its pages joined by form
+    feeds. Returns the kind and, if some of it could not be read, a note for the user. Raises
+    DocumentError with a message for the user if the file is of an unsupported kind, has no text,
+    is encrypted or damaged, or is over a limit; out then does not exist.
     """
-    # Its own, for the same file may be parsed twice at once.
+    # A unique name, since the same file may be parsed twice at once.
     partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(_WORKER), str(path), name, str(partial)),
@@ -105,7 +105,7 @@ async def parse(
 
 
 def _result(answer: bytes, status: int | None) -> tuple[Kind, str | None]:
-    if status in {-signal.SIGXCPU, -signal.SIGKILL}:  # what the limits send
+    if status in {-signal.SIGXCPU, -signal.SIGKILL}:  # sent by the resource limits
         raise DocumentError(_TOO_MUCH)
     if status != 0:
         raise DocumentError("The file could not be read: it is damaged, or too large to parse.")

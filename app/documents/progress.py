@@ -1,4 +1,4 @@
-"""How far a document's ingestion has come, for those who watch it."""
+"""Progress of a document's ingestion, published to any number of watchers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.storage.tables import Document, Status
 
 
 class Stage(StrEnum):
-    """What has been done to a document, in this order. It can be found from `indexed` on."""
+    """Stages of ingestion, in order. A document can be found once it is `indexed`."""
 
     STORED = "stored"
     PARSED = "parsed"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """A stage a document has reached: `done` of `total` pages when parsed, else of its chunks."""
+    """The stage reached: `done` of `total` pages when parsed, of chunks in later stages."""
 
     stage: Stage
     status: Status = Status.UPLOADED
@@ -33,14 +33,14 @@ class Progress:
 
 
 async def final(document: Document) -> AsyncIterator[Progress]:
-    """All there is to tell of a document that nothing is done to any more."""
+    """The single, final event of a document that is not being ingested."""
     stage = Stage.CACHED if document.cached else Stage.INDEXED
     status = Status(document.status)
     yield Progress(stage, status, document.chunks, document.chunks, document.status_details)
 
 
 class Channel:
-    """Progress of one document for any number of watchers; a slow one skips, never queues up."""
+    """Broadcasts one document's progress; a slow watcher skips events and never queues them."""
 
     def __init__(self) -> None:
         self._stages: dict[Stage, Progress] = {}
@@ -49,13 +49,13 @@ class Channel:
         self.stage = Stage.STORED
 
     def publish(self, progress: Progress) -> None:
-        """Tell every watcher."""
+        """Publish to every watcher."""
         self.stage = progress.stage
         self._stages[progress.stage] = progress
         self._wake()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End every watcher's stream."""
         self._closed = True
         self._wake()
 
@@ -64,7 +64,7 @@ class Channel:
         self._changed = asyncio.Event()
 
     async def watch(self) -> AsyncIterator[Progress]:
-        """Progress from the first stage on until the channel closes."""
+        """Events from the first stage until the channel closes."""
         seen: set[Progress] = set()
         while True:
             changed, closed = self._changed, self._closed

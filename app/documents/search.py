@@ -1,17 +1,18 @@
-"""Finding passages of the person's documents, by meaning and by words."""
+"""Hybrid search over uploaded documents: dense vectors and BM25, fused and reranked."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Select, column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.documents.index import DocumentIndex
+from app.documents.jobs import RunJob
 from app.storage.tables import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
@@ -43,18 +44,18 @@ class DocumentHit(Hit):
 
 @dataclass(frozen=True)
 class Scope:
-    """Which documents may be used: these, and those in these collections; None is no limit."""
+    """Restricts a search to documents and collections; None means no restriction."""
 
     documents: Sequence[str] | None = None
     collections: Sequence[str] | None = None
 
     @property
     def limited(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether it restricts anything."""
         return self.documents is not None or self.collections is not None
 
     def within(self, statement: Select[T]) -> Select[T]:
-        """A statement about documents, about these only."""
+        """The statement restricted to the documents in scope."""
         if self.documents is not None:
             statement = statement.where(Document.id.in_(self.documents))
         if self.collections is not None:
@@ -65,41 +66,35 @@ class Scope:
 EVERYTHING = Scope()
 
 
-class Errand(Protocol):
-    """Runs a short piece of work that somebody waits for."""
-
-    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
-
-
 @dataclass(frozen=True)
 class Finder:
-    """Looks questions up in the vectors and in the full text of processed documents."""
+    """Searches the vectors and the full text of processed documents."""
 
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
     embedder: TextEmbedder
     reranker: TextReranker
-    errand: Errand
+    run_urgent: RunJob
 
     async def search(
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
     ) -> list[DocumentHit]:
-        """The passages that fit a question best, best first: at most k, no two that say the same.
+        """At most k passages, best first, near-duplicates removed.
 
-        Only relevant ones, unless told otherwise. Raises InvalidRequestError if the scope names
-        what is not there.
+        With `relevant` only those likely to answer. Raises InvalidRequestError if the scope names
+        an unknown document or collection.
         """
-        asked = await self.errand(lambda: Query.of(query, self.embedder))
-        # Cancelled within, the connection would keep its snapshot, and with it what is deleted.
+        asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
+        # A cancelled query would leave its snapshot open, and deleted text in the log with it.
         hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
         newest_first = sorted(hits, key=lambda hit: -hit.id)
         best = await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
         if not relevant:
             return best[:k]
-        return await self.errand(lambda: answering(asked, best, k, self.reranker))
+        return await self.run_urgent(lambda: answering(asked, best, k, self.reranker))
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
-        """Chunks of processed documents that may fit, not scored yet."""
+        """Unscored candidate chunks of processed documents."""
         async with self.index.settled.reader, self.sessions() as session:
             allowed = await _chunks_within(session, scope) if scope.limited else None
             nearest = await asyncio.to_thread(
@@ -118,7 +113,7 @@ class Finder:
         return [
             _hit(chunk, filename, vectors[chunk.id])
             for chunk, filename in rows
-            if chunk.id in vectors  # else deleted meanwhile
+            if chunk.id in vectors  # otherwise deleted meanwhile
         ]
 
 
@@ -141,7 +136,7 @@ async def _require(
 
 
 async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:
-    """Chunks of processed documents with words of the query, by BM25, best first."""
+    """Ids of chunks that share words with the query, by BM25, best first."""
     if not (expression := match_expression(query)):
         return []
     matching = (
@@ -156,7 +151,6 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
 
 
 def _hit(chunk: Chunk, filename: str, vector: Vectors) -> DocumentHit:
-    """A chunk that is not scored yet."""
     return DocumentHit(
         id=chunk.id,
         document=chunk.document_id,

@@ -1,23 +1,24 @@
-"""The person's documents: stored, ingested, searched and deleted without a trace."""
+"""Uploaded documents: storage, ingestion, search and complete deletion."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.erasure import Erasure
 from app.documents.index import DocumentIndex
-from app.documents.ingestion import Chore, Ingestion, Keeper
+from app.documents.ingestion import DerivedStore, Ingestion
+from app.documents.jobs import RunJob, in_thread
 from app.documents.parsing import parse
 from app.documents.progress import Progress, final
-from app.documents.search import EVERYTHING, DocumentHit, Errand, Finder, Scope
+from app.documents.search import EVERYTHING, DocumentHit, Finder, Scope
 from app.documents.uploads import Incoming, clean_collection, clean_name, identity
 from app.storage import database
 from app.storage.tables import Document, Status, upload_order
@@ -27,27 +28,20 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.reranker import TextReranker
 
 MAX_WINDOW = 100_000
-"""Characters of a document's text that are given at once."""
+"""Most characters of a document's text returned at once."""
 
 CANCELLED = "It was cancelled. Retry it, or delete it."
 UNREAD = "The file is not read yet. Try again once it is."
 
-# It was uploaded again, so that it replaces those that were uploaded since.
+# A repeated upload counts as the newest, so that it replaces those uploaded since.
 _LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
-
-T = TypeVar("T")
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Runs chores and errands where no engine does."""
-    return await asyncio.to_thread(function)
 
 
 class DocumentStore:
-    """Files under `data_dir`, rows in SQLite, vectors in FAISS, `kv`. SQLite is the truth.
+    """Files under `data_dir`, rows in SQLite, vectors in FAISS and `kv`, derived from the rows.
 
-    Use between `start` and `close`. Embedder and reranker run as an `errand` for questions, the
-    embedder as a `chore` for documents.
+    Use between `start` and `close`. For questions embedder and reranker run by `run_urgent`, for
+    ingestion the embedder runs by `run_idle`.
     """
 
     def __init__(
@@ -56,11 +50,11 @@ class DocumentStore:
         sessions: async_sessionmaker[AsyncSession],
         embedder: TextEmbedder,
         tokenizer: Offsets,
-        kv: Keeper,
+        kv: DerivedStore,
         reranker: TextReranker,
         *,
-        errand: Errand = in_thread,
-        chore: Chore = in_thread,
+        run_urgent: RunJob = in_thread,
+        run_idle: RunJob = in_thread,
     ) -> None:
         self._files = data_dir / "files"
         self._incoming = data_dir / "incoming"
@@ -68,14 +62,14 @@ class DocumentStore:
         self._kv = kv
         self._index = DocumentIndex(data_dir / "index", embedder)
         self._erasure = Erasure(self._files, self._index, kv, sessions)
-        self._finder = Finder(sessions, self._index, embedder, reranker, errand)
+        self._finder = Finder(sessions, self._index, embedder, reranker, run_urgent)
         self._ingestion = Ingestion(
-            self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, chore
+            self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, run_idle
         )
         self._changing = asyncio.Lock()
 
     async def start(self) -> None:
-        """Clear what a kill left over, make the index agree with the rows, resume ingestion."""
+        """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion."""
         for directory in (self._files, self._incoming):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         await database.forget_deleted(self._sessions)
@@ -91,7 +85,7 @@ class DocumentStore:
                 self._ingestion.submit(document)
 
     async def close(self) -> None:
-        """Stop ingestion; what is unfinished is ingested again at the next start."""
+        """Stop ingestion; unfinished documents are resumed at the next start."""
         await self._ingestion.close()
 
     def _clear_leftovers(self, known: set[str]) -> None:
@@ -104,7 +98,7 @@ class DocumentStore:
             path.unlink()
 
     def receive(self) -> Incoming:
-        """A file to write an upload into: `async with store.receive() as incoming`."""
+        """A temporary file for an upload: `async with store.receive() as incoming`."""
         return Incoming(self._incoming)
 
     async def add(
@@ -116,12 +110,12 @@ class DocumentStore:
         *,
         replace: bool = False,
     ) -> Document:
-        """Store a file and begin to ingest it, which may end in `error`.
+        """Store a file and start its ingestion, which may end in `error`.
 
-        The same bytes under the same name in the same collection are the same document. With
-        `replace` the others of that name there are deleted once this one can be found. Raises
+        The same bytes, name and collection are the same document. With `replace` the other
+        documents of that name and collection are deleted once this one can be found. Raises
         DocumentError if the file is empty or has no name, DocumentTooLargeError if it is over the
-        limit, and keeps nothing.
+        limit; nothing is stored then.
         """
         if isinstance(content, bytes):
             async with self.receive() as incoming:
@@ -151,18 +145,18 @@ class DocumentStore:
                     replaces=replace,
                     cached=False,
                 )
-                # What failed may be just about to end.
+                # The task of a failed document may still be ending.
                 await self._ingestion.cancel(document_id)
                 return await self._keep(document, content)
             directory = self._files / document_id
-            if not (directory / "original").exists():  # it was lost
+            if not (directory / "original").exists():  # the stored file was lost
                 await asyncio.to_thread(content.move, directory)
             if replace:
                 await self._replace_with(existing)
             return await self.get(document_id)
 
     async def _keep(self, document: Document, content: Incoming) -> Document:
-        """Move the file into place, write the row, begin to ingest."""
+        """Move the file into place, write the row, start ingestion."""
         directory = self._files / document.id
         await asyncio.to_thread(content.move, directory)
         async with self._sessions.begin() as session:
@@ -173,7 +167,7 @@ class DocumentStore:
         return document
 
     async def _replace_with(self, document: Document) -> None:
-        """Delete the others of its name: now if it can be found, else as soon as it can be."""
+        """Delete the others of its name as soon as this one can be found."""
         async with self._sessions() as session:
             chosen = update(Document).where(Document.id == document.id)
             await session.execute(chosen.values(replaces=True))
@@ -191,7 +185,7 @@ class DocumentStore:
             return (await session.scalars(newest_first)).all()
 
     async def collections(self) -> Sequence[tuple[str, int]]:
-        """Every collection's name, "" being the default one, and how many files it has."""
+        """Every collection's name ("" is the default) and its number of files."""
         counted = select(Document.collection, func.count()).group_by(Document.collection)
         async with self._sessions() as session:
             rows = await session.execute(counted.order_by(Document.collection))
@@ -203,7 +197,7 @@ class DocumentStore:
             return await session.scalar(select(func.count()).select_from(Document)) or 0
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """How many documents in scope cannot be found yet, since they are still being read."""
+        """How many documents in scope are still being ingested and cannot be found yet."""
         if self._ingestion.idle:
             return 0
         waiting = select(func.count(Document.id)).where(Document.status == Status.UPLOADED)
@@ -222,7 +216,7 @@ class DocumentStore:
         return document
 
     async def content(self, document_id: str) -> BinaryIO:
-        """The file as it was uploaded, open for reading. Raises NotFoundError."""
+        """The uploaded file, open for reading. Raises NotFoundError."""
         await self.get(document_id)
         path = self._files / document_id / "original"
         try:
@@ -233,9 +227,9 @@ class DocumentStore:
             raise NotFoundError(message) from None
 
     async def text(self, document_id: str) -> tuple[Document, str]:
-        """A document and its parsed text, pages being parted by form feeds. Raises NotFoundError.
+        """A document and its parsed text, pages separated by form feeds.
 
-        Raises DocumentError if it is not read yet, or could not be.
+        Raises NotFoundError, and DocumentError if it is not parsed yet or could not be.
         """
         document = await self.get(document_id)
         try:
@@ -247,29 +241,26 @@ class DocumentStore:
     async def _text(self, document: Document) -> str:
         path = self._files / document.id / "text"
         if not document.kind or not path.exists():
-            if document.status != Status.PROCESSED:  # to parse it is for ingestion alone
+            if document.status != Status.PROCESSED:  # only ingestion parses a new document
                 why = document.status_details if document.status == Status.ERROR else None
                 raise DocumentError(why or UNREAD)
-            with await self.content(document.id) as original:  # its text was lost
-                async with self._ingestion.parsing:  # each parser takes memory: no more at once
+            with await self.content(document.id) as original:  # the parsed text was lost
+                async with self._ingestion.parsing:  # limits how many parsers run at once
                     await parse(Path(original.name), document.filename, path)
         return (await asyncio.to_thread(path.read_bytes)).decode()
 
     async def watch(self, document_id: str) -> AsyncIterator[Progress]:
-        """Progress of ingestion, to a last one with a status other than `uploaded`.
+        """Progress of ingestion; the last event has a status other than `uploaded`.
 
-        Of a document that is done that one is all. It ends without one if the document is deleted
-        or the store closes meanwhile. Raises NotFoundError.
+        A document already ingested yields only that event. The stream ends without one if the
+        document is deleted or the store closes meanwhile. Raises NotFoundError.
         """
-        # Asked first: once it is None, the row has the final word.
+        # Checked before the row: once it is None, the row is final.
         progress = self._ingestion.watch(document_id)
         return progress or final(await self.get(document_id))
 
     async def cancel(self, document_id: str) -> Document:
-        """Stop ingesting a document, or computing ahead for one that can be found already.
-
-        Raises NotFoundError.
-        """
+        """Stop a document's ingestion, or the filling of its KV cache. Raises NotFoundError."""
         async with self._changing:
             await self.get(document_id)
             await self._ingestion.cancel(document_id)
@@ -278,11 +269,11 @@ class DocumentStore:
             return await self.get(document_id)
 
     async def retry(self, document_id: str) -> Document:
-        """Ingest a document again that failed or was cancelled. Raises NotFoundError."""
+        """Restart ingestion of a document that failed or was cancelled. Raises NotFoundError."""
         async with self._changing:
             document = await self.get(document_id)
             if document.status == Status.ERROR:
-                await self._ingestion.cancel(document_id)  # it may be just about to end
+                await self._ingestion.cancel(document_id)  # its task may still be ending
                 async with self._sessions.begin() as session:
                     document = await session.get_one(Document, document_id)
                     document.status, document.status_details = Status.UPLOADED, None

@@ -1,4 +1,4 @@
-"""Receiving a file: multipart bodies read as they come, into a file on disk, within a size."""
+"""Receives uploads: streams a multipart body into a file on disk, up to a size limit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MAX_COLLECTION_CHARACTERS = 64
 _MAX_FIELD_BYTES = 4096
 _MAX_PARTS = 16
 _MAX_NAME_CHARACTERS = 255
-# A refused body is still read, up to this, since most clients read no answer before they have
-# sent their request; beyond it the connection is cut.
+# A rejected body is still read up to this size, since most clients read no response before they
+# have sent the whole request; beyond it the connection is cut.
 _MAX_DRAINED_BYTES = 1 << 30
 
 
 class Incoming:
-    """A file being received; removed at the end of its `async with` unless it was moved away."""
+    """A file being received, deleted at the end of its `async with` unless moved away."""
 
     def __init__(self, directory: Path) -> None:
         self._file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115
@@ -50,11 +50,11 @@ class Incoming:
 
     @property
     def sha256(self) -> str:
-        """Of what was written so far, hexadecimal."""
+        """Of the bytes written so far, hexadecimal."""
         return self._digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
-        """Append data; raises DocumentTooLargeError, with nothing written, over the limit."""
+        """Append data; raises DocumentTooLargeError, writing nothing, over the limit."""
         if self.size + len(data) > MAX_BYTES:
             raise DocumentTooLargeError(
                 f"The file is over the limit of {MAX_BYTES // 10**6} MB. Split it.", param="file"
@@ -67,18 +67,18 @@ class Incoming:
         self._digest.update(data)
 
     async def close(self) -> None:
-        """Write out what is buffered; the file is then complete."""
+        """Flush and close the file."""
         await asyncio.to_thread(self._file.close)
 
     def move(self, directory: Path) -> None:
-        """Keep it in a document's directory, as its original. Blocks."""
+        """Move the file into a document's directory as its original. Blocks."""
         directory.mkdir(exist_ok=True, mode=0o700)
         (directory / "text").unlink(missing_ok=True)
         self.path.replace(directory / "original")
 
 
 def identity(name: str, collection: str, sha256: str) -> str:
-    """The id of the document of these bytes under this name in this collection."""
+    """The id of a document with these bytes, name and collection."""
     place = f"{sha256} {name}" if not collection else f"{sha256} {collection}\0{name}"
     return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
@@ -101,9 +101,9 @@ def clean_collection(name: str) -> str:
 
 
 class Form:
-    """A multipart/form-data body with one file in the part `file` and small text fields around it.
+    """A multipart/form-data body with one file in the part `file` and small text fields.
 
-    `filename` and `fields` are whole only after `receive`.
+    `filename` and `fields` are complete only after `receive`.
     """
 
     def __init__(self, request: Request) -> None:
@@ -121,11 +121,10 @@ class Form:
         self._complete = False
 
     async def receive(self, into: Incoming) -> None:
-        """Read the body; the file's bytes go to `into`.
+        """Read the body and write the file's bytes to `into`, one piece in memory at a time.
 
-        Raises InvalidRequestError unless the body is whole and as described above, and
-        DocumentTooLargeError as soon as the file is over the limit. Memory stays at one piece of
-        the body, whatever its size.
+        Raises InvalidRequestError unless the body is complete and as described above, and
+        DocumentTooLargeError as soon as the file is over the limit.
         """
         body = self._request.stream()
         try:

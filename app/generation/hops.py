@@ -30,7 +30,7 @@ from app.generation.events import (
 from app.generation.timeline import Entry
 from dragon.inference.tokenizer import Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
-from dragon.retrieval.hops import FollowUp
+from dragon.retrieval.hops import NextHop
 from dragon.retrieval.lexical import coverage
 
 _SPACE = " "
@@ -57,7 +57,7 @@ class NextPass:
     """
 
     request: GenerationRequest
-    follow_up: FollowUp
+    follow_up: NextHop
     private: bool
 
     def among(self, found: Sequence[P]) -> list[P]:
@@ -125,7 +125,7 @@ class Passes:
         ):
             return None
         source = max(written.sources, key=lambda source: coverage(written.text, source.text))
-        follow_up = FollowUp(plain(request.query), written.text, source.text)
+        follow_up = NextHop(plain(request.query), written.text, source.text)
         if not follow_up.wanted:
             return None
         private = source.side == "public"

@@ -1,4 +1,4 @@
-"""How much of one's documents whoever reads the link could piece together, in 5-grams."""
+"""Measures how much of one's documents an observer of the link could reconstruct, in 5-grams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ngrams(tokens: Sequence[int]) -> set[Gram]:
 
 @dataclass(frozen=True)
 class Quoted:
-    """Distinct 5-grams: of the documents, of those how many drafts and the joint answer hold."""
+    """Counts of distinct 5-grams: in the documents, and of those in drafts and in the answer."""
 
     documents: int
     drafts: int
@@ -30,17 +30,17 @@ class Quoted:
 
 @dataclass
 class Outbound:
-    """What an answer's outbound messages say, in the order they were sent.
+    """The tokens revealed by an answer's outbound messages, in the order they were sent.
 
-    The conversation that it goes on from is not looked at.
+    The conversation before the answer does not count.
     """
 
     _drafts: list[tuple[tuple[int, int], int, int]] = field(default_factory=list)
     _candidates: list[Sequence[int]] = field(default_factory=list)
-    _told: int = 0  # committed tokens that were sent as such
+    _sent: int = 0  # committed tokens that were sent as such
 
     def note(self, message: Message) -> None:
-        """Take a message that was sent."""
+        """Record a message that was sent."""
         match message:
             case Draft():
                 chain = (message.incarnation, message.epoch)
@@ -50,16 +50,16 @@ class Outbound:
             case ScoreText():
                 self._candidates.append(message.text)
             case Open():
-                self._told = max(self._told, len(message.committed))
+                self._sent = max(self._sent, len(message.committed))
             case Join():
-                self._told = max(self._told, message.base + len(message.tail))
+                self._sent = max(self._sent, message.base + len(message.tail))
             case _:
-                pass  # targets stand in the answer; the others hold no run of its tokens
+                pass  # targets are part of the answer; other messages hold no run of its tokens
 
     def drafted(self, committed: Sequence[int]) -> set[Gram]:
-        """What drafts and candidates for a text that became `committed` have said.
+        """5-grams revealed by drafts and candidates for a text that became `committed`.
 
-        A draft right behind the one before it was conditioned on that; any other follows the
+        A draft that directly follows the previous one was conditioned on it; any other follows the
         committed text, which only grows.
         """
         drafted: set[Gram] = set().union(*map(ngrams, self._candidates))
@@ -73,17 +73,17 @@ class Outbound:
             drafted.add(tuple(view[-N:]))
         return drafted
 
-    def told(self, committed: Sequence[int], joint: int) -> set[Gram]:
-        """What the cloud knows of the text, the first `joint` tokens of which it took part in."""
-        return ngrams(committed[: max(self._told, joint)])
+    def revealed(self, committed: Sequence[int], joint: int) -> set[Gram]:
+        """5-grams of the text known to the cloud, which took part in its first `joint` tokens."""
+        return ngrams(committed[: max(self._sent, joint)])
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A stretch of an answer: what was sent for it, and its text.
+class Hop:
+    """One hop of an answer: what was sent for it, and its text.
 
-    `documents` are the tokens of one's own documents that it was written from; the cloud took part
-    in the first `joint` of the `committed` tokens.
+    `documents` are the tokens of one's own documents in its prompt; the cloud took part in the
+    first `joint` of the `committed` tokens.
     """
 
     outbound: Outbound
@@ -92,13 +92,13 @@ class Stretch:
     joint: int
 
 
-def quoted(stretches: Sequence[Stretch]) -> Quoted:
-    """The count over the stretches of an answer."""
+def quoted(hops: Sequence[Hop]) -> Quoted:
+    """The counts over all hops of an answer."""
     wanted: set[Gram] = set()
     drafted: set[Gram] = set()
-    told: set[Gram] = set()
-    for stretch in stretches:
-        wanted.update(*map(ngrams, stretch.documents))
-        drafted |= stretch.outbound.drafted(stretch.committed)
-        told |= stretch.outbound.told(stretch.committed, stretch.joint)
-    return Quoted(len(wanted), len(wanted & drafted), len(wanted & told))
+    revealed: set[Gram] = set()
+    for hop in hops:
+        wanted.update(*map(ngrams, hop.documents))
+        drafted |= hop.outbound.drafted(hop.committed)
+        revealed |= hop.outbound.revealed(hop.committed, hop.joint)
+    return Quoted(len(wanted), len(wanted & drafted), len(wanted & revealed))

@@ -1,4 +1,4 @@
-"""Reading the ledger: lists, one answer's frames, the whole chain, and whether it holds."""
+"""Reads the ledger: answers, one answer's frames, the whole chain, and its verification."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _IS_FRAME = LedgerEntry.kind.not_in((BEGIN, END))
 
 
 class LedgerDamagedError(DragonError):
-    """The ledger is not what was written."""
+    """The ledger was altered after it was written."""
 
     code = "ledger_damaged"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """An answer with how many frames and bytes left for it."""
+    """An answer with the number of frames and bytes sent for it."""
 
     answer: LedgerAnswer
     frames: int
@@ -35,7 +35,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Link:
-    """An entry at its place; `previous` is the hash before it."""
+    """An entry in the chain; `previous` is the hash before it."""
 
     seq: int
     entry: Entry
@@ -45,7 +45,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a chain that holds consists of; `head` is its last hash, to be compared later."""
+    """The size of an intact chain; `head` is its last hash, for a later comparison."""
 
     answers: int
     entries: int
@@ -53,9 +53,9 @@ class Verified:
 
 
 async def answers(sessions: Sessions, limit: int, before: str | None) -> Sequence[Summary]:
-    """Answers, newest first, from the one behind `before` on.
+    """Answers, newest first, older than `before` if given.
 
-    Raises `InvalidRequestError` when the ledger does not know that.
+    Raises `InvalidRequestError` if the ledger has no answer `before`.
     """
     statement = (
         select(
@@ -93,7 +93,7 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
 
 
 async def chain(sessions: Sessions) -> AsyncIterator[Link]:
-    """Every entry, from the first on."""
+    """Every entry, oldest first."""
     seq, previous = -1, GENESIS
     while True:
         async with sessions() as session:
@@ -118,7 +118,7 @@ async def _batch(session: AsyncSession, behind: int) -> Sequence[LedgerEntry]:
 async def verify(sessions: Sessions) -> Verified:
     """Check every entry, and every answer's row. Raises `LedgerDamagedError` at the first fault."""
     async with sessions() as session:
-        # One snapshot: answers may be written meanwhile.
+        # Read one snapshot, since answers may be written meanwhile.
         await session.execute(text("BEGIN"))
         rows = {row.id: row for row in await session.scalars(select(LedgerAnswer))}
         begun: set[str] = set()

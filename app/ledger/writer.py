@@ -1,9 +1,9 @@
-"""The ledger: every frame of every answer that left the device, in a chain of hashes.
+"""The ledger: a hash chain over every frame that left the device for an answer.
 
 An entry holds a frame's kind, size and SHA-256, never its content, so that nothing of a deleted
-document stays behind here. Its hash covers the entry and the hash before it: an entry that is
-changed, dropped or put in later breaks the chain, which `verify` finds. Each answer begins with an
-entry `begin` and ends with an entry `end`, whose digests cover what `LedgerAnswer` says of it.
+document remains here. Its hash covers the entry and the previous hash: changing, dropping or
+inserting an entry breaks the chain, which `verify` detects. Each answer begins with an entry
+`begin` and ends with an entry `end`, whose digests cover its row in `LedgerAnswer`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import orjson
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger.leakage import Outbound, Quoted, Stretch, quoted
+from app.ledger.leakage import Hop, Outbound, Quoted, quoted
 from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.link.registry import Frame, Message, name_of
 
@@ -32,7 +32,7 @@ _WRITE_S = 0.25
 
 @dataclass(frozen=True)
 class Entry:
-    """A link of the chain, before it has a place in it; `at` in Unix seconds, `digest` hex."""
+    """An entry before it is appended to the chain; `at` in Unix seconds, `digest` hex."""
 
     answer: str
     at: float
@@ -41,7 +41,7 @@ class Entry:
     digest: str
 
     def hash(self, seq: int, previous: str) -> str:
-        """The hash of this entry at its place, hex."""
+        """The hash of this entry as number `seq` of the chain, hex."""
         return digest_of([seq, previous, *vars(self).values()])
 
 
@@ -51,11 +51,10 @@ def digest_of(value: object) -> str:
 
 
 class Ledger:
-    """Takes frames as the link queues them and writes them down shortly after.
+    """Records frames as the link queues them and writes them to the database shortly after.
 
-    A frame counts as sent once it is queued: if the connection breaks before it is written, the
-    ledger says too much rather than too little. A device that is killed loses the entries of its
-    last quarter of a second.
+    A frame counts as sent once it is queued: if the connection breaks first, the ledger overstates
+    rather than understates. A device that is killed loses the last quarter of a second of entries.
     """
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
@@ -68,16 +67,16 @@ class Ledger:
         self._closing = False
         self._seq, self._hash = 0, GENESIS
 
-    # What an answer and the link tell it.
+    # Reported by an answer and by the link.
 
     def begin(self, answer: str, *, private: bool) -> Account:
-        """An answer begins; a private one sends nothing."""
+        """Open the account of an answer; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
         self._append(answer, BEGIN, 0, digest_of(row), row)
         return Account(self, answer)
 
     def sent(self, stream: int, message: Message, frame: Frame) -> None:
-        """The link sends a message; those of no answer (greetings, pings) are not recorded."""
+        """Record a message sent by the link, unless it belongs to no answer (handshake, pings)."""
         if (account := self._accounts.get(stream)) is None:
             return
         account.outbound.note(message)
@@ -86,21 +85,21 @@ class Ledger:
         self._append(account.answer, name_of(message), len(data), digest)
 
     def assign(self, generation: int, account: Account) -> None:
-        """Frames of this generation of the link are the answer's from now on."""
+        """Attribute frames of this stream id to the answer from now on."""
         self._accounts[generation] = account
 
     def end(self, account: Account, quoted: Quoted) -> None:
-        """An answer is over, and so much of one's documents left with it."""
+        """Close the account of an answer, with the counts of what it revealed."""
         row = asdict(quoted)
         self._append(account.answer, END, 0, digest_of(row), row)
-        # Not every generation ends with a close: a link may break.
+        # Not every stream ends with a close: a link may break.
         for generation in account.generations:
             self._accounts.pop(generation, None)
 
     # Writing.
 
     async def start(self) -> None:
-        """Find the end of the chain."""
+        """Load the end of the chain and start the writer."""
         newest = select(LedgerEntry).order_by(LedgerEntry.seq.desc()).limit(1)
         async with self.sessions() as session:
             if (last := await session.scalar(newest)) is not None:
@@ -108,14 +107,14 @@ class Ledger:
         self._task = asyncio.create_task(self._run(), name="ledger")
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining entries and stop."""
         self._closing = True
         self._changed.set()
         await self._task
 
     async def written(self) -> None:
-        """Return once everything taken so far is on disk."""
-        # Whoever waits may go away; half a transaction must not stay behind.
+        """Return once everything recorded so far is on disk."""
+        # The caller may be cancelled; the transaction must not be interrupted.
         write = asyncio.ensure_future(self._write())
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
@@ -151,12 +150,12 @@ class Ledger:
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
-            await asyncio.sleep(_WRITE_S)  # many frames, one transaction
+            await asyncio.sleep(_WRITE_S)  # batch frames into one transaction
             self._changed.clear()
             try:
                 await self.written()
             except Exception:
-                log.exception("the ledger could not be written; it is tried again")
+                log.exception("writing the ledger failed; retrying")
                 self._changed.set()
             if self._closing:
                 return
@@ -164,34 +163,33 @@ class Ledger:
 
 @dataclass
 class Account:
-    """One answer's part of the ledger while it is being written."""
+    """One answer's account in the ledger while it is being written."""
 
     ledger: Ledger
     answer: str
     outbound: Outbound = field(default_factory=Outbound)
     generations: list[int] = field(default_factory=list)
-    _stretches: list[Stretch] = field(default_factory=list)
+    _hops: list[Hop] = field(default_factory=list)
 
     def assign(self, generation: int) -> None:
-        """Frames of this generation of the link are this answer's from now on."""
-        # What goes on from a text that is written tells all of it.
-        self._stretches = [replace(s, joint=len(s.committed)) for s in self._stretches]
+        """Attribute frames of this stream id to the answer from now on."""
+        # A further hop sends the text written so far.
+        self._hops = [replace(hop, joint=len(hop.committed)) for hop in self._hops]
         self.generations.append(generation)
         self.ledger.assign(generation, self)
 
     def wrote(
         self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int
     ) -> None:
-        """What was written, and the tokens of one's own documents that it was written from.
+        """End a hop: its text, and the tokens of one's own documents in its prompt.
 
-        The cloud took part in the first `joint` of the `committed` tokens. What is sent from here
-        on is for another stretch.
+        The cloud took part in the first `joint` of the `committed` tokens. Frames sent from now on
+        belong to the next hop.
         """
-        stretch = Stretch(self.outbound, list(documents), tuple(committed), joint)
-        self._stretches.append(stretch)
+        self._hops.append(Hop(self.outbound, list(documents), tuple(committed), joint))
         self.outbound = Outbound()
 
     def end(self) -> None:
-        """The answer is over, and nothing more is sent for it."""
-        last = Stretch(self.outbound, (), (), 0)
-        self.ledger.end(self, quoted([*self._stretches, last]))
+        """Close the account: nothing more is sent for the answer."""
+        last = Hop(self.outbound, (), (), 0)
+        self.ledger.end(self, quoted([*self._hops, last]))

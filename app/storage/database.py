@@ -1,4 +1,4 @@
-"""The device's SQLite database: connections, migrations, and leaving no traces behind."""
+"""The device's SQLite database: connections, migrations, and erasure of deleted text."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
-    "secure_delete = ON",  # what is deleted is overwritten with zeros
+    "secure_delete = ON",  # overwrite deleted content with zeros
     f"busy_timeout = {_BUSY_TIMEOUT_MS}",
 )
-# SQLite itself waits for readers, but not for another checkpoint.
+# SQLite waits for readers by itself, but not for another checkpoint.
 _ATTEMPTS = 3
 _WAIT_SECONDS = 0.2
 
 
 def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
-    """Whether the models say what a table is: SQLite makes those of the full-text indexes."""
+    """Whether a table is declared by the models; SQLite creates those of full-text indexes."""
     return kind != "table" or name is None or not name.startswith(("chunks_fts", "message_search"))
 
 
@@ -47,7 +47,7 @@ def database_url(data_dir: Path) -> str:
 
 
 def migrate(url: str) -> None:
-    """Bring the database at url to the newest schema, making it if there is none. Blocks."""
+    """Create or migrate the database at url to the newest schema. Blocks."""
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["url"] = make_url(url).set(drivername="sqlite")
@@ -55,7 +55,7 @@ def migrate(url: str) -> None:
 
 
 def connect(url: str) -> AsyncEngine:
-    """An engine whose every connection has write-ahead log, foreign keys and secure deletion."""
+    """An engine whose connections use a write-ahead log, foreign keys and secure deletion."""
     engine = create_async_engine(url)
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -69,20 +69,20 @@ def connect(url: str) -> AsyncEngine:
 
 
 def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
-    """Sessions whose objects stay readable after commit."""
+    """A factory of sessions whose objects stay readable after commit."""
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
 async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
-    """Clear deleted text out of the full-text index and out of the write-ahead log.
+    """Purge deleted text from the full-text index and the write-ahead log.
 
-    A full-text index only notes what was deleted until it is merged.
+    A full-text index only marks deleted rows until its segments are merged.
     """
     async with sessions.begin() as session:
         await session.execute(text("INSERT INTO chunks_fts(chunks_fts) VALUES ('optimize')"))
     for attempt in range(_ATTEMPTS):
         if attempt:
-            await asyncio.sleep(_WAIT_SECONDS)  # writers, too, get their turn
+            await asyncio.sleep(_WAIT_SECONDS)  # let writers proceed
         if await empty_log(sessions):
             break
     else:
@@ -92,9 +92,9 @@ async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
 async def empty_log(
     sessions: async_sessionmaker[AsyncSession], wait_ms: int = _BUSY_TIMEOUT_MS
 ) -> bool:
-    """Move what the write-ahead log holds into the database; whether the log is empty now.
+    """Checkpoint and truncate the write-ahead log; returns whether it is empty.
 
-    Meanwhile nothing else can write: it waits at most `wait_ms` for those who read.
+    Blocks other writers, and waits at most `wait_ms` milliseconds for readers.
     """
     async with sessions() as session:
         connection = await session.connection()

@@ -24,7 +24,7 @@ class Base(DeclarativeBase):
 
 
 class Status(StrEnum):
-    """Where a document stands, in OpenAI's words."""
+    """A document's status, in OpenAI's terms."""
 
     UPLOADED = "uploaded"
     PROCESSED = "processed"
@@ -32,10 +32,10 @@ class Status(StrEnum):
 
 
 class Document(Base):
-    """An uploaded file. Its id is made from name, collection and bytes; times are Unix seconds.
+    """An uploaded file. Its id is a hash of name, collection and bytes; times are Unix seconds.
 
-    `replaces`: once it is processed, others of its name in its collection are deleted. `cached`:
-    the model has computed what it keeps of it.
+    `replaces`: once it is processed, others of its name and collection are deleted. `cached`: its
+    KV cache is filled.
     """
 
     __tablename__ = "documents"
@@ -55,14 +55,14 @@ class Document(Base):
 
 
 upload_order: ColumnElement[int] = literal_column("documents.rowid")
-"""The order in which documents were uploaded, those of one second too."""
+"""The order of uploads, even within one second."""
 
 
 class Chunk(Base):
-    """A sentence of a document; its id is its vector's in the index and its full-text row's.
+    """A sentence of a document; its id is also that of its vector and of its full-text row.
 
-    Ids are never used twice (autoincrement), so that a vector left over from a deleted chunk can
-    not be taken for that of a new one.
+    Ids are never reused (autoincrement), so that a stale vector of a deleted chunk cannot be
+    mistaken for that of a new one.
     """
 
     __tablename__ = "chunks"
@@ -80,7 +80,7 @@ class Chunk(Base):
 
 
 class MessageState(StrEnum):
-    """Where a message stands; a question is done from the start."""
+    """The state of a message; a question is done from the start."""
 
     WRITING = "writing"
     DONE = "done"
@@ -89,7 +89,7 @@ class MessageState(StrEnum):
 
 
 class Conversation(Base):
-    """A tree of messages; `leaf` is the end of the branch that is shown. Times are Unix seconds."""
+    """A tree of messages; `leaf` ends the branch shown. Times are Unix seconds."""
 
     __tablename__ = "conversations"
 
@@ -103,8 +103,8 @@ class Conversation(Base):
 class Message(Base):
     """A question or an answer; messages with the same parent are branches, in order of `number`.
 
-    `record` is what the page shows beside an answer's text, in the frames' own shapes; `tokens` its
-    tokens' provenance. The text is searched by the virtual table `message_search`.
+    `record` is what the page shows beside an answer's text, as in its WebSocket messages; `tokens`
+    is per-token provenance. The virtual table `message_search` indexes the text.
     """
 
     __tablename__ = "messages"
@@ -127,7 +127,7 @@ class Message(Base):
 
 
 class LedgerAnswer(Base):
-    """An answer in the ledger, and how many 5-grams of documents left with it, once it is over."""
+    """An answer in the ledger and, once finished, how many 5-grams of documents it revealed."""
 
     __tablename__ = "ledger_answers"
 
@@ -141,7 +141,7 @@ class LedgerAnswer(Base):
 
 
 class LedgerEntry(Base):
-    """A link of the ledger's chain (`app.ledger`); `at` is in Unix seconds, hashes are hex."""
+    """An entry of the ledger's hash chain (`app.ledger`); `at` in Unix seconds, hashes hex."""
 
     __tablename__ = "ledger_entries"
 

@@ -1,29 +1,37 @@
-"""An event simulation of one answer with two sides, as the sessions of `dragon.protocol` write it.
+"""A virtual clock that drives the real sessions of `dragon.protocol` through one answer.
 
-What a side says is reduced to whether its draft of a position is the target, given for every
-position; time is only decode delays and the way between the sides. Everything else is as in the
-sessions: queues of own and remote frames, epochs, the draft window, the restart of a side whose
-draft was rejected as soon as it can know, catch-up, and the aggregating side of Algorithm 1.
+Time is only decode delays and the way between the sides. `coupled` and `speculative` replay given
+verdicts: at temperature 0 the sides get distributions whose drafts and target agree as the verdicts
+say, and the sessions do the rest (drafting, judging, rolling back, catching up, handing over).
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
 from dragon.inference.estimates import draft_window
-from dragon.protocol.aggregator_policy import Aggregated, Conditions, Schedule, Scheduler
+from dragon.protocol.aggregator_policy import Conditions, Schedule, Scheduler
+from dragon.protocol.messages import Draft, Limits, SessionMessage, Target, Work
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.session import Session
+from dragon.sampling.mixture import LOG_H_STEPS, Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
 
-_ROLES = (Role.DEVICE, Role.CLOUD)
-# The paper's jitter is a sinus of period 20 pi seconds (section 7.4).
+# The jitter of DRAGON, arXiv 2504.11197, section 7.4, is a sine of period 20 pi seconds.
 _JITTER_S = 10.0
+_GREEDY = Sampling(temperature=0.0)
 
 Accepted = Sequence[tuple[bool, bool]]
+Decode = Callable[[Role, Work], Sequence[Side]]
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,8 @@ class World:
     """Where an answer is written; times in seconds, pairs for device and cloud.
 
     `windows` are how many drafts ahead a side goes, None what the services take. `ahead_s` is what
-    each further token of a catch-up adds to a step. A step that is no longer wanted ends at the
-    next of its `layers`, or at once where that is None. The round trip swings by the share
-    `jitter`.
+    each further token of a catch-up adds to a step. A stale step ends at the next of its `layers`,
+    or at once where that is None. The round trip swings by the share `jitter`.
     """
 
     device_s: float
@@ -47,6 +54,17 @@ class World:
     def rtt(self, now: float) -> float:
         """The round trip at a time."""
         return self.rtt_s * (1.0 + self.jitter * math.sin(now / _JITTER_S))
+
+    def decode_s(self, role: Role) -> float:
+        """Seconds of a step of one token."""
+        return self.device_s if role is Role.DEVICE else self.cloud_s
+
+    def window(self, role: Role) -> int:
+        """How many drafts ahead a side goes."""
+        if self.windows is not None:
+            return self.windows[role is Role.CLOUD]
+        own, other = self.decode_s(role), self.decode_s(role.other)
+        return draft_window(self.rtt_s, own, other)
 
 
 def local(world: World, tokens: int) -> float:
@@ -66,215 +84,152 @@ def sequencewise(world: World, tokens: int) -> float:
 
 def coupled(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
     """Both sides compute each target; with a window of 1 nothing is speculated ("exchange")."""
-    return _Simulation(world, accepted, None, catch_up).run()
+    limits = Limits(frozenset(), len(accepted))
+    sessions = {
+        role: Session(role, _GREEDY, limits, Coupled, catch_up=catch_up, window=world.window(role))
+        for role in Role
+    }
+    return Clock(world, sessions, _verdicts(accepted)).play()
 
 
 def speculative(world: World, accepted: Accepted, schedule: Schedule, seed: int = 0) -> Run:
     """Algorithm 1; with the device aggregating and a window of 1 it is tokenwise."""
-    return _Simulation(world, accepted, Scheduler(schedule, seed), False).run()
+    limits = Limits(frozenset(), len(accepted))
+    scheduler = Scheduler(schedule, seed)
+    hits = [1, 1]  # acceptances are the means so far, begun with one success in two trials
 
+    def following(aggregator: Role, judged: Judged) -> Role:
+        last = judged.last
+        verdict = last.device_accepted, last.cloud_accepted
+        position = len(clock.run.aggregations)
+        clock.run.aggregations.append(Aggregation(aggregator, position, clock.now, verdict))
+        hits[0] += last.device_accepted
+        hits[1] += last.cloud_accepted
+        device, cloud = (count / (position + 3) for count in hits)
+        conditions = Conditions(world.device_s, world.cloud_s, world.rtt(clock.now), device, cloud)
+        return scheduler.next(aggregator, conditions, last)
 
-class _Draft(NamedTuple):
-    epoch: int
-    position: int
-    hit: bool
-
-
-class _Target(NamedTuple):
-    accepted: tuple[bool, bool]
-    following: Role
+    rule = partial(Speculative, first=scheduler.first, next_aggregator=following)
+    sessions = {
+        role: Session(role, _GREEDY, limits, rule, window=world.window(role)) for role in Role
+    }
+    clock = Clock(world, sessions, _verdicts(accepted))
+    return clock.play()
 
 
 @dataclass(slots=True)
-class _Work:
-    """A step under way: remote drafts it feeds, and whether the text will have them."""
+class _Step:
+    """A decoding step under way; times in seconds."""
 
-    position: int
+    work: Work
     start: float
     end: float
-    ahead: list[bool]
-    version: int
+    stale: bool = False
 
 
-@dataclass(slots=True)
-class _Side:
-    """The state of a session; queues hold whether each draft is the target."""
+class Clock:
+    """Drives two sessions and their decoders until the device has the whole answer."""
 
-    index: int
-    decode_s: float
-    window: int
-    committed: int = 0
-    own: deque[bool] = field(default_factory=deque)
-    remote: deque[bool] = field(default_factory=deque)
-    own_epoch: int = 0
-    remote_epoch: int = 0
-    version: int = 0
-    aggregates: bool = True
-    work: _Work | None = None
-    inbox: deque[tuple[float, _Draft | _Target]] = field(default_factory=deque)
-
-
-class _Simulation:
-    def __init__(
-        self, world: World, accepted: Accepted, scheduler: Scheduler | None, catch_up: bool
-    ) -> None:
+    def __init__(self, world: World, sessions: Mapping[Role, Session], decode: Decode) -> None:
+        self.run = Run()
+        self.now = 0.0
         self._world = world
-        self._accepted = accepted
-        self._scheduler = scheduler
-        self._catch_up = catch_up
-        self._now = 0.0
-        self._run = Run()
-        decodes = (world.device_s, world.cloud_s)
-        windows = world.windows or tuple(
-            draft_window(world.rtt_s, own, other) for own, other in (decodes, decodes[::-1])
-        )
-        self._sides = tuple(_Side(i, decodes[i], windows[i]) for i in (0, 1))
-        self._hits = [1, 1]
-        if scheduler is not None:
-            for side, role in zip(self._sides, _ROLES, strict=True):
-                side.aggregates = role is scheduler.first
+        self._sessions = sessions
+        self._decode = decode
+        self._steps: dict[Role, _Step] = {}
+        self._events: list[tuple[float, bool, int, Callable[[], None]]] = []
+        self._order = itertools.count()
 
-    def run(self) -> Run:
-        device, cloud = self._sides
-        for side in self._sides:
-            self._begin(side)
-        while device.committed < len(self._accepted):
-            # What arrives is taken in before what is decoded at the same time.
-            arrivals = _arrival(device), _arrival(cloud)
-            decoded = _decoded(device), _decoded(cloud)
-            if min(arrivals) <= min(decoded):
-                side = device if arrivals[0] <= arrivals[1] else cloud
-                self._now, message = side.inbox.popleft()
-                self._receive(side, message)
-            else:
-                side = device if decoded[0] <= decoded[1] else cloud
-                self._now = min(decoded)
-                self._complete(side)
-            self._preempt(side)
-            self._begin(side)
-        self._run.seconds = self._now
-        return self._run
+    def play(self) -> Run:
+        """What happened, and when the device had all of it."""
+        for role in Role:
+            self._advance(role)
+        while not self._sessions[Role.DEVICE].finished:
+            self.now, _, _, event = heapq.heappop(self._events)
+            event()
+        self.run.seconds = self.now
+        return self.run
 
-    # The decoder.
+    def _at(self, time: float, event: Callable[[], None], *, decoded: bool) -> None:
+        """Messages are received before steps that end at the same time."""
+        heapq.heappush(self._events, (time, decoded, next(self._order), event))
 
-    def _begin(self, side: _Side) -> None:
-        position = side.committed + len(side.own)
-        if side.work is not None or not self._may_draft(side, position):
-            return
-        ahead: list[bool] = []
-        if self._catch_up and not side.own and position > 0:
-            ahead = list(side.remote)[: max(0, len(self._accepted) - position - 1)]
-        fed = (position > 0) + len(ahead)  # the first distribution is that of the prefill
-        duration = side.decode_s + (fed - 1) * self._world.ahead_s if fed else 0.0
-        end = self._now + duration
-        side.work = _Work(position, self._now, end, ahead, side.version)
+    def _advance(self, role: Role) -> None:
+        session = self._sessions[role]
+        step = self._steps.get(role)
+        if step is not None and session.stale and not step.stale:
+            self._abandon(role, step)
+        for message in session.take_outbox():
+            self._send(role, message)
+        if role not in self._steps and (work := session.next_work()):
+            fed = len(work.tokens)  # the first distribution is that of the prefill
+            lasts = self._world.decode_s(role) + (fed - 1) * self._world.ahead_s if fed else 0.0
+            step = self._steps[role] = _Step(work, self.now, self.now + lasts)
+            self._at(step.end, partial(self._complete, role, step), decoded=True)
 
-    def _may_draft(self, side: _Side, position: int) -> bool:
-        return position < len(self._accepted) and len(side.own) < side.window
-
-    def _preempt(self, side: _Side) -> None:
-        work, layers = side.work, self._world.layers
-        if work is None or work.version == side.version:
-            return
-        if layers is None:
-            work.end = self._now
+    def _abandon(self, role: Role, step: _Step) -> None:
+        step.stale = True
+        if self._world.layers is None:
+            step.end = self.now
         else:
-            layer = side.decode_s / layers
-            over = work.start + layer * math.ceil((self._now - work.start) / layer)
-            work.end = min(work.end, over)
-        if work.end <= self._now:
-            self._complete(side)
+            layer = self._world.decode_s(role) / self._world.layers
+            over = step.start + layer * math.ceil((self.now - step.start) / layer)
+            step.end = min(step.end, over)
+        if step.end <= self.now:
+            self._finish(role, step)
+        else:
+            self._at(step.end, partial(self._complete, role, step), decoded=True)
 
-    def _complete(self, side: _Side) -> None:
-        work, side.work = side.work, None
-        assert work is not None
-        role, wasted = _ROLES[side.index], work.version != side.version
-        kind = SpanKind.WASTED if wasted else SpanKind.DECODE
-        self._run.spans.append(Span(kind, role, work.position, work.start, self._now))
-        if wasted:
-            return
-        for fed_hit in (*work.ahead, True):
-            position = side.committed + len(side.own)
-            if not self._may_draft(side, position):
-                break
-            self._push(side, position)
-            self._advance(side)
-            if work.version != side.version or not fed_hit:
-                break
+    def _complete(self, role: Role, step: _Step) -> None:
+        if self._steps.get(role) is step:
+            self._finish(role, step)
+            self._advance(role)
 
-    def _push(self, side: _Side, position: int) -> None:
-        known = self._catch_up and side.remote and not side.own
-        hit = True if known else self._accepted[position][side.index]
-        side.own.append(hit)
-        self._send(side, SpanKind.DRAFT, position, _Draft(side.own_epoch, position, hit))
+    def _finish(self, role: Role, step: _Step) -> None:
+        del self._steps[role]
+        kind = SpanKind.WASTED if step.stale else SpanKind.DECODE
+        self.run.spans.append(Span(kind, role, _positions(step.work)[0], step.start, self.now))
+        sides = None if step.stale else self._decode(role, step.work)
+        self._sessions[role].complete(sides)
 
-    # The link.
+    def _send(self, role: Role, message: SessionMessage) -> None:
+        assert isinstance(message, Draft | Target), "no faults are simulated"
+        arrival = self.now + self._world.rtt(self.now) / 2
+        kind = SpanKind.DRAFT if isinstance(message, Draft) else SpanKind.TARGET
+        self.run.spans.append(Span(kind, role, message.position, self.now, arrival))
+        self._at(arrival, partial(self._receive, role.other, message), decoded=False)
 
-    def _send(self, side: _Side, kind: SpanKind, position: int, message: _Draft | _Target) -> None:
-        arrival = self._now + self._world.rtt(self._now) / 2
-        self._sides[1 - side.index].inbox.append((arrival, message))
-        self._run.spans.append(Span(kind, _ROLES[side.index], position, self._now, arrival))
-
-    def _receive(self, side: _Side, message: _Draft | _Target) -> None:
-        if isinstance(message, _Target):
-            self._judge(side, message.accepted)
-            side.aggregates = message.following is _ROLES[side.index]
-            self._advance(side)
-        elif message.epoch >= side.remote_epoch:
-            assert message.position == side.committed + len(side.remote)
-            side.remote.append(message.hit)
-            self._advance(side)
-
-    # Aggregation.
-
-    def _advance(self, side: _Side) -> None:
-        while side.aggregates and side.own and side.remote:
-            position = side.committed
-            if self._scheduler is None:
-                heads = (side.own[0], side.remote[0])
-                self._judge(side, heads if side.index == 0 else heads[::-1])
-                continue
-            accepted = self._accepted[position]
-            self._judge(side, accepted)
-            self._run.aggregations.append(
-                Aggregation(_ROLES[side.index], position, self._now, accepted)
-            )
-            following = self._schedule(side, accepted, self._scheduler)
-            side.aggregates = following is _ROLES[side.index]
-            self._send(side, SpanKind.TARGET, position, _Target(accepted, following))
-
-    def _judge(self, side: _Side, accepted: tuple[bool, bool]) -> None:
-        side.committed += 1
-        side.own.popleft()
-        side.remote.popleft()
-        if not accepted[1 - side.index]:
-            side.remote.clear()
-            side.remote_epoch += 1
-        if not accepted[side.index]:
-            side.own.clear()
-            side.own_epoch += 1
-            side.version += 1
-
-    def _schedule(self, side: _Side, accepted: tuple[bool, bool], scheduler: Scheduler) -> Role:
-        """Acceptances are the means so far, begun with one success in two trials."""
-        for index in (0, 1):
-            self._hits[index] += accepted[index]
-        trials = side.committed + 2
-        queued = (len(side.own), len(side.remote))
-        conditions = Conditions(
-            self._world.device_s,
-            self._world.cloud_s,
-            self._world.rtt(self._now),
-            self._hits[0] / trials,
-            self._hits[1] / trials,
-        )
-        last = Aggregated(*accepted, *(queued if side.index == 0 else queued[::-1]))
-        return scheduler.next(_ROLES[side.index], conditions, last)
+    def _receive(self, role: Role, message: SessionMessage) -> None:
+        self._sessions[role].receive(message)
+        self._advance(role)
 
 
-def _arrival(side: _Side) -> float:
-    return side.inbox[0][0] if side.inbox else math.inf
+def _positions(work: Work) -> range:
+    """The positions whose distributions are the work's outputs."""
+    end = work.keep + len(work.tokens) + 1
+    return range(end - work.outputs, end)
 
 
-def _decoded(side: _Side) -> float:
-    return math.inf if side.work is None else side.work.end
+def _verdicts(accepted: Accepted) -> Decode:
+    """Distributions of each position whose greedy drafts are accepted as given."""
+
+    def decode(role: Role, work: Work) -> list[Side]:
+        return [_SIDES[accepted[p]][role is Role.CLOUD] for p in _positions(work)]
+
+    return decode
+
+
+def _side(log_h: int, **weights: int) -> Side:
+    """Weights of the tokens a, b and c."""
+    tokens = {"abc".index(name): weight for name, weight in weights.items()}
+    return Side(WireDistribution.of(list(tokens), list(tokens.values())), log_h)
+
+
+# Where the sides disagree the heavier one has the target; where neither has it, it is c, which is
+# the second choice of both.
+_SIDES = {
+    (True, True): (_side(0, a=1), _side(0, a=1)),
+    (True, False): (_side(LOG_H_STEPS, a=1), _side(0, b=1)),
+    (False, True): (_side(0, a=1), _side(LOG_H_STEPS, b=1)),
+    (False, False): (_side(0, a=3, c=2), _side(0, b=3, c=2)),
+}

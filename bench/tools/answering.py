@@ -1,13 +1,13 @@
-"""Where the constants of dragon/retrieval/answerability.py come from.
+"""Fits the constants of dragon/retrieval/answerability.py.
 
     python -m bench.answering --data ../shared/data
 
-The questions are those of bench/relevance.py: about notes and the demo corpus, and of SQuAD 2.0,
-about other paragraphs than those that bench/quality.py asks about. The best passage of each side
-that reaches the least score is one case; it answers or it does not. Logistic regression on its
-signs, with every kind of question weighted as `KINDS` says, gives the constants. Shown for several
-thresholds is the share of questions left without any passage, and of how many of those with an
-answer the best passage left answers: a threshold is a choice between the two.
+The questions are those of bench/tools/relevance.py: about notes and the demo corpus, and of SQuAD
+2.0, about other paragraphs than those of bench/experiments/quality.py. The best passage of each
+side that reaches the least score is one case, labelled by whether it answers. Logistic regression
+on its features, with kinds of questions weighted by `KINDS`, gives the constants. For several
+thresholds the report shows the share of questions left without any passage, and for how many of
+those with an answer the best remaining passage answers: a threshold trades one for the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bench.lib import report, squad
 from bench.lib.workload import DATA, read_prompts
 from bench.tools.relevance import Sentences, corpus_sentences, cut
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, judged, signs
+from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, features, judged
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
@@ -42,18 +42,18 @@ KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, 
 THRESHOLDS = tuple(np.round(np.arange(-2.5, 0.6, 0.2), 1).tolist())
 PENALTY = 0.3
 NEAREST = 400
-"""Sentences looked at, those of the highest cosine."""
+"""Candidate sentences, by highest cosine."""
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Side:
-    """The passages of a side that are read, best first: signs float64 [n, 8], scores and whether
+    """The passages of a side that are read, best first: features float64 [n, 8], scores and whether
     they answer, [n] each.
     """
 
-    signs: Array
+    features: Array
     scores: Array
     answers: npt.NDArray[np.bool_]
 
@@ -71,7 +71,7 @@ class Case:
             (judged(float(score), float(odds)), bool(answer))
             for side in self.sides
             for odds, score, answer in zip(
-                side.signs @ constants, side.scores, side.answers, strict=True
+                side.features @ constants, side.scores, side.answers, strict=True
             )
             if odds >= least
         ]
@@ -102,7 +102,7 @@ class Reader:
         best = [int(i) for i in np.argsort(-scores)[:READ] if scores[i] >= MINIMUM_SCORE]
         logits = self.reranker.logits(question, [seen[i] for i in best])
         made = [
-            signs(float(logit), float(cosines[i]), float(shared[i]), question, seen[i])
+            features(float(logit), float(cosines[i]), float(shared[i]), question, seen[i])
             for i, logit in zip(best, logits, strict=True)
         ]
         texts = [held.texts[near[i]].lower() for i in best]
@@ -143,7 +143,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 def fitted(found: Sequence[Case]) -> Array:
     """The constants that make it likeliest which of the best passages answer."""
     first = [(s, case.kind) for case in found for s in case.sides if len(s.scores)]
-    given = np.array([side.signs[0] for side, _ in first])
+    given = np.array([side.features[0] for side, _ in first])
     answers = np.array([side.answers[0] for side, _ in first])
     weights = np.array([KINDS[kind] for _, kind in first])
 

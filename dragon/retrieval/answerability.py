@@ -1,9 +1,9 @@
-"""How likely a passage answers a question, of several signs of it.
+"""Answerability: the probability that a passage answers a question, by logistic regression.
 
-The reranker reads both together; cosine and shared words say how near they are. The longer a
-passage, the more words it shares by chance, unless it says much beyond the question, which may be
-the answer. Two signs speak against it: a name or a number of the question that the passage has not,
-and nothing in it of the kind that is asked for.
+Features: the reranker's logit on the pair, the embeddings' cosine, the share of the question's
+words in the passage, and lengths, since a long passage shares more words by chance, while words
+beyond the question's may be the answer. Two features count against a passage: names or numbers of
+the question that it lacks, and the lack of anything of the kind asked for (a date for "when").
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import numpy.typing as npt
 from dragon.retrieval.lexical import lacking, words
 
 CONSTANTS = (0.45, 4.03, 2.39, -2.56, 1.8, -0.94, -0.25, 0.03)
-"""Log-odds a unit of each of `signs`. Logistic regression (Platt, 1999) by bench/answering.py."""
+"""Log-odds per unit of `features`, fitted by bench/tools/answering.py as in Platt (1999)."""
 
 LEAST_LOG_ODDS = -0.7
-"""A passage under this does not answer, and takes no part.
+"""Threshold below which a passage is dropped as not answering, nats.
 
-A choice between two mistakes, which `python -m bench.answering` shows for other values. Of the
-cases that the constants are fitted on, here 4 % of the questions about notes and 28 % of SQuAD
-2.0's answerable ones are left without a passage, 52 % of its unanswerable ones and seven in eight
+It trades missed answers against false ones (`python -m bench.answering` shows other values). On the
+cases the coefficients are fitted on, this one leaves without a passage 4 % of the questions about
+notes, 28 % of SQuAD 2.0's answerable questions, 52 % of its unanswerable ones, and seven in eight
 of those about other paragraphs.
 """
 
 WEIGHT, MOST = 0.04, 3.0
-"""What a nat of log-odds is worth in score, and how many nats count, either way.
+"""Score per nat of log-odds, and the bound on the log-odds that count, either way.
 
-About 1.3 nats of relevance: two opinions of the same thing, of which neither is certain.
+A nat is worth about 1.3 nats of relevance: score and log-odds both estimate how well a passage
+fits, and neither is certain.
 """
 
 _NAME = re.compile(r"(?<!^)(?<![.?!] )\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
@@ -64,48 +65,48 @@ KINDS = {
     "Why": (r"\bwhy\b", _REASON),
     "Where": (r"\bwhere\b", _PLACE),
 }
-"""What a question may ask for: its word, how questions say so, and how a passage shows it."""
+"""Kinds of answers: name, pattern of questions asking for one, pattern of passages with one."""
 
 
 RULES = tuple(
     pattern.pattern for pattern in (_NAME, _NUMBER, *(shows for _, shows in KINDS.values()))
 ) + tuple(asks for asks, _ in KINDS.values())
-"""What `signs` goes by, beside the lengths of things."""
+"""The patterns behind `features`, part of the scale's fingerprint."""
 
 
 def log_odds(logit: float, cosine: float, coverage: float, question: str, passage: str) -> float:
     """Log-odds that a passage answers a question, nats.
 
     `logit` is the reranker's, `cosine` that of their embeddings, `coverage` the share of the
-    question's words in the passage, which is its text as the embedder sees it.
+    question's words in the passage, whose text is the one that the embedder sees.
     """
-    return float(signs(logit, cosine, coverage, question, passage) @ np.asarray(CONSTANTS))
+    return float(features(logit, cosine, coverage, question, passage) @ np.asarray(CONSTANTS))
 
 
 def judged(score: float, odds: float) -> float:
-    """The score of a passage with what the judgement says of it."""
+    """A passage's score adjusted by the log-odds that it answers."""
     return score + WEIGHT * min(max(odds, -MOST), MOST)
 
 
-def signs(
+def features(
     logit: float, cosine: float, coverage: float, question: str, passage: str
 ) -> npt.NDArray[np.float64]:
-    """What `log_odds` is made of, float64 [8].
+    """The features of `log_odds`, float64 [8].
 
-    The three numbers given; the logarithms of the passage's words and of its content words that the
-    question lacks, each plus one; how many words of the question's names and numbers the passage
-    lacks; 1 if it has nothing of the kind asked for; 1.
+    The three arguments; log(1 + n) of the passage's words and of its content words that the
+    question lacks; the number of words of the question's names and numbers that the passage lacks;
+    1 if it has nothing of the kind asked for; 1.
     """
     held = words(passage)
     asked = [w for name in names(question) + _NUMBER.findall(question) for w in words(name)]
     missing = sum(word not in held for word in asked)
     length, new = math.log(1 + len(held)), math.log(1 + len(lacking(passage, question)))
-    wrong = kind_missing(question, passage)
-    return np.array([logit, cosine, coverage, length, new, missing, wrong, 1.0])
+    mismatch = kind_missing(question, passage)
+    return np.array([logit, cosine, coverage, length, new, missing, mismatch, 1.0])
 
 
 def kind_missing(question: str, passage: str) -> bool:
-    """Whether the question asks for a kind of thing that the passage plainly has none of."""
+    """Whether the question asks for a kind of answer that nothing in the passage matches."""
     return any(
         re.search(asks, question, re.IGNORECASE) and not shows.search(passage)
         for asks, shows in KINDS.values()
@@ -113,5 +114,5 @@ def kind_missing(question: str, passage: str) -> bool:
 
 
 def names(text: str) -> list[str]:
-    """The names in a text, as their capitals tell."""
+    """The names in a text, recognised by capitals."""
     return [match.group(0) for match in _NAME.finditer(text)]

@@ -1,8 +1,8 @@
-"""Cutting a text into chunks that fit the language model's document slot.
+"""Splits text into chunks that fit the language model's document slot, and chunks into sentences.
 
-Greedy packing: each chunk takes as much text as its tokens allow and ends at the strongest break
-that leaves it reasonably full: a heading, a paragraph, a line, a sentence, a word. Only a window of
-the text is tokenised at a time, so memory does not grow with the document.
+Greedy packing: each chunk takes as much text as its token limit allows and ends at the strongest
+break that leaves it reasonably full: a heading, a paragraph, a line, a sentence, a word. Only a
+window of the text is tokenised at a time, so memory does not grow with the document.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol
 
 PAGE_BREAK = "\f"
 
-# English prose has about 4 characters a token. What is denser than this is a run of one character
-# or of white space, where a shorter chunk loses nothing.
+# English prose has about 4 characters a token. Only runs of one character or of white space have
+# more than this, and there a shorter chunk loses nothing.
 _WINDOW_CHARACTERS_PER_TOKEN = 8
 
-# A break is taken only where it leaves the chunk at least this full; a heading or a one-line
-# paragraph would else become a chunk of its own, cut off from what it introduces.
+# A break must leave the chunk at least this full; otherwise a heading or a one-line paragraph would
+# become a chunk of its own, cut off from what it introduces.
 _MINIMUM_FILL = 0.4
 
 _VISIBLE = re.compile(r"\S")
@@ -40,7 +40,7 @@ _SENTENCE_BREAKS = _BREAKS[2:4]
 
 
 class Offsets(Protocol):
-    """What chunking needs of a tokenizer."""
+    """The part of a tokenizer that chunking needs."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The character span of each token of text."""
@@ -59,25 +59,25 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Sentence(Chunk):
-    """A sentence or a line of a chunk: what is retrieved, and one row of the model.
+    """A sentence or a line of a chunk: the unit of retrieval, and one row of the model.
 
-    `context` is what its chunk opens with, since "She drinks lapsang souchong" alone says little;
-    the opening sentence itself has none.
+    `context` is the first sentence of its chunk, since "She drinks lapsang souchong" says little by
+    itself; the first sentence has none.
     """
 
     context: str
 
 
 def embedded_text(text: str, context: str) -> str:
-    """What the embedder sees of a sentence."""
+    """The text of a sentence as embedded and reranked."""
     return f"{text} ({context})" if context else text
 
 
 def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Sentence]:
-    """The sentences and lines of every chunk, under the same promises as `chunk`.
+    """The sentences and lines of every chunk, with the guarantees of `chunk`.
 
-    A small model quotes a short row exactly and a long one badly, while the embedder tells which
-    sentence answers: so the retrieval chooses the sentence, and the mixture weighs the choice.
+    A small model quotes a short row exactly and a long one badly, while the embedder can tell which
+    sentence answers: so retrieval selects sentences, and the mixture weighs them.
     """
     return list(each_sentence(pages, tokenizer, max_tokens))
 
@@ -85,7 +85,7 @@ def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) ->
 def each_sentence(
     pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96, *, alone: bool = False
 ) -> Iterator[Sentence]:
-    """`sentences` one by one. `alone`: they are rows of a table, and none is another's context."""
+    """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context."""
     for whole in each_chunk(pages, tokenizer, max_tokens):
         ends = {match.end() for each in _SENTENCE_BREAKS for match in each.finditer(whole.text)}
         opening = ""
@@ -100,17 +100,17 @@ def each_sentence(
 
 
 def chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Chunk]:
-    """Cut pages into chunks of at most `max_tokens` tokens, none of which crosses a page.
+    """Split pages into chunks of at most `max_tokens` tokens, none of which crosses a page.
 
     With `joined = "\\f".join(pages)` each chunk has `text == joined[start:end]`, begins and ends
-    with a visible character, and carries its page's number from 1. Together the chunks hold every
-    visible character once, in order.
+    with a visible character, and has its page's number, counted from 1. Together the chunks contain
+    every visible character once, in order.
     """
     return list(each_chunk(pages, tokenizer, max_tokens))
 
 
 def each_chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> Iterator[Chunk]:
-    """`chunk` one by one."""
+    """`chunk` lazily. Raises ValueError if `max_tokens` is under 8."""
     if max_tokens < 8:
         raise ValueError(f"max_tokens is {max_tokens}; a chunk needs at least 8")
     base = 0
@@ -130,7 +130,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _chunk_end(page: str, start: int, tokenizer: Offsets, max_tokens: int) -> int:
-    """Where the chunk that begins at `start` ends: the strongest break within the token budget."""
+    """The end of the chunk that begins at `start`: the strongest break within the token limit."""
     window = page[start : start + max_tokens * _WINDOW_CHARACTERS_PER_TOKEN]
     spans = tokenizer.offsets(window)
     budget = max_tokens
@@ -139,7 +139,7 @@ def _chunk_end(page: str, start: int, tokenizer: Offsets, max_tokens: int) -> in
         reach = len(window) if fits else max(1, spans[budget - 1][1])
         at_page_end = start + reach == len(page)
         end = reach if at_page_end else _strongest_break(window, reach)
-        # A text cut elsewhere may have more tokens than it had in its window.
+        # Tokenised by itself the text may have more tokens than within its window.
         excess = len(tokenizer.offsets(window[:end].rstrip())) - max_tokens
         if excess <= 0 or reach == 1:
             return start + end
@@ -150,8 +150,8 @@ def _strongest_break(window: str, reach: int) -> int:
     least = reach * _MINIMUM_FILL
     for pattern in _BREAKS:
         ends = [match.end() for match in pattern.finditer(window)]
-        # White space at the end is dropped, so it may lie beyond reach.
+        # Trailing white space is stripped, so it may lie beyond reach.
         ends = [end for end in ends if least <= len(window[:end].rstrip()) <= reach]
         if ends:
             return ends[-1]
-    return reach  # one word longer than the rest of the budget: cut between two tokens
+    return reach  # a word longer than the limit: split between two tokens

@@ -1,7 +1,7 @@
-"""What a question asks for, without the words that people put around it.
+"""Strips greetings and courtesies from a question.
 
-"Hi! Could you tell me where the tent is, please?" looks for a tent. A passage with "tell" in it
-fits no better, and one without it no worse.
+"Hi! Could you tell me where the tent is, please?" asks about a tent: a passage should score neither
+better for containing "tell" nor worse for lacking it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BEFORE = re.compile(
     )\s*""",
     re.IGNORECASE | re.VERBOSE,
 )
-# A run of spaces is begun at its first alone: else each would be looked through from every place.
+# Match a run of spaces from its start only, or matching takes quadratic time.
 _AFTER = re.compile(
     r"(?<![\s,.!?])(?:[\s,.!?]+(?:please|(?:please|can you|could you) tell me)"
     r"|\s*[,.!?][\s,.!?]*(?:(?:many )?thanks(?: a lot)?|thank you|cheers|i forgot|do you know)"
@@ -34,17 +34,17 @@ _AFTER = re.compile(
 _MOST = 4  # at either end
 
 RULES = (_BEFORE.pattern, _AFTER.pattern, _MOST)
-"""What `plain` goes by."""
+"""The patterns behind `plain`, part of the scale's fingerprint."""
 
 
 def plain(question: str) -> str:
-    """The question that is left, or all of it if nothing that tells passages apart would be."""
+    """The question without courtesies, or all of it if no content word would remain."""
     left = _left(question)
     return left if content_words(left) else question
 
 
 def asks_nothing(message: str) -> bool:
-    """Whether it is courtesy alone, or names nothing that a document could speak of."""
+    """Whether a message is nothing but courtesies or has no content word."""
     return not content_words(_left(f"{message}!"))
 
 

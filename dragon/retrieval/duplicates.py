@@ -1,4 +1,4 @@
-"""Passages that say the same in the same words count once."""
+"""Removes near-duplicate passages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"\b[a-z]+\b")
 
 
 class Text(Protocol):
-    """Anything with a text."""
+    """An object with a text."""
 
     @property
     def text(self) -> str: ...
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Text)
 
 
 def distinct(passages: Iterable[T]) -> list[T]:
-    """The passages in their order, without those that nearly repeat an earlier one."""
+    """The passages in order, without near-duplicates of earlier ones."""
     kept: list[tuple[T, _Words]] = []
     for passage in passages:
         own = _Words(passage.text)
@@ -33,15 +33,15 @@ def distinct(passages: Iterable[T]) -> list[T]:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two texts are the same but for punctuation, case, and at most a few plain words.
+    """Whether two texts are equal but for punctuation, case and a few lower-case words.
 
-    A number, a code or a name that differs makes another statement, however alike the rest is.
+    Texts that differ in a number, a code or a name are distinct, however similar otherwise.
     """
     return _Words(one).alike(_Words(other))
 
 
 class _Words:
-    """The words of a text: in order, as a set, and those in small letters without accents."""
+    """The words of a text: in order, as a set, and the lower-case ASCII ones."""
 
     def __init__(self, text: str) -> None:
         self._ordered = words(text)

@@ -1,12 +1,13 @@
-"""Whether a written sentence asks for another one, and what for: retrieval in several hops.
+"""Multi-hop retrieval: whether a written sentence calls for a further hop, and its query.
 
 "What is the capital of the country I fly to in June?" needs both sides. The device writes "I fly to
-Bhutan on 14 June." What the question has beyond that (capital, country) and what that has beyond
-the question (Bhutan) is what to ask the cloud for. Of a message that joins questions ("What is the
-capital of Kenya, and what is my locker's code?") the other one is asked as it stands.
+Bhutan on 14 June." The query of the next hop is what the question has beyond that sentence
+(capital, country) and what the sentence has beyond the question (Bhutan). Of a message that joins
+questions ("What is the capital of Kenya, and what is my locker's code?") the unanswered question is
+the query.
 
-The numbers were chosen on `bench/two_sided.jsonl` with all-MiniLM-L6-v2: of its 30 questions that
-need both sides 24 find something to go on with, of the 400 others none.
+The thresholds were chosen on the questions of `bench.two_sided` with all-MiniLM-L6-v2: of its 30
+questions that need both sides 24 find a passage in the second hop, of the 400 others none.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from dragon.retrieval.lexical import coverage, lacking, stem, words
 from dragon.retrieval.query_parsing import questions_of
 
 MISSING = 0.3
-"""The share of a question, by its words, that must be missing before anything is searched for."""
+"""The share of a question's words that must be unanswered for a further hop."""
 
 SCORE = 0.55
-"""The score for the follow-up query under which a passage does not go on with the answer."""
+"""The least score for the hop's query of a passage that continues the answer."""
 
 _ANSWERED = 0.5
-"""The share of a question's words that the text must have to be taken for its answer."""
+"""The share of a question's words that a text must have to count as its answer."""
 
 _GROUNDED = 0.5
-"""The share of a sentence's words that its passage has. Small talk and refusals have less."""
+"""The least share of an answer's words found in its passage. Small talk and refusals have less."""
 
 _REPEATED = 0.6
-"""A passage says the same once more with this share of its words in what is written."""
+"""A passage with this share of its words in the text written repeats it."""
 
 _AMOUNT = re.compile(r"\d[ -]?([^\W\d_]+)")
 
 _LINK, _ROOT = 3, 5
-"""Letters of a word that can link two sentences, and of a root (Estonia) that another one has."""
+"""Least letters of a word that links two sentences, and of a shared root (Estonia, Estonian)."""
 
 
 @dataclass(frozen=True)
-class FollowUp:
-    """What `written`, an answer to `question` from the passage `source`, leaves open."""
+class NextHop:
+    """The hop after `written`, an answer to `question` from the passage `source`."""
 
     question: str
     written: str
@@ -49,7 +50,7 @@ class FollowUp:
 
     @property
     def wanted(self) -> bool:
-        """Whether words of the question have been answered by neither the text nor its source."""
+        """Whether words of the question occur in neither the text nor its source."""
         if coverage(self.written, self.source) < _GROUNDED:
             return False
         known = f"{self.written} {self.source}"
@@ -58,10 +59,10 @@ class FollowUp:
 
     @cached_property
     def left(self) -> tuple[str, ...]:
-        """Of a message that joins questions, those about something else than what is written.
+        """Of a message that joins questions, those that share no word with the text.
 
-        Where the text answers one of them plainly. What shares a word with the text may be answered
-        by it, or go on from it.
+        Empty unless the text clearly answers one of them. A question that shares a word with the
+        text may be answered by it, or build on it.
         """
         _, *joined = questions_of(self.question)
         shares = [coverage(question, self.written) for question in joined]
@@ -71,40 +72,42 @@ class FollowUp:
 
     @property
     def query(self) -> str:
-        """The questions left or, if none is, what is missing of what is written.
+        """The questions left or, if none is, the words missing and the words brought in.
 
-        Of the question and the text alone, which both sides know: the source may be private.
+        Built from the question and the text alone, which both sides know: the source may be
+        private.
         """
         if self.left:
             return " ".join(f"{question.rstrip('?.!; ')}?" for question in self.left)
         return " ".join([*lacking(self.question, self.written), *self._brought])
 
     def answered_by(self, passage: str, score: float) -> bool:
-        """Whether a passage found by the query with this score goes on with what is written.
+        """Whether a passage found by the query with this score continues the answer.
 
-        It must not say the same, and has to name what the text has brought into the answer; what
-        answers a question that is left has to say something else at all.
+        It must not repeat the text, and must name what the text brought into the answer; for a
+        question left it only has to differ from the text.
         """
         said = coverage(passage, f"{self.written} {self.source}")
         if self.left:
-            goes_on = said < 1.0
+            continues = said < 1.0
         else:
-            goes_on = said < _REPEATED and any(_names(passage, word) for word in self._telling)
-        return goes_on and score >= SCORE
+            named = any(_names(passage, word) for word in self._distinctive)
+            continues = said < _REPEATED and named
+        return continues and score >= SCORE
 
     @property
     def _brought(self) -> list[str]:
         return lacking(self.written, self.question)
 
     @property
-    def _telling(self) -> list[str]:
-        """What is brought, without units (104.5 degrees) and roots of the question (weight)."""
+    def _distinctive(self) -> list[str]:
+        """Words brought in, without units (104.5 degrees) and roots of the question (weight)."""
         units = {word for amount in _AMOUNT.findall(self.written) for word in words(amount)}
         return [w for w in self._brought if w not in units and not _names(self.question, stem(w))]
 
 
 def _names(passage: str, word: str) -> bool:
-    """Whether a passage has a word, or one of the same root: Estonia and Estonian."""
+    """Whether a passage has a word or one of the same root (Estonia and Estonian)."""
     if word.isdigit() or len(word) < _LINK:
         return False
     if not lacking(word, passage):

@@ -1,7 +1,7 @@
-"""Finding by words: what a question's words are, and how many of them a passage has.
+"""Lexical matching: tokenising, stemming and the share of a question's words in a passage.
 
-Both sides look words up in an SQLite FTS5 table with the tokenizer `unicode61 remove_diacritics 2`,
-which cuts a text into the words of `words`.
+Both sides search an SQLite FTS5 table with the tokenizer `unicode61 remove_diacritics 2`, which
+splits text as `words` does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORD = re.compile(r"[^\W_]+")
 _MOST_WORDS = 64
 _LONG = 10  # letters
 _ENDINGS = ("ing", "ed", "es", "s")
-# What nearly every English sentence has says nothing about which of them answers.
+# Words of nearly every English sentence do not discriminate between passages.
 _STOP_WORDS = frozenset(
     """
     a about after all am an and any are as at be been before but by can could did do does for from
@@ -27,37 +27,37 @@ _STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905
 )
 RULES = (_WORD.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
-"""What `coverage` goes by."""
-# Of Cormack, Clarke and Buettcher (SIGIR 2009), where it made little difference.
+"""The rules behind `coverage`, part of the scale's fingerprint."""
+# k of Cormack, Clarke and Buettcher (SIGIR 2009), who found that it matters little.
 _RANK_OFFSET = 60
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, without case and accents."""
+    """The words of a text in order, lower-cased, without accents."""
     apart = unicodedata.normalize("NFD", text)
     plain = "".join(each for each in apart if not unicodedata.combining(each))
     return _WORD.findall(unicodedata.normalize("NFC", plain).lower())
 
 
 def content_words(question: str) -> list[str]:
-    """The words of a question that tell passages apart, once each; at most 64."""
-    telling = dict.fromkeys(word for word in words(question) if word not in _STOP_WORDS)
-    return list(telling)[:_MOST_WORDS]
+    """The distinct words of a question that are not stop words; at most 64."""
+    content = dict.fromkeys(word for word in words(question) if word not in _STOP_WORDS)
+    return list(content)[:_MOST_WORDS]
 
 
 def match_expression(question: str) -> str:
-    """FTS5's query for passages with any of a question's words; empty if it has none."""
+    """An FTS5 query for passages with any content word of a question; empty if it has none."""
     return " OR ".join(f'"{word}"' for word in content_words(question))
 
 
 def coverage(question: str, passage: str) -> float:
-    """The share, 0 to 1, of a question's words that a passage has, in any of their forms.
+    """The share, 0 to 1, of a question's content words that a passage has, compared by stem.
 
-    Words count by their length, up to ten letters: long ones are rarer and tell more. A function of
-    the two texts alone, unlike BM25, whose scale depends on the other passages: so that it means
-    the same on both sides.
+    Words weigh by their length, up to ten letters, since long ones are rarer and more informative.
+    Unlike BM25, whose scale depends on the other passages, it is a function of the two texts alone
+    and so comparable between sides.
     """
     asked = {stem(word): min(len(word), _LONG) for word in content_words(question)}
     if not asked:
@@ -67,13 +67,16 @@ def coverage(question: str, passage: str) -> float:
 
 
 def lacking(text: str, other: str) -> list[str]:
-    """The content words of a text that another has in none of their forms; at most 64."""
+    """The content words of a text whose stems another text lacks; at most 64."""
     found = {stem(word) for word in words(other)}
     return [word for word in content_words(text) if stem(word) not in found]
 
 
 def stem(word: str) -> str:
-    """A word without the ending of a plural or of a verb's form."""
+    """A word without a plural or verb ending.
+
+    The fitted constants of relevance and answerability depend on these rules.
+    """
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) >= len(ending) + 3:
             return word.removesuffix(ending)
@@ -81,7 +84,7 @@ def stem(word: str) -> str:
 
 
 def fused(*rankings: Sequence[Key]) -> list[Key]:
-    """Rankings, best first, as one: reciprocal rank fusion. Ties stand as they were first seen."""
+    """Reciprocal rank fusion of rankings, best first; ties in order of first appearance."""
     scores: dict[Key, float] = {}
     for ranking in rankings:
         for rank, key in enumerate(ranking, start=1):

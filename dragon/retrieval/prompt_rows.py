@@ -1,4 +1,4 @@
-"""From what a search found to the rows of a side."""
+"""Turns retrieved passages into the rows of a side."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dragon.retrieval.relevance import BARE_RELEVANCE
 
 
 class Passage(Protocol):
-    """A text, the id of the document it is from, and how relevant it is, in nats.
+    """A retrieved text, the id of its document, and its relevance in nats.
 
-    `vector` is the embedding it was found by, if known; `coverage` the share of the question's
-    words in it, `judgement` what its score gains by how likely it answers.
+    `vector` float32 [dim] is its embedding, if known; `coverage` the share of the question's words
+    in it; `judgement` the adjustment of its score by answerability.
     """
 
     @property
@@ -46,16 +46,16 @@ P = TypeVar("P", bound=Passage)
 def document_row(
     tokenizer: Tokenizer, text: str, document: str, relevance: float = 0.0, *, raw: bool
 ) -> Row:
-    """The row of a text of a document: what is computed ahead and what answers ask for."""
+    """The row of one text of a document, the same for the KV cache and for answers."""
     return Row(tuple(tokenizer.document_row(text, raw=raw)), relevance, document)
 
 
 def document_rows(
     tokenizer: Tokenizer, passages: Sequence[P], room: int, *, raw: bool
 ) -> tuple[list[Row], list[P]]:
-    """A row a passage, for those that take at most `room` tokens, and which those are.
+    """A row for each passage of at most `room` tokens, and those passages.
 
-    A side with none takes part with its bare row.
+    A side without any takes part with its bare row.
     """
     rows, kept = [], []
     for passage in passages:

@@ -1,8 +1,8 @@
-"""What a message asks for: all of it, and each of the questions it joins.
+"""Splits a message into the questions that it joins.
 
-"What is the capital of Kenya, and what is my locker's code?" is two. A passage that answers one of
-them does not answer the whole, and would be judged so. Only plain cases are taken apart, since half
-of a question that is one lets in what does not answer it.
+"What is the capital of Kenya, and what is my locker's code?" joins two. A passage that answers one
+of them does not answer the whole, and would be dropped. Only clear cases are split, since half of a
+single question would admit passages that do not answer it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ RULES = (
     *(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, _POINTS_BACK, _MARK)),
     _MOST,
 )
-"""What `questions_of` goes by."""
+"""The patterns behind `questions_of`, part of the scale's fingerprint."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """All that a message asks for, and then the questions that it joins, if any.
+    """The whole message as one question, then the questions that it joins, if any.
 
     `vectors` float32 [len(questions), dim] are their embeddings.
     """
@@ -56,18 +56,18 @@ class Query:
 
     @classmethod
     def of(cls, message: str, embedder: TextEmbedder) -> Query:
-        """What a message asks for."""
+        """Parse and embed a message."""
         questions = questions_of(message)
         return cls(questions, embedder.embed(questions))
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole message, without courtesies."""
         return self.questions[0]
 
     @property
     def vector(self) -> Vectors:
-        """The embedding of all of it, float32 [dim]."""
+        """The embedding of the whole message, float32 [dim]."""
         first: Vectors = self.vectors[0]
         return first
 
@@ -75,8 +75,8 @@ class Query:
 def questions_of(message: str) -> tuple[str, ...]:
     """A message without courtesies and, if it joins several questions, the last three of these.
 
-    Left out are those that point back at another ("and when did she die?"): alone they would ask
-    for anybody.
+    Questions that refer back to another ("and when did she die?") are left out: by themselves they
+    would match anybody.
     """
     whole = plain(message)
     sentences = _SENTENCE.split(" ".join(whole.split()))
@@ -89,7 +89,7 @@ def questions_of(message: str) -> tuple[str, ...]:
 
 
 def _apart(sentence: str) -> list[str]:
-    """The questions that a sentence joins by "and" and the like."""
+    """The questions that a sentence joins by a conjunction."""
     parts: list[str] = []
     start = 0
     for joint in _JOINT.finditer(sentence):

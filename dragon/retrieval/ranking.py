@@ -1,4 +1,4 @@
-"""From passages that may fit a question to those that answer it, best first."""
+"""Ranks candidate passages and keeps those likely to answer a question."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
 from dragon.retrieval.reranker import TextReranker
 
 CANDIDATES = 32
-"""Passages looked at, at least, in each of both rankings, by meaning and by words."""
+"""The least number of candidates from each ranking, dense and BM25."""
 
 READ = 4
-"""Passages that are read together with the question, at least."""
+"""The least number of passages that the reranker reads."""
 
 H = TypeVar("H", bound=Hit)
 
 
 def ranked(query: Query, found: Sequence[H]) -> list[H]:
-    """Passages with score and relevance to a query; best first, ties by id.
+    """Passages with score and relevance to a query, best first, ties by id.
 
-    The score is that for the question of the query which a passage fits best. The same text and
-    context gets the same score on either side.
+    A passage's score is its best over the questions of the query. The same text and context get the
+    same score on either side.
     """
     scored = []
     for hit in found:
@@ -50,7 +50,7 @@ def answering(
 ) -> list[H]:
     """At most k of the best passages that are relevant and likely to answer, best first.
 
-    Likely is what has log-odds of at least `least`, nats. They count in the scores.
+    A passage is likely to answer if its log-odds are at least `least` nats; they adjust its score.
     """
     read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
     likely = []
@@ -63,7 +63,7 @@ def answering(
 
 
 def _judgement(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[float]:
-    """Log-odds that a passage answers the query, or one of its questions, for each passage."""
+    """Each passage's log-odds of answering the query or one of its questions, nats."""
     seen = [embedded_text(hit.text, hit.context) for hit in read]
     odds = [
         [

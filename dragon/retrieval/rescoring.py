@@ -1,4 +1,4 @@
-"""Relevance of a side's documents to the text that is being written."""
+"""Re-scores a side's rows on the text being generated."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.relevance import relevance, score
 
-# An embedder cuts what is over its limit, at the end: the newest tokens must not be cut.
+# An embedder truncates long texts at the end, where the newest tokens are.
 RECENT_TOKENS = 96
 
 
 def rescoring(
     embedder: TextEmbedder, tokenizer: Tokenizer, question: str, rows: Sequence[Row], every: int
 ) -> Rescoring | None:
-    """Re-score rows every so many tokens, by the cosine of question and latest text together.
+    """Re-score rows every `every` tokens, by the cosine with question and latest text together.
 
-    The share of the question's words in a row and what was judged of it stay as they are. None
-    where that changes nothing: `every` is 0, or no row has a document's vector. A row without one
-    keeps its relevance. It embeds a text a call, so it runs on the engine's thread.
+    Coverage and answerability of a row stay unchanged, and a row without a vector keeps its
+    relevance. Returns None if nothing would change: `every` is 0, or no row has a vector. Each call
+    embeds a text, so it runs on the engine's thread.
     """
     if not every or all(row.vector is None for row in rows):
         return None

@@ -1,6 +1,6 @@
-"""Making the public corpus of a file of passages.
+"""Builds the public corpus from a file of passages.
 
-It is built in a temporary directory beside its place and moved there when whole.
+It is built in a temporary directory next to its destination and moved there when complete.
 """
 
 from __future__ import annotations
@@ -62,12 +62,11 @@ def build(
     tokenizer: Offsets,
     progress: Progress | None = None,
 ) -> CorpusInfo:
-    """Make a corpus in directory `out` from a JSONL or TSV file (see peer.corpus.passage_reader).
+    """Build a corpus in directory `out` from a JSONL or TSV file (see peer.corpus.passage_reader).
 
-    Every sentence of a text becomes a passage. A corpus already at `out` is replaced once the
-    new one is whole; until then, and after any failure, `out` is as it was. Raises
-    ConfigurationError if `source` is missing or `out` is something else than a corpus,
-    DocumentError with a line number if the source is malformed.
+    Every sentence of a text becomes a passage. A corpus already at `out` is replaced once the new
+    one is complete, and stays unchanged after any failure. Raises ConfigurationError if `source` is
+    missing or `out` is not a corpus, DocumentError with a line number if the source is malformed.
     """
     if not source.is_file():
         raise ConfigurationError(f"There is no file {source}.")
@@ -93,7 +92,7 @@ def _write(
 ) -> CorpusInfo:
     index = VectorIndex(embedder.dim)
     connection = sqlite3.connect(directory / PASSAGES)
-    connection.execute("PRAGMA journal_mode = OFF")  # a build that fails is thrown away whole
+    connection.execute("PRAGMA journal_mode = OFF")  # a failed build is discarded
     connection.execute(_SCHEMA)
     documents = 0
     with source.open("rb") as file:
@@ -159,7 +158,7 @@ def _insert(connection: sqlite3.Connection, ids: range, batch: list[_Passage]) -
 
 
 def _publish(temporary: Path, out: Path) -> None:
-    """Move a whole corpus to `out`, in one step unless an old one has to make room."""
+    """Move a complete corpus to `out`, after moving an old one away."""
     for path in temporary.iterdir():
         path.chmod(0o644)
         _sync(path)

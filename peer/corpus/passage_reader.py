@@ -1,4 +1,4 @@
-"""Reading passages from JSON Lines or tab-separated text, a line at a time."""
+"""Reads passages from JSON Lines or tab-separated text, a line at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Record:
 
 
 class MalformedLineError(DocumentError):
-    """A line of the source cannot be read; the message has its number."""
+    """A line of the source cannot be read; the message gives its number."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"Line {line}: {reason}")
@@ -36,8 +36,8 @@ def read_records(file: BinaryIO) -> Iterator[Record]:
 
     A source whose first line begins with `{` is JSON Lines: objects with `id`, `title`, `text`.
     Any other is tab-separated with these three columns, in this order or in that of a header line
-    that names them (the DPR passages have `id`, `text`, `title`). A field in double quotes has them
-    doubled inside. Raises MalformedLineError.
+    that names them (the DPR passages have `id`, `text`, `title`). Double quotes within a quoted
+    field are doubled. Raises MalformedLineError.
     """
     parse: Callable[[int, str], Record] | None = None
     for number, line in _lines(file):

@@ -1,7 +1,7 @@
-"""The public corpus: a directory with vectors, passages and a note of what it was made with.
+"""The public corpus: a directory with vectors, passages and metadata.
 
-Its files are `vectors.faiss`, `passages.db` (SQLite; a passage's id is its vector's and its
-full-text row's) and `meta.json`. peer.corpus.builder makes it.
+Its files are `vectors.faiss`, `passages.db` (SQLite; a passage's id is also that of its vector and
+its full-text row) and `meta.json`. peer.corpus.builder writes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VECTORS, PASSAGES, META = "vectors.faiss", "passages.db", "meta.json"
 
 @dataclass(frozen=True)
 class CorpusInfo:
-    """What a corpus holds and what it was made with."""
+    """The contents of a corpus and the embedder it was built with."""
 
     version: int
     documents: int
@@ -51,7 +51,7 @@ class _Row(NamedTuple):
 
 
 def outdated(path: Path, source: str) -> bool:
-    """Whether there is a corpus of an older version, made from a file of this name."""
+    """Whether there is a corpus of an older version, built from a file of this name."""
     try:
         meta = json.loads((path / META).read_text(encoding="utf-8"))
         return bool(meta["version"] < VERSION and meta["source"] == source)
@@ -60,7 +60,7 @@ def outdated(path: Path, source: str) -> bool:
 
 
 class Corpus:
-    """A corpus opened for searching. Safe to search from several threads."""
+    """A corpus opened for search. Thread-safe."""
 
     def __init__(self, info: CorpusInfo, index: VectorIndex, passages: sqlite3.Connection) -> None:
         self._info = info
@@ -70,10 +70,10 @@ class Corpus:
 
     @classmethod
     def open(cls, path: Path, embedder: Embedder | None = None) -> Self:
-        """Open what `build` made; with `embedder`, only if its vectors are that embedder's.
+        """Open a corpus; with `embedder`, check that its vectors are that embedder's.
 
-        Raises ConfigurationError with what to do if there is no corpus, or one that is damaged, of
-        another version, or made with another embedder.
+        Raises ConfigurationError, saying what to do, if there is no corpus, or one that is damaged,
+        of another version, or built with another embedder.
         """
         again = "Build it again with `dragon corpus build`."
         try:
@@ -101,17 +101,17 @@ class Corpus:
         return cls(info, index, passages)
 
     def close(self) -> None:
-        """Close the files; the corpus cannot be searched any more."""
+        """Close the files; no search is possible afterwards."""
         self._passages.close()
 
     def info(self) -> CorpusInfo:
-        """What the corpus holds and what it was made with."""
+        """The contents of the corpus and the embedder it was built with."""
         return self._info
 
     def search(self, query: str, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
-        """Passages among which the k that fit a question best should be, not scored yet.
+        """Unscored candidates for the best k passages, near-duplicates removed.
 
-        `vector` is the question's embedding [dim]. Of passages that say the same, one is returned.
+        `vector` is the query's embedding, float32 [dim].
         """
         wanted = max(CANDIDATES, 4 * k)
         near = [key for key, _ in self._index.search(vector, wanted)]
@@ -132,7 +132,7 @@ class Corpus:
         )
 
     def _worded(self, query: str, k: int) -> list[int]:
-        """Passages with words of the query, by BM25, best first."""
+        """Ids of passages that share words with the query, by BM25, best first."""
         if not (expression := match_expression(query)):
             return []
         statement = (

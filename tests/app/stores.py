@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from app.documents.ingestion import Keeper
+from app.documents.ingestion import DerivedStore
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
 from app.storage import database
@@ -30,7 +30,7 @@ async def opened(
     data_dir: Path,
     tokenizer: Offsets,
     model: Embedder | None = None,
-    kv: Keeper | None = None,
+    kv: DerivedStore | None = None,
 ) -> AsyncIterator[DocumentStore]:
     """A running store; everything of it is closed at the end, as when the service stops."""
     data_dir.mkdir(parents=True, exist_ok=True)

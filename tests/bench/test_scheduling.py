@@ -78,7 +78,7 @@ def test_theorem_2_is_met_where_it_is_exact_and_pessimistic_elsewhere(tmp_path: 
         device_ms=[50.0, 200.0],
         accept_device=[0.0, 0.9],
         accept_cloud=[0.8],
-        tokens=3000,
+        tokens=1000,
     )
     rows = speedup.run(options)
     by = {(row["device_ms"], row["accept_device"]): row["surplus"] for row in rows}

@@ -1,4 +1,4 @@
-"""Reading files that are ZIP archives, without unpacking more than is allowed."""
+"""Reads ZIP archives, bounding what is unpacked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAMAGED = "The file is a ZIP or Office file that is damaged."
 
 
 class Archive:
-    """The entries of a ZIP file by name. Raises UnreadableError for what cannot be read."""
+    """The entries of a ZIP file by name. Raises UnreadableError for damaged or encrypted ones."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -25,7 +25,7 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
             raise UnreadableError(_DAMAGED) from None
         entries = self._zip.infolist()
-        # No more than the size told here is ever unpacked.
+        # zipfile never unpacks more than the declared size.
         expanded = sum(entry.file_size for entry in entries)
         if expanded > EXPANDED_BYTES or len(entries) > _MOST_ENTRIES:
             raise UnreadableError(

@@ -1,4 +1,4 @@
-"""What all readers share."""
+"""Messages and text clean-up shared by all readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 class UnreadableError(Exception):
-    """The file cannot be taken; the message says why."""
+    """The file cannot be read; the message says why."""
 
 
 def clean(text: str) -> str:

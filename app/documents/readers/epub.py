@@ -39,7 +39,7 @@ def epub_chapters(archive: Archive) -> list[str]:
 
 
 def _locked(archive: Archive) -> set[str]:
-    """Entries that are encrypted; fonts may be in a book that is not."""
+    """Names of encrypted entries; a book without DRM may still encrypt its fonts."""
     if _ENCRYPTION not in archive.names:
         return set()
     uris = archive.xml(_ENCRYPTION).xpath("//*[local-name()='CipherReference']/@URI")

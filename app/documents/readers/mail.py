@@ -1,4 +1,4 @@
-"""E-mail: who wrote what to whom when, and what was attached."""
+"""E-mail: headers, body and attachments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Read = Callable[[bytes, str], str]
 
 
 def mail_text(data: bytes, read: Read) -> str:
-    """Headers, text and attachments; `read` makes text of an attachment, given its name."""
+    """Headers, body and attachments; `read` turns an attachment's bytes and name into text."""
     try:
         message = BytesParser(policy=policy.default).parsebytes(data)
         return tidy("\n\n".join(_parts(message, read)))

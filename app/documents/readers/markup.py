@@ -1,4 +1,4 @@
-"""HTML as text: what a reader would see, with tables as records."""
+"""HTML as visible text, with tables as records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _parsed(data: bytes) -> Any:
         data.decode()
         encoding = "utf-8"
     except UnicodeDecodeError:
-        encoding = None  # what the page itself declares
+        encoding = None  # use what the page declares
     parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True)
     try:
         root = html.document_fromstring(data, parser=parser)

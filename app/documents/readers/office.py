@@ -18,7 +18,7 @@ _HEADING = re.compile(r"[Hh]eading ?([1-6])|(Title)")
 
 
 def docx_text(archive: Archive) -> str:
-    """The document's text; what stands outside of its flow comes last, once."""
+    """The document's text; notes, headers and footers come last, without repeats."""
     blocks = list(_blocks(archive.xml(DOCUMENT)))
     for name in sorted(filter(_APART.fullmatch, archive.names)):
         blocks += [block for block in _blocks(archive.xml(name)) if block not in blocks]
@@ -55,7 +55,7 @@ def _paragraph(paragraph: Any) -> str:
 
 
 def _runs(element: Any) -> Iterator[str]:
-    """Text as it reads now: what was deleted with changes tracked is left out."""
+    """Runs of visible text; tracked deletions are left out."""
     for child in element:
         if child.tag == f"{_W}t":
             yield child.text or ""

@@ -1,4 +1,4 @@
-"""From a file of any kind taken to the text of its pages."""
+"""Extracts the text of each page of a file of any supported kind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_NESTED_MAILS = 3
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read: the kind, told by the bytes and not by the name, and each page's text.
+    """The kind of a file, detected from its bytes, and the text of each page.
 
-    `note` says what could not be read of it.
+    `note` says what could not be read.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Reading:
 
 
 def read(data: bytes, name: str, nested: int = 0) -> Reading:
-    """Read a file. Raises UnreadableError with a message for people."""
+    """Read a file. Raises UnreadableError with a message for the user."""
     kind = sniff(data, name)
     if kind == "pdf":
         return Reading(kind, *pdf_pages(data))

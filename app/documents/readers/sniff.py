@@ -1,4 +1,4 @@
-"""Telling what a file is by its bytes; its name decides only where they leave it open."""
+"""Detects the kind of a file from its bytes; its name decides only where they are ambiguous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.documents.readers.common import TAKEN, UnreadableError, clean
 from app.documents.readers.epub import MIMETYPE
 from app.documents.readers.office import DOCUMENT
 
-# What people upload by mistake, told by its first bytes.
+# Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
     (b"\xd0\xcf\x11\xe0", "an old Office file"),
     (b"{\\rtf", "an RTF file"),
@@ -59,7 +59,7 @@ def sniff(data: bytes, name: str) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file that is nothing but text. Raises UnreadableError."""
+    """The text of a plain-text file. Raises UnreadableError."""
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
@@ -84,7 +84,7 @@ def _archive_kind(archive: Archive) -> str:
 
 
 def _is_mail(data: bytes) -> bool:
-    """Whether it begins with headers that only e-mail has, and a blank line."""
+    """Whether the file begins with e-mail headers and a blank line."""
     names = set()
     for line in data[:65_536].split(b"\n"):
         if not line.strip():

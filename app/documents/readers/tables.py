@@ -1,4 +1,4 @@
-"""Tables and JSON as lines that stand by themselves: `header: value; header: value`."""
+"""Renders tables and JSON as self-contained lines: `header: value; header: value`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from app.documents.readers.common import NESTED, UnreadableError, one_line
 
 Rows = Sequence[Sequence[str]]
 
-# A longer record is cut into lines that each begin with its first value, so that each says whose
-# the values are, and is short enough to be found.
+# A longer record is split into lines that each repeat its first value, so that every line names its
+# record and is short enough to be retrieved.
 _WIDTH = 300
 _DELIMITERS = ",;\t|"
 _SAMPLE = 50
 
 
 def rows(text: str, *, named: bool) -> list[list[str]] | None:
-    """The rows of a text that is a table of separated values, or None if it is not.
+    """The rows of a table of delimiter-separated values, or None if the text is not one.
 
-    `named`: its name says that it is; without, commas in prose must not be taken for separators.
+    `named`: the file name says that it is one; otherwise commas in prose must not count as
+    delimiters, which csv.Sniffer would take them for.
     """
     csv.field_size_limit(len(text) + 1)
     for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
@@ -50,7 +51,7 @@ def _read(text: str, delimiter: str, limit: int | None = None) -> Iterator[list[
 
 
 def table_lines(table: Rows) -> list[str]:
-    """A line a row. The first row names the columns, if it looks as if it did."""
+    """A line per row, with column names if the first row looks like a header."""
     table = [[one_line(cell) for cell in row] for row in table]
     table = [row for row in table if any(row)]
     if not table:
@@ -100,7 +101,7 @@ def json_value(text: str) -> Any:
 
 
 def json_lines(value: Any) -> list[str]:
-    """A line an object: under what names it stands, then its plain values. A line a plain list."""
+    """A line per object, its path followed by its scalar values, and a line per plain list."""
     lines: list[str] = []
     todo: list[tuple[str, Any]] = [("", value)]
     while todo:
@@ -114,7 +115,7 @@ def json_lines(value: Any) -> list[str]:
             fields = {one_line(name): item for name, item in each.items()}
             pairs = [(name, text) for name, item in fields.items() if (text := _plain(item))]
             lines += _record([(None, path), *pairs]) if pairs else []
-            if pairs and each is not value:  # what is within is this object's
+            if pairs and each is not value:  # nested lines name this object
                 path = f"{path} ({pairs[0][0]}: {pairs[0][1]})".strip()
             inner = [
                 (f"{path}.{name}" if path else name, item)
@@ -126,7 +127,7 @@ def json_lines(value: Any) -> list[str]:
 
 
 def _plain(value: Any) -> str | None:
-    """What has no structure of its own as text; None for the rest."""
+    """A scalar or a list of scalars as text; None for anything nested."""
     if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
         return ", ".join(filter(None, map(_plain, value)))
     if isinstance(value, dict | list):

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from dragon.retrieval.answerability import CONSTANTS, MOST, WEIGHT, kind_missing, names, signs
+from dragon.retrieval.answerability import CONSTANTS, MOST, WEIGHT, features, kind_missing, names
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance
@@ -111,15 +111,15 @@ def test_signs_against_an_answer() -> None:
     assert kind_missing("How many came?", "They all came.")
     assert names("Did Anna Roth meet Bela in Rome?") == ["Anna Roth", "Bela", "Rome"]
     question = "Did Anna go to Rome in 1999?"
-    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1998.")[5] == 1
-    assert signs(0.5, 0.4, 0.3, question, "Anna went to Rome in 1999.")[5] == 0
+    assert features(0.5, 0.4, 0.3, question, "Anna went to Rome in 1998.")[5] == 1
+    assert features(0.5, 0.4, 0.3, question, "Anna went to Rome in 1999.")[5] == 0
     assert not kind_missing("When do they come?", "The pharmacy delivers on Fridays.")
 
 
 def test_signs_for_an_answer() -> None:
     said = "The choir sleeps in Rome at the Hostel Celica."
     question = "Where does the choir sleep in Rome?"
-    *_, length, new, missing, wrong, one = signs(0.5, 0.4, 0.3, question, said)
+    *_, length, new, missing, mismatch, one = features(0.5, 0.4, 0.3, question, said)
     assert (length, new) == (math.log(1 + 9), math.log(1 + 2))  # Hostel, Celica
-    assert (missing, wrong, one) == (0, 0, 1)
-    assert len(CONSTANTS) == len(signs(0.5, 0.4, 0.3, question, said))
+    assert (missing, mismatch, one) == (0, 0, 1)
+    assert len(CONSTANTS) == len(features(0.5, 0.4, 0.3, question, said))

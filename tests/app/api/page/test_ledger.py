@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from app.ledger import verify
-from app.ledger.leakage import Outbound, Quoted, Stretch, quoted
+from app.ledger.leakage import Hop, Outbound, Quoted, quoted
 from app.ledger.writer import Ledger
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.link import control, registry
@@ -122,11 +122,11 @@ def test_rejected_drafts_quote_too() -> None:
         outbound.note(draft(position, token))
     # The draft at position 2 was rejected for 9, and the next one goes on behind that.
     outbound.note(draft(3, 4, epoch=1))
-    stretch = Stretch(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
-    assert quoted([stretch]) == Quoted(3, 1, 0)
+    hop = Hop(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
+    assert quoted([hop]) == Quoted(3, 1, 0)
 
 
 def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
     outbound = Outbound()
     outbound.note(draft(4, 5))
-    assert quoted([Stretch(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)
+    assert quoted([Hop(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)
