@@ -47,6 +47,11 @@ def _create(path: Path, key: str) -> None:
             os.link(draft.name, path)
 
 
+def needs_key(path: str) -> bool:
+    """Whether a path is closed to those without the key."""
+    return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
+
+
 class Authenticator:
     """Checks requests against one key.
 

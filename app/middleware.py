@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import INTERNAL, Problem, problem
+from app.api.errors import error_response
+from app.auth import needs_key
 from app.container import AppState
+from app.problems import Problem, problem, reported
 from dragon.errors import AuthenticationError
 
 log = logging.getLogger("dragon.http")
@@ -35,11 +37,6 @@ _PROBES = frozenset({"/health", "/ready", "/metrics"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
-
-
-def needs_key(path: str) -> bool:
-    """Whether a path is not for everybody who reaches the port."""
-    return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
 
 
 class RequestContext:
@@ -67,11 +64,11 @@ class RequestContext:
 
         try:
             await self._app(scope, receive, send_with_headers)
-        except Exception:
-            log.exception("request %s failed", request_id)
+        except Exception as error:
+            found = reported(error, f"request {request_id}")
             if status or scope["type"] == "websocket":
                 raise  # too late for an answer: the server cuts the connection
-            await INTERNAL.response()(scope, receive, send_with_headers)
+            await error_response(found)(scope, receive, send_with_headers)
         finally:
             if scope["type"] == "http":
                 self._record(scope, request_id, status, time.perf_counter() - started)
@@ -102,7 +99,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
-            return await refusal.response()(scope, receive, send)
+            return await error_response(refusal)(scope, receive, send)
         return await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Problem | None:
@@ -191,7 +188,8 @@ class BodyLimit:
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = f"The body is over the limit of {self._limit // 2**20} MiB."
-        await Problem(413, message, code="request_too_large").response()(scope, receive, send)
+        found = Problem(413, message, code="request_too_large")
+        await error_response(found)(scope, receive, send)
 
 
 class _BodyTooLargeError(Exception):

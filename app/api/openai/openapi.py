@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.openai.responses import ChatCompletionChunk, Completion
-from app.middleware import needs_key
+from app.auth import needs_key
 
 _REF = "#/components/schemas/"
 _REASONS = {

@@ -15,6 +15,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from app.api.page.parameters import Params, branch_request
+from app.api.page.server_messages import frames
 from app.container import AppState
 from app.generation.events import GenerationRequest
 from app.storage.database import database_url, migrate
@@ -367,12 +368,12 @@ async def test_a_stop_at_once_ends_the_answer(
         raise AssertionError("it was stopped before")
 
     async with asyncio.timeout(60):
-        writing = state.writings.start(answer, prepare, generation.generate)
-        writing.stop()
-        writing.stop()
-        frames = [frame async for frame in writing.follow()]
-    assert [frame["type"] for frame in frames] == ["done"]
-    assert frames[-1]["finish_reason"] == "cancelled"
+        run = state.background_runs.start(answer, prepare)
+        run.stop()
+        run.stop()
+        sent = [frame async for frame in frames(run)]
+    assert [frame["type"] for frame in sent] == ["done"]
+    assert sent[-1]["finish_reason"] == "cancelled"
     assert (await store.message(answer.id)).state == MessageState.STOPPED
 
 
@@ -394,11 +395,11 @@ async def test_a_stop_while_the_end_is_stored_changes_nothing(
 
     monkeypatch.setattr(store, "save", slow)
     async with asyncio.timeout(10):
-        writing = state.writings.start(answer, prepare, generation.generate)
+        run = state.background_runs.start(answer, prepare)
         await saving.wait()
-        writing.stop()
-        await state.writings.close()
-        frames = [frame async for frame in writing.follow()]
-    assert frames[-1]["finish_reason"] == "stop"
+        run.stop()
+        await state.background_runs.close()
+        sent = [frame async for frame in frames(run)]
+    assert sent[-1]["finish_reason"] == "stop"
     after = await store.message(answer.id)
     assert (after.state, after.text) == (MessageState.DONE, generation.script)

@@ -1,4 +1,4 @@
-"""The service's embedder as a model of its own: texts or token ids in, vectors out."""
+"""The embedder as a service of its own: texts or token ids in, vectors out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from app.api.openai.token_ids import known
+from app.generation.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
 
