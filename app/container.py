@@ -1,4 +1,4 @@
-"""What the running device service holds, typed, at `app.state.dragon`."""
+"""The parts of the running device service, typed, at `app.state.dragon`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ class Generation(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         """Write one answer; closing the generator stops both sides.
 
-        Whatever is wrong with the request is raised before the first event, and that comes before
-        the prefill.
+        An invalid request is raised before the first event, which comes before the prefill.
         """
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus can read of the device: requests, answers, tokens, the peer."""
+"""The device's metrics for Prometheus: requests, answers, tokens, the peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain ASGI around every request: its id, security headers, who may enter, how much may come."""
+"""Plain ASGI around every request: its id, security headers, access control, body limit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RequestContext:
 
 
 class Gate:
-    """Who may enter: the Host must be ours, and what `needs_key` asks for the key or the cookie.
+    """Access control: the Host must be ours; paths that need it ask for the key or the cookie.
 
     The Host check is against DNS rebinding, the Origin check against pages of other origins on
     this machine, which share the cookie because cookies know no ports.
@@ -143,9 +143,9 @@ class Gate:
 
 
 class BodyLimit:
-    """Refuses a body over the bound: at once by its length, else when it gets there.
+    """Refuses a body over the limit: by its declared length, else once that much was read.
 
-    `unbounded` names the paths whose routes read the body themselves, with bounds of their own.
+    `unbounded` names the paths whose routes read the body themselves, with limits of their own.
     """
 
     def __init__(self, app: ASGIApp, limit: int, unbounded: frozenset[str]) -> None:
@@ -172,7 +172,7 @@ class BodyLimit:
 
         async def watched(message: Message) -> None:
             nonlocal answered
-            # Whatever a parser makes of the cut body, the client hears the reason.
+            # Whatever a parser makes of the cut body, the client is sent the reason.
             if answered or not over:
                 answered = True
                 await send(message)
@@ -193,7 +193,7 @@ class BodyLimit:
 
 
 class _BodyTooLargeError(Exception):
-    """The body went over its bound while it was read."""
+    """The body went over its limit while it was read."""
 
 
 def _is_address(name: str) -> bool:

@@ -42,7 +42,7 @@ class BackgroundRun:
         return self._task
 
     def stop(self) -> None:
-        """End it; what is written stands. Harmless when repeated or once the end is known."""
+        """End it; what is written stays. Harmless when repeated or once the end is known."""
         # Later, since a task that is cancelled before its first step runs none of its code.
         asyncio.get_running_loop().call_soon(self._cancel)
 

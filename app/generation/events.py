@@ -13,7 +13,7 @@ from dragon.sampling.params import Mode, Sampling
 
 @dataclass(frozen=True)
 class Details:
-    """Asks for a `TokenDetail` of each token, with its `top` likeliest alternatives (0 to 20).
+    """Requests a `TokenDetail` of each token, with its `top` likeliest alternatives (0 to 20).
 
     With `prompt` the prompt's own tokens are scored as well, before the answer begins.
     """
@@ -24,7 +24,7 @@ class Details:
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One answer to write.
+    """A request for one answer.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for; unless
@@ -75,7 +75,7 @@ class Source:
 class SourcesFound:
     """Every source known so far; a later event of the kind replaces the earlier.
 
-    `nothing_relevant`: the person's documents were searched and none of them is about this.
+    `nothing_relevant`: the person's documents were searched, and none of them is about this.
     `unread_documents` could not be searched: they were still being read.
     """
 
@@ -94,15 +94,15 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class TokenDetail:
-    """How likely a token was in the full mixture of both sides, at temperature 1, and who said it.
+    """A token's log-probability and attribution in the full mixture of both sides at temperature 1.
 
     `position` counts tokens of the answer, or of the prompt; `text` is the token's own, `start` and
     `end` its range of characters in the answer's text (empty for a token that ends the answer, and
     for all but the last of the tokens that make up one character).
 
-    `logprob` is its natural logarithm, None for the prompt's first token, which nothing stands
-    before; `top` holds the likeliest tokens and theirs, the likeliest first. `cloud` is
-    (1 - eta) p^cloud(x) / p(x), the probability that the cloud said it; `documents` is that of each
+    `logprob` is a natural logarithm, None for the prompt's first token, which has no context; `top`
+    holds the likeliest tokens with theirs, the likeliest first. `cloud` is
+    (1 - eta) p^cloud(x) / p(x), the cloud's share in the token; `documents` is that of each
     source of the last `SourcesFound`, in its order (with rows without a document, they sum to 1).
     `tv` is the distance between the two sides, 0 to 1. Without the cloud `cloud` is 0, `tv` None.
     """
@@ -133,7 +133,7 @@ class Detailed:
 
 @dataclass(frozen=True)
 class PromptDetailed:
-    """All tokens of the prompt, where that was asked for; the first event but `SourcesFound`."""
+    """All tokens of the prompt, if requested; the first event but `SourcesFound`."""
 
     details: tuple[TokenDetail, ...]
 

@@ -95,7 +95,7 @@ class Hops:
             yield placed
 
     def next(self) -> NextHop | None:
-        """The hop that may follow the one that has ended; None if nothing more is asked for.
+        """The hop that may follow the one that has ended; None if nothing more is needed.
 
         None as well where a stop string may reach from this text into the next.
         """

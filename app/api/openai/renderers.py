@@ -1,4 +1,4 @@
-"""An endpoint's responses, rendered from answers: whole, or a chunk a piece."""
+"""Pure renderers of an endpoint's responses, from answers and their pieces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Renderer(ABC):
 
     @abstractmethod
     def opening(self, choice: Choice) -> BaseModel | None:
-        """What a choice's stream begins with, if anything."""
+        """The first chunk of a choice's stream, if there is one."""
 
     @abstractmethod
     def piece(self, index: int, text: str) -> BaseModel:
@@ -81,7 +81,7 @@ class Renderer(ABC):
         *,
         with_usage: bool,
     ) -> bytes:
-        """A chunk of a stream. `with_usage`: the client asked for usage, so all chunks name it."""
+        """A chunk of a stream. With `with_usage` each has the field `usage`."""
         choices = [] if choice is None else [choice]
         reply = self._reply(self.chunk_type, choices, usage, dragon)
         return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()

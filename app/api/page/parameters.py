@@ -1,4 +1,4 @@
-"""From what the page asks to the request of a generation."""
+"""From the page's parameters to the request of a generation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def branch_request(
 ) -> tuple[GenerationRequest, int]:
     """The request for the answer at the end of a branch, and how many turns it leaves out.
 
-    `begun` is what is written of it already. The oldest turns are left out when the branch would
+    `begun` is the text it has already. The oldest turns are left out when the branch would
     take more than half of the model's context. Raises `ContextLengthError` when the last question
     alone does not fit.
     """
