@@ -449,7 +449,8 @@ async def test_an_answer_of_an_earlier_release_is_shown(
     assert {name: shown[name] for name in record} == record
     assert "".join(block["html"] for block in shown["blocks"]) == (
         '<p>Under the<span class="seam" role="note" data-testid="seam" data-joint="false">'
-        "From here on the device writes alone.</span> <strong>mat</strong>.</p>\n<ul>\n<li>here</li>\n</ul>\n"
+        "From here on the device writes alone.</span> <strong>mat</strong>.</p>\n"
+        "<ul>\n<li>here</li>\n</ul>\n"
     )
     assert (await client.get(f"{path}/messages/{answer.id}/tokens")).json() == {"tokens": [token]}
 
