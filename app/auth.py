@@ -1,4 +1,4 @@
-"""Who may talk to the device: the API key, and the cookie a browser gets for it."""
+"""Authentication: the API key, and the cookie a browser gets in exchange for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def api_key(settings: Settings) -> str:
 
 
 def kept_key(path: Path) -> str:
-    """The key in a file, made when it is first asked for. Raises `ConfigurationError`."""
+    """The key in a file, created on first use. Raises `ConfigurationError`."""
     if not path.exists():
         _create(path, f"dragon-{secrets.token_urlsafe(32)}")
     key = path.read_text("ascii", "replace").strip()
@@ -45,6 +45,11 @@ def _create(path: Path, key: str) -> None:
         draft.flush()
         with suppress(FileExistsError):  # somebody was faster; their key is the key
             os.link(draft.name, path)
+
+
+def needs_key(path: str) -> bool:
+    """Whether a path is closed to those without the key."""
+    return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
 
 
 class Authenticator:
@@ -73,7 +78,7 @@ class Authenticator:
         )
 
     def check(self, headers: Headers) -> None:
-        """Let the request pass or raise `AuthenticationError`, saying what to send."""
+        """Raises `AuthenticationError`, saying what to send, without a valid credential."""
         scheme, _, credential = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if not self.accepts_key(credential.strip()):

@@ -1,4 +1,4 @@
-"""What a cancel must not interrupt."""
+"""Work that cancellation must not interrupt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def to_the_end(work: Awaitable[T]) -> T:
-    """Await something that a cancel must not leave half done; the cancel takes effect after it."""
+    """Await `work` to its end; a cancellation takes effect only then."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

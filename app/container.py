@@ -1,4 +1,4 @@
-"""What the running device service holds, typed, at `app.state.dragon`."""
+"""The parts of the running device service, typed, at `app.state.dragon`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Annotated, Protocol, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from app.api.openai.embedder_service import EmbeddingService
 from app.auth import Authenticator
-from app.conversations.background_run import Writings
+from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
-from app.generation.events import Event, GenerationRequest, PeerStatus
+from app.embeddings import EmbeddingService
+from app.generation.accumulator import ObservedGeneration
+from app.generation.events import Event, GenerationRequest
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
+from app.peer_link.status import PeerStatus
 from app.settings import Settings
 from dragon.inference.tokenizer import Tokenizer
 
@@ -51,8 +53,7 @@ class Generation(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
         """Write one answer; closing the generator stops both sides.
 
-        Whatever is wrong with the request is raised before the first event, and that comes before
-        the prefill.
+        An invalid request is raised before the first event, which comes before the prefill.
         """
 
 
@@ -63,17 +64,14 @@ class AppState:
     settings: Settings
     auth: Authenticator
     generation: Generation
+    answers: ObservedGeneration
     embeddings: EmbeddingService
     documents: DocumentStore
     metrics: Metrics
     ledger: Ledger
     conversations: ConversationStore
-    writings: Writings
+    background_runs: BackgroundRuns
     started: int = field(default_factory=lambda: int(time.time()))
-
-    def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
-        """Write one answer and count it."""
-        return self.metrics.followed(request, self.generation.generate(request))
 
 
 def get_state(connection: HTTPConnection) -> AppState:

@@ -79,11 +79,12 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     # Imported late: torch takes seconds, and apps that bring their state need none of these.
     import torch
 
-    from app.api.openai.embedder_service import EmbeddingService
-    from app.conversations.background_run import Writings
+    from app.conversations.background_run import BackgroundRuns
     from app.conversations.store import ConversationStore
     from app.documents.kv import DocumentKV
     from app.documents.store import DocumentStore
+    from app.embeddings import EmbeddingService
+    from app.generation.accumulator import ObservedGeneration
     from app.generation.service import open_generation
     from app.ledger.writer import Ledger
     from app.peer_link.client import Link
@@ -152,16 +153,19 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         )
         conversations = ConversationStore(sessions)
         await conversations.start()
-        writings = Writings(conversations)
-        stack.push_async_callback(writings.close)
+        metrics = Metrics(lambda: link.connected, lambda: engine.free_slots, pace)
+        answers = ObservedGeneration(generation.generate, metrics)
+        runs = BackgroundRuns(conversations, answers.write)
+        stack.push_async_callback(runs.close)
         yield AppState(
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
+            answers=answers,
             embeddings=EmbeddingService(embedder, engine.chore),
             documents=documents,
             ledger=ledger,
-            metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),
+            metrics=metrics,
             conversations=conversations,
-            writings=writings,
+            background_runs=runs,
         )

@@ -1,11 +1,9 @@
-"""What Prometheus can read of the device: requests, answers, tokens, the peer."""
+"""The device's metrics for Prometheus: requests, answers, tokens, the peer."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,7 +11,8 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from app.generation.events import Event, Finished, GenerationRequest, TextDelta
+from app.generation.accumulator import AnswerState
+from app.generation.events import Event, Finished, TextDelta
 from dragon.inference.estimates import READINGS, Pace
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -75,6 +74,8 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._waiting: dict[str, float] = {}  # since when, by the ids of answers without text
+
     def render(self) -> bytes:
         """The metrics in Prometheus' text format."""
         return generate_latest(self.registry)
@@ -84,28 +85,27 @@ class Metrics:
         self._requests.labels(method, route, str(status)).inc()
         self._duration.labels(route).observe(seconds)
 
-    async def followed(
-        self, request: GenerationRequest, events: AsyncGenerator[Event, None]
-    ) -> AsyncGenerator[Event, None]:
-        """The same events, counted; closing this closes `events`."""
-        started: float | None = time.perf_counter()
-        outcome = "error"
+    # Observes answers (`app.generation.accumulator.Observer`).
+
+    def begun(self, answer: AnswerState) -> None:
+        """An answer is about to be written."""
         self._writing.inc()
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    if isinstance(event, TextDelta) and started is not None:
-                        self._first_text.labels(request.mode).observe(time.perf_counter() - started)
-                        started = None
-                    elif isinstance(event, Finished):
-                        outcome = event.reason
-                        self._tokens.labels("prompt").inc(event.prompt_tokens)
-                        self._tokens.labels("answer").inc(event.completion_tokens)
-                    yield event
-        except (asyncio.CancelledError, GeneratorExit):
-            if outcome == "error":
-                outcome = "cancelled"
-            raise
-        finally:
-            self._writing.dec()
-            self._answers.labels(request.mode, outcome).inc()
+        self._waiting[answer.request.id] = time.perf_counter()
+
+    def observed(self, answer: AnswerState, event: Event) -> None:
+        """Measure the time to the first text, count tokens at the end."""
+        if isinstance(event, TextDelta):
+            if (since := self._waiting.pop(answer.request.id, None)) is not None:
+                waited = time.perf_counter() - since
+                self._first_text.labels(answer.request.mode).observe(waited)
+        elif isinstance(event, Finished):
+            self._tokens.labels("prompt").inc(event.prompt_tokens)
+            self._tokens.labels("answer").inc(event.completion_tokens)
+
+    def over(self, answer: AnswerState, *, cancelled: bool) -> None:
+        """Count the answer by how it ended."""
+        self._waiting.pop(answer.request.id, None)
+        self._writing.dec()
+        unfinished = "cancelled" if cancelled else "error"
+        outcome = answer.end.reason if answer.finished else unfinished
+        self._answers.labels(answer.request.mode, outcome).inc()

@@ -1,4 +1,4 @@
-"""Plain ASGI around every request: its id, security headers, who may enter, how much may come."""
+"""Plain ASGI around every request: its id, security headers, access control, body limit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import INTERNAL, Problem, problem
+from app.api.errors import error_response
+from app.auth import needs_key
 from app.container import AppState
+from app.problems import Problem, problem, reported
 from dragon.errors import AuthenticationError
 
 log = logging.getLogger("dragon.http")
@@ -35,11 +37,6 @@ _PROBES = frozenset({"/health", "/ready", "/metrics"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
-
-
-def needs_key(path: str) -> bool:
-    """Whether a path is not for everybody who reaches the port."""
-    return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
 
 
 class RequestContext:
@@ -67,11 +64,11 @@ class RequestContext:
 
         try:
             await self._app(scope, receive, send_with_headers)
-        except Exception:
-            log.exception("request %s failed", request_id)
+        except Exception as error:
+            found = reported(error, f"request {request_id}")
             if status or scope["type"] == "websocket":
                 raise  # too late for an answer: the server cuts the connection
-            await INTERNAL.response()(scope, receive, send_with_headers)
+            await error_response(found)(scope, receive, send_with_headers)
         finally:
             if scope["type"] == "http":
                 self._record(scope, request_id, status, time.perf_counter() - started)
@@ -89,7 +86,7 @@ class RequestContext:
 
 
 class Gate:
-    """Who may enter: the Host must be ours, and what `needs_key` asks for the key or the cookie.
+    """Access control: the Host must be ours; paths that need it ask for the key or the cookie.
 
     The Host check is against DNS rebinding, the Origin check against pages of other origins on
     this machine, which share the cookie because cookies know no ports.
@@ -102,7 +99,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
-            return await refusal.response()(scope, receive, send)
+            return await error_response(refusal)(scope, receive, send)
         return await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Problem | None:
@@ -146,9 +143,9 @@ class Gate:
 
 
 class BodyLimit:
-    """Refuses a body over the bound: at once by its length, else when it gets there.
+    """Refuses a body over the limit: by its declared length, else once that much was read.
 
-    `unbounded` names the paths whose routes read the body themselves, with bounds of their own.
+    `unbounded` names the paths whose routes read the body themselves, with limits of their own.
     """
 
     def __init__(self, app: ASGIApp, limit: int, unbounded: frozenset[str]) -> None:
@@ -175,7 +172,7 @@ class BodyLimit:
 
         async def watched(message: Message) -> None:
             nonlocal answered
-            # Whatever a parser makes of the cut body, the client hears the reason.
+            # Whatever a parser makes of the cut body, the client is sent the reason.
             if answered or not over:
                 answered = True
                 await send(message)
@@ -191,11 +188,12 @@ class BodyLimit:
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = f"The body is over the limit of {self._limit // 2**20} MiB."
-        await Problem(413, message, code="request_too_large").response()(scope, receive, send)
+        found = Problem(413, message, code="request_too_large")
+        await error_response(found)(scope, receive, send)
 
 
 class _BodyTooLargeError(Exception):
-    """The body went over its bound while it was read."""
+    """The body went over its limit while it was read."""
 
 
 def _is_address(name: str) -> bool:

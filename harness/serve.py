@@ -1,7 +1,8 @@
 """A service as experiments need it: `python -m harness.serve device|peer [options]`.
 
 The real service is started and, once its parts are built, slowed down to a floor, given fixed
-documents in place of a search, or kept from ending its answers early.
+documents in place of a search, kept from ending its answers early, or made to aggregate in another
+way than its API offers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bench.lib import workload
 from cli import serving
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.relevance import Hit
 from harness.reference import Passage
 from harness.throttle import slow_down
@@ -92,6 +94,8 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     if options.documents:
         generation.retrieval.documents = FixedSearcher(workload.load(options.documents, "device"))
         generation.engine.store.admit(OWN)
+    generation.schedule = options.schedule
+    generation.catch_up = options.catch_up
 
 
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
@@ -118,14 +122,32 @@ def started(app: FastAPI, adapt: Callable[[], None]) -> FastAPI:
     return app
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of a service under test."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("service", choices=("device", "peer"))
+    options.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
+    options.add_argument("--documents", type=Path, help="what bench.lib.workload saved")
+    options.add_argument("--endless", action="store_true", help="no end tokens")
+    options.add_argument(
+        "--schedule",
+        type=Schedule,
+        choices=list(Schedule),
+        default=Schedule.GREEDY,
+        help="who aggregates in speculative aggregation, on both sides",
+    )
+    options.add_argument(
+        "--no-catch-up",
+        dest="catch_up",
+        action="store_false",
+        help="neither side runs the other's drafts",
+    )
+    return options
+
+
 def main() -> None:
     """Start a service, changed as the options say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("service", choices=("device", "peer"))
-    parser.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
-    parser.add_argument("--documents", type=Path, help="what bench.lib.workload saved")
-    parser.add_argument("--endless", action="store_true", help="no end tokens")
-    options = parser.parse_args()
+    options = parser().parse_args()
     logging.basicConfig()
     if options.service == "device":
         device = Settings.read()

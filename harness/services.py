@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 
 from dragon.models import EMBEDDED_MODEL as EMBEDDED_MODEL
+from dragon.protocol.aggregator_policy import Schedule
 from harness import warm
 
 ROOT = warm.ROOT
@@ -71,7 +72,9 @@ class Setup:
     """How the services are started. `data` holds their files; `env` adds settings to both.
 
     `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
-    before their limit. `runner` is a module with arguments, to which it adds the service's name.
+    before their limit. `schedule` (who aggregates in speculative aggregation) and `catch_up`
+    (whether a side runs the other's drafts) are options of the device that hold for its peer, too.
+    `runner` is a module with arguments, to which it adds the service's name.
     """
 
     data: Path
@@ -80,6 +83,8 @@ class Setup:
     peer_floor: Floor = Floor()
     documents: Path | None = None
     endless: bool = False
+    schedule: Schedule = Schedule.GREEDY
+    catch_up: bool = True
     runner: tuple[str, ...] = ()
 
     def program(self, service: str, floor: Floor) -> tuple[str, list[str]]:
@@ -93,6 +98,10 @@ class Setup:
             options += ["--documents", str(self.documents)]
         if self.endless:
             options += ["--endless"]
+        if service == "device" and self.schedule is not Schedule.GREEDY:
+            options += ["--schedule", self.schedule]
+        if service == "device" and not self.catch_up:
+            options += ["--no-catch-up"]
         return "harness.serve" if options else "cli", [service, *options]
 
 

@@ -13,12 +13,12 @@ from app.generation.events import (
     Finished,
     GenerationRequest,
     PeerChanged,
-    PeerStatus,
     Source,
     SourcesFound,
     TextDelta,
     TokenDetail,
 )
+from app.peer_link.status import PeerStatus
 from dragon.errors import ContextLengthError
 from dragon.inference.tokenizer import TextStream, Tokenizer
 

@@ -1,9 +1,9 @@
-"""The one place where errors become HTTP: every failure leaves in OpenAI's error shape."""
+"""Errors as HTTP responses: every failure leaves in OpenAI's error shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -13,94 +13,23 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from dragon.errors import (
-    AuthenticationError,
-    DocumentTooLargeError,
-    DragonError,
-    InvalidRequestError,
-    LinkError,
-    NotFoundError,
-    OverloadedError,
-)
+from app.problems import INTERNAL, Problem, problem
+from dragon.errors import DragonError
 
-# The first class that fits decides, so subclasses stand before their parents.
-_STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
-    (AuthenticationError, 401, "authentication_error"),
-    (NotFoundError, 404, "invalid_request_error"),
-    (DocumentTooLargeError, 413, "invalid_request_error"),
-    (InvalidRequestError, 400, "invalid_request_error"),
-    (OverloadedError, 503, "overloaded_error"),
-    (LinkError, 502, "server_error"),
-)
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
-# What the framework says of a route it does not have.
-_UNSAID = frozenset({"Not Found", "Method Not Allowed"})
+# Details that the framework gives of a route it does not have.
+_NO_ROUTE = frozenset({"Not Found", "Method Not Allowed"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A failure as a client sees it."""
-
-    status: int
-    message: str
-    type: str = "invalid_request_error"
-    param: str | None = None
-    code: str | None = None
-
-    def body(self) -> dict[str, Any]:
-        """`{"error": {...}}`, the same over HTTP, in a stream and on the browser's socket."""
-        return {
-            "error": {
-                "message": _encodable(self.message),
-                "type": self.type,
-                "param": self.param and _encodable(self.param),
-                "code": self.code,
-            }
-        }
-
-    def response(self, headers: Mapping[str, str] | None = None) -> Response:
-        """The problem as a response of its own."""
-        return Response(
-            orjson.dumps(self.body()),
-            self.status,
-            {**_HEADERS.get(self.status, {}), **(headers or {})},
-            "application/json",
-        )
-
-
-def _encodable(text: str) -> str:
-    """A message may quote a request's half surrogate pairs, which no encoding takes."""
-    return text.encode("utf-8", "replace").decode()
-
-
-INTERNAL = Problem(
-    500,
-    "Something went wrong in the device service; its log, under this request's id, says what.",
-    "server_error",
-    code="internal_error",
-)
-
-
-def problem(error: Exception) -> Problem:
-    """What a client is told of `error`; nothing of an unexpected one."""
-    match error:
-        case RequestValidationError(body=bytes()):  # not said to be JSON, hence not parsed
-            return Problem(
-                400,
-                "Send the body as JSON, with Content-Type: application/json.",
-                code="unsupported_content_type",
-            )
-        case RequestValidationError():
-            return invalid(error.errors()[0], "The body must be a JSON object.")
-        case HTTPException(status_code=status):
-            return Problem(status, str(error.detail), code=_HTTP_CODES.get(status))
-        case DragonError():
-            for kind, status, name in _STATUS:
-                if isinstance(error, kind):
-                    param = getattr(error, "param", None)
-                    return Problem(status, error.message, name, param, error.code)
-    return INTERNAL
+def error_response(found: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem as a response of its own."""
+    return Response(
+        orjson.dumps(found.body()),
+        found.status,
+        {**_HEADERS.get(found.status, {}), **(headers or {})},
+        "application/json",
+    )
 
 
 def install(app: FastAPI) -> None:
@@ -111,28 +40,44 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    found = problem(error)
-    if isinstance(error, HTTPException) and error.detail in _UNSAID:
-        found = replace(found, message=_no_route(request, error))
-    if found.status >= 500 and found is INTERNAL:
+    if isinstance(error, RequestValidationError):
+        return error_response(_malformed(error))
+    if isinstance(error, HTTPException):
+        return error_response(_refused(request, error), error.headers)
+    if (found := problem(error)) is INTERNAL:
         raise error  # to the middleware, which logs it with the request's id
-    return found.response(error.headers if isinstance(error, HTTPException) else None)
+    return error_response(found)
 
 
-def _no_route(request: Request, error: HTTPException) -> str:
+def _malformed(error: RequestValidationError) -> Problem:
+    if isinstance(error.body, bytes):  # not declared to be JSON, hence not parsed
+        return Problem(
+            400,
+            "Send the body as JSON, with Content-Type: application/json.",
+            code="unsupported_content_type",
+        )
+    return validation_problem(error.errors()[0], "The body must be a JSON object.")
+
+
+def _refused(request: Request, error: HTTPException) -> Problem:
+    found = Problem(error.status_code, str(error.detail), code=_HTTP_CODES.get(error.status_code))
+    if error.detail not in _NO_ROUTE:
+        return found
     if allowed := (error.headers or {}).get("Allow"):
-        return f"{request.url.path} takes {allowed}, not {request.method}."
-    return f"There is no {request.url.path}; /openapi.json lists what there is."
+        message = f"{request.url.path} takes {allowed}, not {request.method}."
+    else:
+        message = f"There is no {request.url.path}; /openapi.json lists what there is."
+    return replace(found, message=message)
 
 
 async def _nobody(request: Request, error: Exception) -> Response:
     return Response(status_code=499)  # nobody reads it; the log and the metrics do
 
 
-def invalid(detail: Mapping[str, Any], unreadable: str) -> Problem:
-    """The problem of one pydantic error; `unreadable` is said when the whole input is of no use.
+def validation_problem(detail: Mapping[str, Any], unreadable: str) -> Problem:
+    """The problem of one pydantic error; `unreadable` is the message when the whole input fails.
 
-    The first step of the error's place is taken for the input's own name and left out.
+    The first step of the error's location is the input's own name and is left out.
     """
     kind, param = str(detail["type"]), _param(tuple(detail["loc"]))
     if kind == "json_invalid":
@@ -151,9 +96,9 @@ def invalid(detail: Mapping[str, Any], unreadable: str) -> Problem:
     return Problem(400, f"{param}: {detail['msg']}", param=param, code=code)
 
 
-def _param(place: tuple[str | int, ...]) -> str | None:
+def _param(location: tuple[str | int, ...]) -> str | None:
     """`("body", "messages", 0, "role")` as `messages[0].role`."""
     name = ""
-    for step in place[1:]:
+    for step in location[1:]:
         name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else str(step)
     return name or None

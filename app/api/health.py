@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from app.container import State
-from app.generation.events import PeerStatus
+from app.peer_link.status import PeerStatus
 
 router = APIRouter(tags=["health"])
 

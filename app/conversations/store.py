@@ -40,7 +40,7 @@ class ConversationStore:
         self._sessions = sessions
 
     async def start(self) -> None:
-        """Answers that a kill cut off are over."""
+        """Mark answers that a crash cut off as stopped."""
         async with self._sessions.begin() as session:
             writing = Message.state == MessageState.WRITING
             await session.execute(update(Message).where(writing).values(state=MessageState.STOPPED))
@@ -141,7 +141,7 @@ class ConversationStore:
             return found, asked, answer
 
     async def reopen(self, identity: str, *, private: bool) -> Message:
-        """An answer that is to be gone on with. Raises `InvalidRequestError` if it cannot be.
+        """Reopen an answer, to continue it. Raises `InvalidRequestError` if that is impossible.
 
         One that was begun openly and is now private has `private_from`, in characters, in its
         record: what stands before may have left the device.
@@ -164,7 +164,7 @@ class ConversationStore:
         record: dict[str, Any],
         tokens: Sequence[Any] | None = None,
     ) -> None:
-        """What has been written of an answer. What is deleted meanwhile stays so."""
+        """Store what is written of an answer; one deleted meanwhile stays deleted."""
         async with self._sessions.begin() as session:
             values: dict[str, Any] = {"state": state, "text": text}
             if tokens is not None:

@@ -1,11 +1,13 @@
-"""The choices of one request: several generations run side by side, read as one stream."""
+"""The state of an answer, updated once an event, for all who render, store or measure it."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
 
 from app.generation.events import (
     Detailed,
@@ -20,48 +22,51 @@ from app.generation.events import (
     TokenDetail,
 )
 
-# One request with many choices must not take every slot of the engine.
-_SIDE_BY_SIDE = 4
-_QUEUED_EVENTS = 64
-
 Generate = Callable[[GenerationRequest], AsyncGenerator[Event, None]]
 
 
-class Choice:
-    """What one generation has said so far."""
+@dataclass(frozen=True)
+class Seam:
+    """Where the cloud joined an answer or left it: `offset` counts characters of the text."""
 
-    def __init__(self, index: int, request: GenerationRequest) -> None:
-        self.index = index
+    offset: int
+    joint: bool
+    reason: str
+
+
+class AnswerState:
+    """What the events of one answer add up to so far."""
+
+    def __init__(self, request: GenerationRequest) -> None:
         self.request = request
-        self.found = SourcesFound(())
+        self.found: SourcesFound | None = None
         self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
+        self.seams: list[Seam] = []
+        self.length = 0  # characters of the text
         self._texts: list[str] = []
-        self._end: Finished | None = None
+        self._finished: Finished | None = None
         self._jointly: list[tuple[int, int]] = []
         self._joint_since: int | None = None
 
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """What it was written from, as far as it is known."""
-        return self.found.sources
-
     def take(self, event: Event) -> None:
-        """Note an event."""
+        """Update the state by the next event."""
         match event:
             case SourcesFound():
                 self.found = event
             case TextDelta(text=text, tokens=tokens):
                 self._texts.append(text)
+                self.length += len(text)
                 self.tokens += tokens
             case Detailed(details=details):
                 self.details += details
             case PromptDetailed(details=details):
                 self.prompt = details
             case Finished():
-                self._end = event
-            case PeerChanged(joint=joint, position=position):
+                self._finished = event
+            case PeerChanged(joint=joint, position=position, reason=reason):
+                self.seams.append(Seam(self.length, joint, reason))
                 if joint:
                     self._joint_since = position
                 elif self._joint_since is not None:
@@ -69,81 +74,76 @@ class Choice:
                     self._joint_since = None
 
     @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._texts)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The documents it is conditioned on, as far as they are known."""
+        return self.found.sources if self.found else ()
+
+    @property
     def participation(self) -> list[tuple[int, int]]:
         """The token ranges written jointly so far, half open."""
-        if self._end is not None:
-            return list(self._end.participation)
+        if self._finished is not None:
+            return list(self._finished.participation)
         last = [] if self._joint_since is None else [(self._joint_since, len(self.tokens))]
         return [(start, end) for start, end in (*self._jointly, *last) if start < end]
 
     @property
-    def text(self) -> str:
-        """The text so far."""
-        return "".join(self._texts)
+    def finished(self) -> bool:
+        """Whether its last event has come."""
+        return self._finished is not None
+
+    @property
+    def end(self) -> Finished:
+        """How it ended; only a finished answer has an end."""
+        if self._finished is None:
+            raise RuntimeError("the generation ended without its last event")
+        return self._finished
 
     def likelihood(self) -> float:
         """The mean log-probability of its tokens in the full mixture."""
         values = [d.logprob for d in self.details if d.logprob is not None]
         return sum(values) / len(values) if values else -math.inf
 
-    @property
-    def end(self) -> Finished:
-        """How it ended; only a whole choice has an end."""
-        if self._end is None:
-            raise RuntimeError("the generation ended without saying how")
-        return self._end
+
+class Observer(Protocol):
+    """Sees every answer and every event of it, after the answer's state was updated."""
+
+    def begun(self, answer: AnswerState) -> None:
+        """The answer is about to be generated."""
+
+    def observed(self, answer: AnswerState, event: Event) -> None:
+        """An event has come."""
+
+    def over(self, answer: AnswerState, *, cancelled: bool) -> None:
+        """No more events come: the answer has finished, failed or was cancelled."""
 
 
-def best(choices: Sequence[Choice], prompts: int, kept: int) -> list[Choice]:
-    """The `kept` likeliest choices of each of so many prompts, by log-probability a token."""
-    written = len(choices) // prompts
-    if kept == written:
-        return list(choices)
-    found: list[Choice] = []
-    for start in range(0, len(choices), written):
-        ranked = sorted(choices[start : start + written], key=Choice.likelihood, reverse=True)
-        found += ranked[:kept]
-    for index, choice in enumerate(found):
-        choice.index = index
-    return found
+class ObservedGeneration:
+    """Generates answers: the only place that updates their states and notifies the observers."""
 
+    def __init__(self, generate: Generate, *observers: Observer) -> None:
+        self._generate = generate
+        self._observers = observers
 
-async def merged(
-    generate: Generate, requests: Sequence[GenerationRequest]
-) -> AsyncGenerator[tuple[int, Event], None]:
-    """The events of every request as they come, with the request's index.
-
-    The first error ends all of them and is raised; closing the generator cancels all of them.
-    """
-    if len(requests) == 1:
-        async with aclosing(generate(requests[0])) as events:
-            async for event in events:
-                yield 0, event
-        return
-    queue: asyncio.Queue[tuple[int, Event] | Exception | None] = asyncio.Queue(_QUEUED_EVENTS)
-    places = asyncio.Semaphore(_SIDE_BY_SIDE)
-
-    async def pump(index: int, request: GenerationRequest) -> None:
+    async def write(self, answer: AnswerState) -> AsyncGenerator[Event, None]:
+        """The events of an answer, each once `answer` holds it; closing this ends the answer."""
+        for observer in self._observers:
+            observer.begun(answer)
+        cancelled = False
         try:
-            async with places, aclosing(generate(request)) as events:
+            async with aclosing(self._generate(answer.request)) as events:
                 async for event in events:
-                    await queue.put((index, event))
-            await queue.put(None)
-        except Exception as error:  # carried over to the reader, who raises it
-            await queue.put(error)
-
-    tasks = [asyncio.create_task(pump(i, request)) for i, request in enumerate(requests)]
-    try:
-        running = len(tasks)
-        while running:
-            item = await queue.get()
-            if item is None:
-                running -= 1
-            elif isinstance(item, Exception):
-                raise item
-            else:
-                yield item
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+                    answer.take(event)
+                    for observer in self._observers:
+                        observer.observed(answer, event)
+                    yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            cancelled = True
+            raise
+        finally:
+            for observer in self._observers:
+                observer.over(answer, cancelled=cancelled)

@@ -1,4 +1,4 @@
-"""What a generation is asked and what it tells, as the routes see it."""
+"""The request for a generation and the events of its answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.generation.timeline import Entry
-from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode, Sampling
 
 
 @dataclass(frozen=True)
 class Details:
-    """Asks for a `TokenDetail` of each token, with its `top` likeliest alternatives (0 to 20).
+    """Requests a `TokenDetail` of each token, with its `top` likeliest alternatives (0 to 20).
 
     With `prompt` the prompt's own tokens are scored as well, before the answer begins.
     """
@@ -25,16 +24,15 @@ class Details:
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One answer to write.
+    """A request for one answer.
 
     `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
     prompt without the chat template. `query` is the text that documents are looked up for; unless
     `judged` is false, only by what answers it.
-    `schedule` says who aggregates in speculative aggregation. Without `catch_up` neither side runs
-    the other's drafts. `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and
-    `collections` say which of the person's documents may be used; None is no limit. `id` names the
-    answer, in the ledger too. `hops` is how often an answer may go on with what the other side
-    finds by what is written so far (`app.generation.hops`).
+    `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
+    which of the person's documents may be used; None is no limit. `id` names the answer, in the
+    ledger too. `hops` is how often an answer may continue with what the other side finds by what is
+    written so far (`app.generation.hops`).
     """
 
     conversation: tuple[int, ...]
@@ -44,8 +42,6 @@ class GenerationRequest:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.COUPLED
-    schedule: Schedule = Schedule.GREEDY
-    catch_up: bool = True
     top_k: int | None = None
     private: bool = False
     raw: bool = False
@@ -60,8 +56,7 @@ class GenerationRequest:
 class Source:
     """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
 
-    `hop` says in which stretch of the answer: 0 in the first, 1 in that after the first follow-up
-    search.
+    `hop` counts the further retrievals before it: 0 for what the answer began with.
     """
 
     side: Literal["private", "public"]
@@ -80,7 +75,7 @@ class Source:
 class SourcesFound:
     """Every source known so far; a later event of the kind replaces the earlier.
 
-    `nothing_relevant`: the person's documents were searched and none of them is about this.
+    `nothing_relevant`: the person's documents were searched, and none of them is about this.
     `unread_documents` could not be searched: they were still being read.
     """
 
@@ -99,15 +94,15 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class TokenDetail:
-    """How likely a token was in the full mixture of both sides, at temperature 1, and who said it.
+    """A token's log-probability and attribution in the full mixture of both sides at temperature 1.
 
     `position` counts tokens of the answer, or of the prompt; `text` is the token's own, `start` and
     `end` its range of characters in the answer's text (empty for a token that ends the answer, and
     for all but the last of the tokens that make up one character).
 
-    `logprob` is its natural logarithm, None for the prompt's first token, which nothing stands
-    before; `top` holds the likeliest tokens and theirs, the likeliest first. `cloud` is
-    (1 - eta) p^cloud(x) / p(x), the probability that the cloud said it; `documents` is that of each
+    `logprob` is a natural logarithm, None for the prompt's first token, which has no context; `top`
+    holds the likeliest tokens with theirs, the likeliest first. `cloud` is
+    (1 - eta) p^cloud(x) / p(x), the cloud's share in the token; `documents` is that of each
     source of the last `SourcesFound`, in its order (with rows without a document, they sum to 1).
     `tv` is the distance between the two sides, 0 to 1. Without the cloud `cloud` is 0, `tv` None.
     """
@@ -124,7 +119,7 @@ class TokenDetail:
     tv: float | None = None
 
     def provenance(self) -> dict[str, object]:
-        """Where the token comes from, as responses and the page's socket tell it."""
+        """Where the token comes from, as responses and the page's socket give it."""
         names = ("position", "text", "start", "end", "cloud", "documents", "tv")
         return {name: getattr(self, name) for name in names}
 
@@ -138,7 +133,7 @@ class Detailed:
 
 @dataclass(frozen=True)
 class PromptDetailed:
-    """All tokens of the prompt, where that was asked for; the first event but `SourcesFound`."""
+    """All tokens of the prompt, if requested; the first event but `SourcesFound`."""
 
     details: tuple[TokenDetail, ...]
 
@@ -158,7 +153,7 @@ class Finished:
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
     device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`timeline`).
-    `hops` are the tokens that begin a stretch written after a follow-up search.
+    `hops` are the tokens that begin a further hop.
     """
 
     reason: Literal["stop", "length"]
@@ -172,12 +167,3 @@ class Finished:
 
 
 Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | Finished
-
-
-@dataclass(frozen=True)
-class PeerStatus:
-    """The link as people see it. `rtt_ms` is the smoothed round trip, None before the first."""
-
-    state: Literal["connected", "connecting", "refused"]
-    rtt_ms: float | None = None
-    detail: str = ""

@@ -1,9 +1,9 @@
-"""The passes of an answer, told as one.
+"""The hops of an answer, reported as one answer.
 
-A pass is one text that both sides write together (`run`). Where a pass has ended and the
-question wants more than what it says (`dragon.retrieval.hops`), the side that has not spoken
-searches with what is written, and another pass goes on. Its positions, characters and sources are
-told as those of the whole answer. The token that ended the pass before stands for the space
+A hop is one text that both sides write together (`run`). Where a hop has ended and the question
+asks for more than what it says (`dragon.retrieval.hops`), the side that has not contributed
+searches with what is written, and another hop follows. Its positions, characters and sources are
+reported as those of the whole answer. The token that ended the hop before stands for the space
 between the two texts.
 """
 
@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
-from app.generation.accumulator import Choice
+from app.generation.accumulator import AnswerState
 from app.generation.events import (
     Detailed,
     Event,
     Finished,
     GenerationRequest,
     PeerChanged,
-    Source,
     SourcesFound,
     TextDelta,
     TokenDetail,
@@ -30,7 +29,7 @@ from app.generation.events import (
 from app.generation.timeline import Entry
 from dragon.inference.tokenizer import Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
-from dragon.retrieval.hops import NextHop
+from dragon.retrieval.hops import OpenQuestion
 from dragon.retrieval.lexical import coverage
 
 _SPACE = " "
@@ -50,91 +49,81 @@ P = TypeVar("P", bound=Passage)
 
 
 @dataclass(frozen=True)
-class NextPass:
-    """What would be written next, if the side that has not spoken finds what goes on with the text.
+class NextHop:
+    """What would be written next, if the side that has not contributed finds a continuation.
 
     With `private` that is the device, which then writes alone.
     """
 
     request: GenerationRequest
-    follow_up: NextHop
+    follow_up: OpenQuestion
     private: bool
 
     def among(self, found: Sequence[P]) -> list[P]:
-        """Those of the passages found that go on with the text."""
+        """Those of the passages found that continue the text."""
         return [p for p in found if self.follow_up.answered_by(p.text, p.score)]
 
 
-class Passes:
-    """Takes the events of one pass after the other."""
+@dataclass(frozen=True)
+class _Start:
+    """Where the present hop begins in the whole answer, counted in what stands before it."""
+
+    request: GenerationRequest
+    tokens: int = 0
+    characters: int = 0
+    sources: int = 0
+
+
+class Hops:
+    """Takes the events of one hop after the other; its state is that of the whole answer."""
 
     def __init__(self, request: GenerationRequest, tokenizer: Tokenizer, limit: int) -> None:
         self._request = request
         self._tokenizer = tokenizer
-        self._limit = limit  # tokens of all passes together
+        self._limit = limit  # tokens of all hops together
         self._started = [time.monotonic()]
-        self._now = Choice(0, request)
+        self._answer = AnswerState(request)
+        self._start = _Start(request)
         self._ends: list[Finished] = []
-        self._tokens = 0  # of the passes before
-        self._length = 0  # characters before the text of this one
-        self._sources: tuple[Source, ...] = ()  # of the passes before
-        self._unread = 0
         self._joint: bool | None = None
-        self._held: list[TokenDetail] = []  # tokens that end a pass
+        self._held: list[TokenDetail] = []  # tokens that end a hop
 
     def take(self, event: Event) -> Iterator[Event]:
-        """What is told of an event of the present pass; its end is kept for `finish`."""
-        goes_on = bool(self._ends) and not self._now.text
-        self._now.take(event)
-        match event:
-            case Finished():
-                self._ends.append(event)
-            case SourcesFound(sources=sources):
-                here = [replace(source, hop=len(self._ends)) for source in sources]
-                self._unread = max(self._unread, event.unread_documents)
-                every = (*self._sources, *here)
-                yield replace(event, sources=every, unread_documents=self._unread)
-            case TextDelta(text=text, tokens=tokens) if text and goes_on:
-                self._length += len(_SPACE)
-                yield TextDelta(_SPACE + text, tokens)
-                yield from self._seam()
-            case Detailed(details=details):
-                yield from self._told([self._placed(detail) for detail in details])
-            case PeerChanged(joint=joint, position=position):
-                if joint is not self._joint:
-                    self._joint = joint
-                    yield replace(event, position=self._tokens + position)
-            case _:
-                yield event
+        """The whole answer's events for one of the present hop; its end is kept for `finish`."""
+        for placed in self._placed(event):
+            self._answer.take(placed)
+            yield placed
 
-    def next(self) -> NextPass | None:
-        """What to go on with after the pass that has ended, if anything is to be asked for.
+    def next(self) -> NextHop | None:
+        """The hop that may follow the one that has ended; None if nothing more is needed.
 
-        Nothing where a stop string may reach from this text into the next.
+        None as well where a stop string may reach from this text into the next.
         """
-        request, written, last = self._request, self._now, self._ends[-1]
-        count = self._tokens + last.completion_tokens
-        ended = last.reason == "stop" and written.tokens[-1] in self._tokenizer.end_ids
+        request, answer, start, last = self._request, self._answer, self._start, self._ends[-1]
+        text, tokens = answer.text[start.characters :], answer.tokens[start.tokens :]
+        count = start.tokens + last.completion_tokens
+        sources = answer.sources[start.sources :]
+        ended = last.reason == "stop" and tokens[-1] in self._tokenizer.end_ids
         if (
             not ended
             or not request.mode.joint
             or len(self._ends) > request.hops
             or count >= self._limit
-            or not written.sources
-            or may_stop(written.text + _SPACE, request.stop)
+            or not sources
+            or may_stop(text + _SPACE, request.stop)
         ):
             return None
-        source = max(written.sources, key=lambda source: coverage(written.text, source.text))
-        follow_up = NextHop(plain(request.query), written.text, source.text)
+        source = max(sources, key=lambda source: coverage(text, source.text))
+        follow_up = OpenQuestion(plain(request.query), text, source.text)
         if not follow_up.wanted:
             return None
         private = source.side == "public"
         left = bool(follow_up.left)
         again = self._tokenizer.asked_again(follow_up.query if left else request.query)
-        return NextPass(
+        return NextHop(
             replace(
                 request,
-                conversation=(*written.request.conversation, *written.tokens[:-1], *again),
+                conversation=(*start.request.conversation, *tokens[:-1], *again),
                 query=follow_up.query,
                 judged=left,  # what is missing is no question: `among` decides
                 sampling=request.sampling.of_pass(len(self._ends)),
@@ -147,11 +136,9 @@ class Passes:
         )
 
     def begin(self, request: GenerationRequest) -> None:
-        """What comes next is of another pass."""
-        self._sources += self._now.sources
-        self._length += len(self._now.text)
-        self._tokens += len(self._now.tokens)
-        self._now = Choice(0, request)
+        """The events that follow are of another hop."""
+        answer = self._answer
+        self._start = _Start(request, len(answer.tokens), answer.length, len(answer.sources))
         self._started.append(time.monotonic())
 
     def finish(self) -> Iterator[Event]:
@@ -160,35 +147,66 @@ class Passes:
             yield Detailed(tuple(self._held))
         yield whole(self._ends, self._started)
 
-    def _told(self, details: Sequence[TokenDetail]) -> Iterator[Event]:
-        """What ends a pass is told once it is known what it stands for."""
-        told = [detail for detail in details if detail.token not in self._tokenizer.end_ids]
-        self._held += [detail for detail in details if detail.token in self._tokenizer.end_ids]
-        if told:
-            yield Detailed(tuple(told))
+    def _placed(self, event: Event) -> Iterator[Event]:
+        """An event of the present hop as one of the whole answer."""
+        answer, start = self._answer, self._start
+        match event:
+            case Finished():
+                self._ends.append(event)
+            case SourcesFound(sources=sources):
+                here = [replace(source, hop=len(self._ends)) for source in sources]
+                every = (*answer.sources[: start.sources], *here)
+                before = answer.found.unread_documents if answer.found else 0
+                unread = max(before, event.unread_documents)
+                yield replace(event, sources=every, unread_documents=unread)
+            case TextDelta(text=text, tokens=tokens) if self._is_first(text):
+                self._start = replace(start, characters=start.characters + len(_SPACE))
+                yield TextDelta(_SPACE + text, tokens)
+                yield from self._space()
+            case Detailed(details=details):
+                yield from self._without_end([self._detail(detail) for detail in details])
+            case PeerChanged(joint=joint, position=position):
+                if joint is not self._joint:
+                    self._joint = joint
+                    yield replace(event, position=start.tokens + position)
+            case _:
+                yield event
 
-    def _seam(self) -> Iterator[Event]:
+    def _is_first(self, text: str) -> bool:
+        """Whether this is the first text of a hop that follows another."""
+        return bool(self._ends and text) and self._answer.length == self._start.characters
+
+    def _without_end(self, details: Sequence[TokenDetail]) -> Iterator[Event]:
+        """Details; that of a token that ends a hop is held until it is known what it stands for."""
+        ends = self._tokenizer.end_ids
+        self._held += [detail for detail in details if detail.token in ends]
+        if kept := tuple(detail for detail in details if detail.token not in ends):
+            yield Detailed(kept)
+
+    def _space(self) -> Iterator[Event]:
+        """The tokens held, now that they stand for the space between two hops."""
         space = self._tokenizer.encode(_SPACE)[-1]
-        seams = [
+        spaces = [
             replace(detail, token=space, text=_SPACE, end=detail.end + len(_SPACE))
             for detail in self._held
         ]
         self._held = []
-        if seams:
-            yield Detailed(tuple(seams))
+        if spaces:
+            yield Detailed(tuple(spaces))
 
-    def _placed(self, detail: TokenDetail) -> TokenDetail:
+    def _detail(self, detail: TokenDetail) -> TokenDetail:
+        start = self._start
         return replace(
             detail,
-            position=self._tokens + detail.position,
-            start=self._length + detail.start,
-            end=self._length + detail.end,
-            documents=(*[0.0] * len(self._sources), *detail.documents),
+            position=start.tokens + detail.position,
+            start=start.characters + detail.start,
+            end=start.characters + detail.end,
+            documents=(*[0.0] * start.sources, *detail.documents),
         )
 
 
 def whole(ends: Sequence[Finished], started: Sequence[float]) -> Finished:
-    """The end of an answer whose passes ended so; `started` in seconds of one clock."""
+    """The end of an answer whose hops ended so; `started` in seconds of one clock."""
     starts = [0, *accumulate(end.completion_tokens for end in ends)]
     participation: list[tuple[int, int]] = []
     trace: list[Entry] = []
@@ -214,7 +232,7 @@ def whole(ends: Sequence[Finished], started: Sequence[float]) -> Finished:
     )
 
 
-# Of the first pass; summed; in the mean over tokens, or over those written jointly. Others: latest.
+# Of the first hop; summed; in the mean over tokens, or over those written jointly. Others: latest.
 _FIRST = ("ttft_ms", "prefill_ms")
 _SUMMED = ("sent_frames", "sent_bytes", "document_tokens")
 _PER_TOKEN = ("ms_per_token", "wire_mass", "wire_tv")

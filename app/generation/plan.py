@@ -9,6 +9,7 @@ from app.generation.events import GenerationRequest, Source, SourcesFound
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weights
 from dragon.link import control
+from dragon.protocol.aggregator_policy import Schedule
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Plan:
     deadline: float | None
     catch_up: bool
     rescore_every: int
+    schedule: Schedule = Schedule.GREEDY
 
 
 def opening(request: GenerationRequest, plan: Plan) -> control.Open:
@@ -62,7 +64,7 @@ def opening(request: GenerationRequest, plan: Plan) -> control.Open:
         max_tokens=plan.limit,
         top_k=plan.top_k,
         catch_up=plan.catch_up,
-        schedule=request.schedule,
+        schedule=plan.schedule,
         rescore_every=plan.rescore_every,
     )
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from app.api.openai.token_ids import known
-from app.container import Generation
+from app.generation.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.inference.tokenizer import Message
+from dragon.inference.tokenizer import Message, Tokenizer
+
+
+class Model(Protocol):
+    """What a prompt is made for; `context_length` counts tokens, the answer's included."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def context_length(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,7 @@ class Prompt:
     query: str
 
 
-async def chat_prompt(generation: Generation, messages: Sequence[Message]) -> Prompt:
+async def chat_prompt(model: Model, messages: Sequence[Message]) -> Prompt:
     """The conversation under the model's template; the last user message is the query.
 
     Raises `InvalidRequestError` without a user message, `ContextLengthError` when too long.
@@ -31,17 +41,17 @@ async def chat_prompt(generation: Generation, messages: Sequence[Message]) -> Pr
             "messages: at least one user message with a text is needed", param="messages"
         )
     # Long prompts take long to tokenize; other requests go on meanwhile.
-    tokens = await asyncio.to_thread(generation.tokenizer.conversation, messages)
-    return Prompt(_fitting(tokens, generation, "messages"), query)
+    tokens = await asyncio.to_thread(model.tokenizer.conversation, messages)
+    return Prompt(_fitting(tokens, model, "messages"), query)
 
 
-async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Prompt:
+async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:
     """A prompt as it stands, text or token ids, with the tokens before every text or without.
 
     Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
     when too long.
     """
-    tokenizer = generation.tokenizer
+    tokenizer = model.tokenizer
     if isinstance(prompt, str):
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
@@ -53,13 +63,13 @@ async def text_prompt(generation: Generation, prompt: str | Sequence[int]) -> Pr
         query = await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
-    return Prompt(_fitting(tokens, generation, "prompt"), query)
+    return Prompt(_fitting(tokens, model, "prompt"), query)
 
 
-def _fitting(tokens: Sequence[int], generation: Generation, param: str) -> tuple[int, ...]:
-    if len(tokens) >= generation.context_length:
+def _fitting(tokens: Sequence[int], model: Model, param: str) -> tuple[int, ...]:
+    if len(tokens) >= model.context_length:
         raise ContextLengthError(
-            f"This model's maximum context length is {generation.context_length} tokens, the "
+            f"This model's maximum context length is {model.context_length} tokens, the "
             f"answer included; however, your {param} resulted in {len(tokens)} tokens. Please "
             "shorten it.",
             param=param,

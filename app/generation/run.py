@@ -66,7 +66,7 @@ class Answer:
         self._pace = pace
         limits = Limits(tokenizer.end_ids, plan.limit)
         self._session = session_of(
-            Start(request.mode, request.sampling, limits, plan.catch_up, request.schedule),
+            Start(request.mode, request.sampling, limits, plan.catch_up, plan.schedule),
             Role.DEVICE,
             pace,
             joint=link is not None and link.connected,

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.generation.accumulator import Choice
+from app.generation.accumulator import AnswerState
 from app.generation.attribution import TokenTexts, cut_off, described
 from app.generation.cloud_part import public_source
 from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
@@ -74,7 +74,7 @@ class Scorer:
         return replace(own, sources=sources), PromptDetailed((first, *details))
 
     async def answer(
-        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: Choice
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: AnswerState
     ) -> Detailed:
         """Score an answer that was written whole: its tokens were drawn from one side alone."""
         tokens = tuple(written.tokens)

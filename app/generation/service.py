@@ -7,21 +7,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from app.generation.accumulator import Choice
-from app.generation.events import Event, Finished, GenerationRequest, PeerChanged, PeerStatus
-from app.generation.hops import NextPass, Passes
+from app.generation.accumulator import AnswerState
+from app.generation.events import Event, Finished, GenerationRequest, PeerChanged
+from app.generation.hops import Hops, NextHop
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
 from app.generation.run import Answer
 from app.generation.scoring import Scorer
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
+from app.peer_link.status import PeerStatus
 from app.settings import Settings
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.sampling.params import Mode
 
@@ -30,7 +32,11 @@ DEFAULT_MAX_TOKENS = 512
 
 @dataclass
 class GenerationService:
-    """Writes answers with the engine, the person's documents and, if there is a link, the peer."""
+    """Writes answers with the engine, the person's documents and, if there is a link, the peer.
+
+    Experiments change two fields: `schedule`, who aggregates in speculative aggregation, and
+    `catch_up`, without which neither side runs the other's drafts.
+    """
 
     settings: Settings
     tokenizer: Tokenizer
@@ -39,6 +45,8 @@ class GenerationService:
     link: Link
     pace: Pace
     ledger: Ledger
+    schedule: Schedule = Schedule.GREEDY
+    catch_up: bool = True
 
     @property
     def model_name(self) -> str:
@@ -87,7 +95,7 @@ class GenerationService:
                 yield event
             yield Finished("length", len(request.conversation), 0)
             return
-        passes = Passes(request, self.tokenizer, plan.limit)
+        passes = Hops(request, self.tokenizer, plan.limit)
         async with self._answer(request, plan, account) as answer:
             first = request.details is not None and request.details.prompt
             if not first:
@@ -125,7 +133,7 @@ class GenerationService:
         account: Account,
     ) -> AsyncGenerator[Event, None]:
         """Write an answer that was opened; one that is written whole is scored then."""
-        written = Choice(0, request)
+        written = AnswerState(request)
         # The sources are told before the prefill, so that a stream can begin meanwhile.
         yield await answer.next_event()
         await answer.begin()
@@ -138,7 +146,7 @@ class GenerationService:
             yield event
 
     async def _go_on(
-        self, passes: Passes, following: NextPass, account: Account
+        self, passes: Hops, following: NextHop, account: Account
     ) -> AsyncGenerator[Event, None]:
         """Write the next pass, if the side that is asked finds what goes on with the text."""
         request = following.request
@@ -171,7 +179,8 @@ class GenerationService:
             top_k=self.retrieval.passages(request),
             limit=_limit(request),
             deadline=None if exact else self.settings.first_token_deadline,
-            catch_up=request.catch_up and not exact,
+            schedule=self.schedule,
+            catch_up=self.catch_up and not exact,
             rescore_every=self.settings.rescore_every,
         )
 

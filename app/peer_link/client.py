@@ -14,7 +14,7 @@ from typing import Protocol
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from app.generation.events import PeerStatus
+from app.peer_link.status import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.inference.logprobs import CloudDetail, DetailMessage, Values

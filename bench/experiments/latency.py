@@ -3,7 +3,8 @@
 Real services with a delaying relay between them answer the workload's prompts one after another,
 each with `--tokens` tokens. The clock of an answer starts when the device has prefilled and stops
 at the last token. A floor `device/cloud` is the least a decode step takes on a side, in
-milliseconds. A mode is a request's `aggregation`, after a colon its schedule or `no-catch-up`.
+milliseconds. A mode is a request's `aggregation`; after a colon stands the schedule, or
+`no-catch-up`, that the device is started anew with.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from bench.lib import report, workload
 from bench.lib.workload import Query
 from bench.simulation.replay import simulated_ms, written_ms
+from dragon.protocol.aggregator_policy import Schedule
 from harness import services
 from harness.network_emulator import Jitter, Network, Relay, read_trace, relay
 from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
@@ -56,12 +58,39 @@ class Cell:
     temperature: float
 
 
-def request_fields(mode: str) -> dict[str, Any]:
-    """What a mode's name means in a request's `dragon` object."""
-    aggregation, _, choice = mode.partition(":")
+def setup_of(mode: str, setup: Setup) -> Setup:
+    """The setup of the device that a mode is measured on."""
+    _, _, choice = mode.partition(":")
     if choice == "no-catch-up":
-        return {"aggregation": aggregation, "catch_up": False}
-    return {"aggregation": aggregation} | ({"schedule": choice} if choice else {})
+        return replace(setup, catch_up=False)
+    return replace(setup, schedule=Schedule(choice)) if choice else setup
+
+
+class Devices:
+    """The device under test behind a port of its peer: one at a time, restarted for another setup.
+
+    A context, which ends the last one.
+    """
+
+    def __init__(self, peer_port: int) -> None:
+        self._peer_port = peer_port
+        self._stack = ExitStack()
+        self._running: tuple[Setup, Service, httpx.Client] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def started(self, setup: Setup) -> tuple[Service, httpx.Client]:
+        """A device of this setup and a client of its API."""
+        if self._running is None or self._running[0] != setup:
+            self._stack.close()
+            device = self._stack.enter_context(services.device(setup, self._peer_port))
+            client = httpx.Client(base_url=device.url, headers=device.headers, timeout=_TIMEOUT_S)
+            self._running = setup, device, self._stack.enter_context(client)
+        return self._running[1:]
 
 
 def ask(client: httpx.Client, query: Query, cell: Cell, tokens: int, seed: int) -> Any:
@@ -72,7 +101,7 @@ def ask(client: httpx.Client, query: Query, cell: Cell, tokens: int, seed: int) 
         "temperature": cell.temperature,
         "seed": seed,
         "max_tokens": tokens,
-        "dragon": {**request_fields(cell.mode), "hops": 0},
+        "dragon": {"aggregation": cell.mode.partition(":")[0], "hops": 0},
     }
     return client.post("/v1/chat/completions", json=body).raise_for_status().json()
 
@@ -154,14 +183,14 @@ def under_floors(
     """The rows of services started with one pair of floors."""
     temperatures = [float(part) for part in options.temperature.split(",")]
     with ExitStack() as stack:
-        device, peer, network = start(stack, model, queries, floors_ms)
-        client = httpx.Client(base_url=device.url, headers=device.headers, timeout=_TIMEOUT_S)
-        stack.enter_context(client)
+        setup, peer, network = start(stack, model, queries, floors_ms)
+        devices = stack.enter_context(Devices(network.port))
         for name, rtt_ms, emulated in networks(options):
             network.network = emulated
             network.cut()  # a new connection measures the new round trip
-            services.wait_joint(device, 0 if options.trace else rtt_ms)
             for mode, temperature in product(options.modes.split(","), temperatures):
+                device, client = devices.started(setup_of(mode, setup))
+                services.wait_joint(device, 0 if options.trace else rtt_ms)
                 cell = Cell(mode, name, rtt_ms, floors_ms, temperature)
                 ask(client, queries[0], cell, tokens=4, seed=0)  # warms up
                 # Every mode meets the same slices of a trace, or the same part of the sine.
@@ -173,8 +202,8 @@ def under_floors(
 
 def start(
     stack: ExitStack, model: str, queries: Sequence[Query], floors_ms: str
-) -> tuple[Service, Service, Relay]:
-    """A running device and peer with the queries' documents, and the relay between them."""
+) -> tuple[Setup, Service, Relay]:
+    """A setup with the queries' documents, a running peer, and the relay before it."""
     data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     documents = data / "documents.json"
     workload.save(queries, documents)
@@ -184,7 +213,7 @@ def start(
     setup = Setup(data, env, device_floor, peer_floor, documents, endless=True)
     peer = stack.enter_context(services.peer(setup, services.demo_corpus(data)))
     network = stack.enter_context(relay(peer.port))
-    return stack.enter_context(services.device(setup, network.port)), peer, network
+    return setup, peer, network
 
 
 def bound_ms(row: Row) -> float | None:

@@ -41,7 +41,7 @@ _LINK, _ROOT = 3, 5
 
 
 @dataclass(frozen=True)
-class NextHop:
+class OpenQuestion:
     """The hop after `written`, an answer to `question` from the passage `source`."""
 
     question: str

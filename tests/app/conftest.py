@@ -15,12 +15,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.api.openai.embedder_service import EmbeddingService
 from app.auth import Authenticator
 from app.container import AppState
-from app.conversations.background_run import Writings
+from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
+from app.embeddings import EmbeddingService
+from app.generation.accumulator import ObservedGeneration
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
@@ -79,20 +80,23 @@ def state(
     embeddings: EmbeddingService,
     conversations: ConversationStore,
 ) -> AppState:
+    metrics = Metrics(
+        lambda: generation.peer_state.state == "connected",
+        lambda: 1,
+        Pace(LinkMeter(), DecodeDelay()),
+    )
+    answers = ObservedGeneration(generation.generate, metrics)
     return AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
+        answers=answers,
         embeddings=embeddings,
         documents=FakeDocuments(),
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),
-        metrics=Metrics(
-            lambda: generation.peer_state.state == "connected",
-            lambda: 1,
-            Pace(LinkMeter(), DecodeDelay()),
-        ),
+        metrics=metrics,
         conversations=conversations,
-        writings=Writings(conversations),
+        background_runs=BackgroundRuns(conversations, answers.write),
     )
 
 

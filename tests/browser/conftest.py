@@ -17,11 +17,12 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from app.api.openai.embedder_service import EmbeddingService
 from app.auth import Authenticator
 from app.container import AppState
-from app.conversations.background_run import Writings
+from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
+from app.embeddings import EmbeddingService
+from app.generation.accumulator import ObservedGeneration
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
@@ -126,17 +127,20 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
     sessions = session_maker(connect(database_url(folder)))
     store = ConversationStore(sessions)
     pace = Pace(LinkMeter(), DecodeDelay())
+    metrics = Metrics(lambda: True, lambda: 1, pace)
+    answers = ObservedGeneration(generation.generate, metrics)
     errands = ThreadPoolExecutor(1)
     state = AppState(
         settings=settings,
         auth=Authenticator(KEY),
         generation=generation,
+        answers=answers,
         embeddings=EmbeddingService(embedder(), errands.submit),
         documents=FakeDocuments(),
         ledger=Ledger(sessions),
-        metrics=Metrics(lambda: True, lambda: 1, pace),
+        metrics=metrics,
         conversations=store,
-        writings=Writings(store),
+        background_runs=BackgroundRuns(store, answers.write),
     )
     with serving(create_app(settings, state)) as address:
         yield Scripted(f"http://{address}", generation)

@@ -12,7 +12,7 @@ import pytest
 
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.hops import NextHop
+from dragon.retrieval.hops import OpenQuestion
 from dragon.retrieval.lexical import coverage
 from dragon.sampling.params import Mode, Sampling
 from harness import reference, services
@@ -67,7 +67,7 @@ def expected(
         ((side, found) for side, own in enumerate(of_first) for found in own),
         key=lambda found: coverage(text, found[1].text),
     )
-    after = NextHop(question, text, source.text)
+    after = OpenQuestion(question, text, source.text)
     of_second = [passages(reply, side, 1) for side in ("private", "public")]
     goes_on = [after.answered_by(found.text, found.score) for found in of_second[1 - side]]
     assert any(goes_on) is bool(reply.hops)

@@ -10,13 +10,19 @@ import pytest
 import torch
 from fastapi import FastAPI
 
-from bench.experiments.latency import ratios, request_fields
+from app.generation.events import GenerationRequest
+from app.generation.plan import opening
+from app.main import create_app
+from app.settings import Settings
+from bench.experiments.latency import ratios, setup_of
 from dragon.errors import PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
+from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.relevance import relevance
+from dragon.sampling.params import Sampling
 from harness.reference import Passage
-from harness.serve import FixedSearcher, never_end, started
+from harness.serve import FixedSearcher, adapt_device, never_end, parser, started
 from harness.services import EMBEDDED_MODEL, Floor, Setup
 from harness.throttle import LAYERS, slow_down
 
@@ -104,13 +110,25 @@ def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None
     assert slow == ("harness.serve", ["peer", "--floor-ms", "5", "--endless"])
 
 
-def test_modes_are_request_fields() -> None:
-    assert request_fields("coupled") == {"aggregation": "coupled"}
-    assert request_fields("coupled:no-catch-up") == {"aggregation": "coupled", "catch_up": False}
-    assert request_fields("speculative:device") == {
-        "aggregation": "speculative",
-        "schedule": "device",
-    }
+def test_modes_are_options_of_the_device(tmp_path: Path) -> None:
+    usual = Setup(tmp_path)
+    assert setup_of("coupled", usual) == usual
+    slow = setup_of("coupled:no-catch-up", usual)
+    assert slow.program("device", Floor()) == ("harness.serve", ["device", "--no-catch-up"])
+    static = setup_of("speculative:device", usual)
+    assert static.program("device", Floor())[1] == ["device", "--schedule", "device"]
+    assert static.program("peer", Floor()) == ("cli", ["peer"])
+
+
+async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
+    app = create_app(Settings(_env_file=None, data_dir=tmp_path, api_key="key"))
+    options = parser().parse_args(["device", "--schedule", "paper", "--no-catch-up"])
+    running = started(app, lambda: adapt_device(app, options))
+    async with running.router.lifespan_context(running):
+        service = app.state.dragon.generation
+        request = GenerationRequest((1,), "q", Sampling())
+        sent = opening(request, service._plan(request))
+    assert (sent.schedule, sent.catch_up) == (Schedule.PAPER, False)
 
 
 def test_ratios_compare_what_was_measured_alike() -> None:

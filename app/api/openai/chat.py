@@ -7,9 +7,9 @@ from fastapi.responses import Response
 
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
-from app.api.openai.parameters import plan
-from app.api.openai.renderers import ChatShape
-from app.api.openai.respond import Job, respond
+from app.api.openai.parameters import requests_of
+from app.api.openai.renderers import ChatRenderer
+from app.api.openai.respond import Call, respond
 from app.api.openai.responses import ChatCompletion, ChatCompletionChunk
 from app.api.openai.schemas import ChatBody, as_messages
 from app.container import State
@@ -28,6 +28,6 @@ async def create_chat_completion(http: Request, body: ChatBody, state: State) ->
     require_model(body.model, state.generation.model_name)
     prompt = await chat_prompt(state.generation, as_messages(body.messages))
     limit = body.max_completion_tokens or body.max_tokens
-    requests = plan(body, [prompt], limit, state, raw=False, details=body.details)
-    shape = ChatShape(body.model, state.generation.tokenizer, logprobs=bool(body.logprobs))
-    return await respond(http, state, Job.of(body, requests, 1, shape))
+    requests = requests_of(body, [prompt], limit, state, raw=False, details=body.details)
+    renderer = ChatRenderer(body.model, state.generation.tokenizer, logprobs=bool(body.logprobs))
+    return await respond(http, state, Call.of(body, requests, 1, renderer))

@@ -7,9 +7,9 @@ from fastapi.responses import Response
 
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
-from app.api.openai.parameters import plan
-from app.api.openai.renderers import TextShape
-from app.api.openai.respond import Job, respond
+from app.api.openai.parameters import requests_of
+from app.api.openai.renderers import CompletionRenderer
+from app.api.openai.respond import Call, respond
 from app.api.openai.responses import Completion
 from app.api.openai.schemas import CompletionBody
 from app.container import State
@@ -27,7 +27,7 @@ async def create_completion(http: Request, body: CompletionBody, state: State) -
     """Continue one prompt or several, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
     prompts = [await text_prompt(state.generation, prompt) for prompt in body.prompt]
-    requests = plan(
+    requests = requests_of(
         body,
         prompts,
         body.max_tokens,
@@ -36,10 +36,10 @@ async def create_completion(http: Request, body: CompletionBody, state: State) -
         details=body.details,
         best_of=body.best_of,
     )
-    shape = TextShape(
+    renderer = CompletionRenderer(
         body.model,
         state.generation.tokenizer,
         logprobs=body.logprobs is not None,
         echo=bool(body.echo),
     )
-    return await respond(http, state, Job.of(body, requests, len(prompts), shape))
+    return await respond(http, state, Call.of(body, requests, len(prompts), renderer))

@@ -20,7 +20,7 @@ from dragon.inference.logprobs import MAX_TOP
 from dragon.sampling.params import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS
 
 
-def wrong(message: str, code: str = "invalid_value") -> PydanticCustomError:
+def invalid(message: str, code: str = "invalid_value") -> PydanticCustomError:
     """The error of a field whose value cannot be taken."""
     # The message goes in as a value: pydantic would read braces in it as a template.
     return PydanticCustomError(code, "{message}", {"message": message})
@@ -36,7 +36,7 @@ class _Neutral:
         for passes in self._values:
             if value == passes and isinstance(value, bool) == isinstance(passes, bool):
                 return value
-        raise wrong("not supported by this server; leave it out", "unsupported_parameter")
+        raise invalid("not supported by this server; leave it out", "unsupported_parameter")
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -59,7 +59,7 @@ def _unicode(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise wrong("holds half a surrogate pair, which is not text") from None
+        raise invalid("holds half a surrogate pair, which is not text") from None
     return text
 
 
@@ -73,11 +73,11 @@ def text_of_parts(content: Any) -> Any:
     texts = []
     for part in content:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            raise wrong("a content part is an object with a type")
+            raise invalid("a content part is an object with a type")
         if part["type"] != "text":
-            raise wrong("only text parts are supported", "unsupported_parameter")
+            raise invalid("only text parts are supported", "unsupported_parameter")
         if not isinstance(part.get("text"), str) or part.keys() - {"type", "text"}:
-            raise wrong("a text part has a type and a text")
+            raise invalid("a text part has a type and a text")
         texts.append(part["text"])
     return "".join(texts)
 
@@ -95,7 +95,7 @@ def _listed_prompt(prompt: Any) -> Any:
             return [_unicode(p) for p in prompt]
         if all(map(_are_tokens, prompt)):
             return prompt
-    raise wrong(
+    raise invalid(
         "must be a string, a list of strings, a list of token ids or a list of lists of token ids"
     )
 

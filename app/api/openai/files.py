@@ -130,7 +130,7 @@ class TextWindow(BaseModel):
 
 @router.post("/files", openapi_extra=_UPLOAD_BODY)
 async def upload(request: Request, documents: Store) -> FileObject:
-    """Store a file and begin to ingest it; `events` tells how that goes.
+    """Store a file and begin to ingest it; `events` reports its progress.
 
     With `replace` the other files of its name in its collection go once this one can be found.
     """

@@ -80,7 +80,7 @@ def text_logprobs(details: Sequence[TokenDetail], tokenizer: Tokenizer) -> TextL
 
 
 def _name(piece: bytes) -> str:
-    """A token as text; one that is no whole characters by its bytes, to be told from others."""
+    """A token as text, or by its bytes where those are not whole characters."""
     try:
         return piece.decode()
     except UnicodeDecodeError:

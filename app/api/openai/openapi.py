@@ -1,4 +1,4 @@
-"""`/openapi.json`: what FastAPI knows of the routes, and the errors that all of them may answer."""
+"""`/openapi.json`: FastAPI's description of the routes, and the errors common to all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.api.openai.responses import ChatCompletionChunk, Completion
-from app.middleware import needs_key
+from app.auth import needs_key
 
 _REF = "#/components/schemas/"
 _REASONS = {
@@ -19,7 +19,7 @@ _REASONS = {
     403: "A page of another origin used the browser's cookie.",
     404: "What is named does not exist.",
     413: "The body is too large.",
-    500: "A fault of this service; its log tells more.",
+    500: "A fault of this service; its log has the details.",
     502: "The cloud peer was needed and could not be asked.",
     503: "Too much is asked for at once; the same request may succeed later.",
 }

@@ -1,4 +1,4 @@
-"""How an endpoint's responses are made of choices, whole or piece by piece."""
+"""Pure renderers of an endpoint's responses, from answers and their pieces."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
+from app.api.openai.choices import Choice
 from app.api.openai.logprobs import chat_logprobs, text_logprobs
 from app.api.openai.responses import (
     ChatChoice,
@@ -26,13 +27,12 @@ from app.api.openai.responses import (
     TextChoice,
     Usage,
 )
-from app.generation.accumulator import Choice
 from app.generation.events import TokenDetail
 from dragon.inference.tokenizer import Tokenizer
 
 
-class Shape(ABC):
-    """One response's fixed part, and how its choices are written, whole or piece by piece."""
+class Renderer(ABC):
+    """One response: its fixed part, and its choices by index, whole or piece by piece."""
 
     prefix: str
     whole_type: Callable[..., Reply]
@@ -46,8 +46,8 @@ class Shape(ABC):
         self._model = model
 
     @abstractmethod
-    def opening(self, answer: Choice) -> BaseModel | None:
-        """What a choice's stream begins with, if anything."""
+    def opening(self, choice: Choice) -> BaseModel | None:
+        """The first chunk of a choice's stream, if there is one."""
 
     @abstractmethod
     def piece(self, index: int, text: str) -> BaseModel:
@@ -55,22 +55,22 @@ class Shape(ABC):
 
     @abstractmethod
     def scores(
-        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+        self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
     ) -> BaseModel | None:
-        """Log-probabilities of tokens whose text was told, if they were asked for."""
+        """Log-probabilities of tokens whose text was sent, if they were asked for."""
 
     @abstractmethod
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
         """The end of a choice."""
 
     @abstractmethod
-    def complete(self, answer: Choice) -> BaseModel:
-        """A choice at once."""
+    def complete(self, choice: Choice) -> BaseModel:
+        """A whole choice."""
 
-    def whole(self, answers: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
-        """The response of a request without `stream`."""
-        choices = [self.complete(answer) for answer in answers]
-        reply = self._reply(self.whole_type, choices, usage, dragon)
+    def whole(self, choices: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
+        """The response of a call without `stream`."""
+        whole = [self.complete(choice) for choice in choices]
+        reply = self._reply(self.whole_type, whole, usage, dragon)
         return reply.model_dump_json().encode()
 
     def chunk(
@@ -81,7 +81,7 @@ class Shape(ABC):
         *,
         with_usage: bool,
     ) -> bytes:
-        """A chunk of a stream. `with_usage`: the client asked for usage, so all chunks name it."""
+        """A chunk of a stream. With `with_usage` each has the field `usage`."""
         choices = [] if choice is None else [choice]
         reply = self._reply(self.chunk_type, choices, usage, dragon)
         return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
@@ -89,7 +89,7 @@ class Shape(ABC):
     def _reply(
         self,
         kind: Callable[..., Reply],
-        choices: list[BaseModel],
+        choices: Sequence[BaseModel],
         usage: Usage | None,
         dragon: Dragon | None,
     ) -> Reply:
@@ -97,46 +97,47 @@ class Shape(ABC):
             id=self._id,
             created=self._created,
             model=self._model,
-            choices=choices,
+            choices=list(choices),
             usage=usage,
             dragon=dragon,
         )
 
 
-class ChatShape(Shape):
+class ChatRenderer(Renderer):
     """`/v1/chat/completions`: the role comes first, the last delta is empty."""
 
     prefix = "chatcmpl"
     whole_type = ChatCompletion
     chunk_type = ChatCompletionChunk
 
-    def opening(self, answer: Choice) -> BaseModel:
-        return ChunkChoice(index=answer.index, delta=Delta(role="assistant", content=""))
+    def opening(self, choice: Choice) -> BaseModel:
+        return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
 
     def piece(self, index: int, text: str) -> BaseModel:
         return ChunkChoice(index=index, delta=Delta(content=text))
 
     def scores(
-        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+        self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
     ) -> BaseModel | None:
         if not self._logprobs:
             return None
         logprobs = chat_logprobs(details, self._tokenizer)
-        return ChunkChoice(index=answer.index, delta=Delta(content=""), logprobs=logprobs)
+        return ChunkChoice(index=choice.index, delta=Delta(content=""), logprobs=logprobs)
 
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
         return ChunkChoice(index=index, delta=Delta(), finish_reason=reason)
 
-    def complete(self, answer: Choice) -> BaseModel:
+    def complete(self, choice: Choice) -> BaseModel:
+        answer = choice.answer
         return ChatChoice(
-            index=answer.index,
+            index=choice.index,
             message=ReplyMessage(content=answer.text),
             logprobs=chat_logprobs(answer.details, self._tokenizer) if self._logprobs else None,
             finish_reason=answer.end.reason,
         )
 
 
-class TextShape(Shape):
+class CompletionRenderer(Renderer):
     """`/v1/completions`. With `echo` the prompt comes first."""
 
     prefix = "cmpl"
@@ -148,39 +149,39 @@ class TextShape(Shape):
         super().__init__(model, tokenizer, logprobs=logprobs)
         self._echo = echo
 
-    def opening(self, answer: Choice) -> BaseModel | None:
-        return self.piece(answer.index, answer.request.query) if self._echo else None
+    def opening(self, choice: Choice) -> BaseModel | None:
+        return self.piece(choice.index, self._prompt(choice)) if self._echo else None
 
     def piece(self, index: int, text: str) -> BaseModel:
         return TextChoice(index=index, text=text)
 
     def scores(
-        self, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
+        self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
     ) -> BaseModel | None:
         if not self._logprobs:
             return None
-        placed = details if prompt else self._placed(answer, details)
+        placed = details if prompt else self._placed(choice, details)
         logprobs = text_logprobs(placed, self._tokenizer)
-        return TextChoice(index=answer.index, text="", logprobs=logprobs)
+        return TextChoice(index=choice.index, text="", logprobs=logprobs)
 
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
         return TextChoice(index=index, text="", finish_reason=reason)
 
-    def complete(self, answer: Choice) -> BaseModel:
-        prompt = self._prompt(answer)
-        scored = [*answer.prompt, *self._placed(answer, answer.details)]
+    def complete(self, choice: Choice) -> BaseModel:
+        answer = choice.answer
+        scored = [*choice.first.prompt, *self._placed(choice, answer.details)]
         return TextChoice(
-            index=answer.index,
-            text=prompt + answer.text,
+            index=choice.index,
+            text=self._prompt(choice) + answer.text,
             logprobs=text_logprobs(scored, self._tokenizer) if self._logprobs else None,
             finish_reason=answer.end.reason,
         )
 
-    def _prompt(self, answer: Choice) -> str:
+    def _prompt(self, choice: Choice) -> str:
         """What stands before the answer's own text: a completion's query is its prompt."""
-        return answer.request.query if self._echo else ""
+        return choice.answer.request.query if self._echo else ""
 
-    def _placed(self, answer: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
+    def _placed(self, choice: Choice, details: Sequence[TokenDetail]) -> list[TokenDetail]:
         """Tokens of the answer where they stand in the reply's text."""
-        offset = len(self._prompt(answer))
+        offset = len(self._prompt(choice))
         return [replace(detail, start=offset + detail.start) for detail in details]

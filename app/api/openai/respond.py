@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import orjson
 from fastapi import Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
-from app.api.errors import INTERNAL, problem
-from app.api.openai.renderers import Shape
-from app.api.openai.responses import (
-    DragonChoice,
-    DragonNotice,
-    DragonReply,
-    PeerNotice,
-    ProvenanceNotice,
-    ProvenancePiece,
-    SourceReply,
-    TokenProvenance,
-    Usage,
-)
+from app.api.openai import dragon_fields
+from app.api.openai.choices import Choice, best, choices_of, merged
+from app.api.openai.renderers import Renderer
+from app.api.openai.responses import Dragon, Usage
 from app.api.openai.schemas import GenerationBody
 from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState
-from app.generation.accumulator import Choice, best, merged
 from app.generation.events import (
     Detailed,
     Event,
@@ -36,23 +26,19 @@ from app.generation.events import (
     PeerChanged,
     PromptDetailed,
     TextDelta,
-    TokenDetail,
 )
+from app.problems import reported
 
-log = logging.getLogger("dragon.answers")
 _DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(frozen=True)
-class Job:
-    """One request: its generations in the order of their choices, and how to answer.
+class Call:
+    """One API call: its choices, of so many distinct prompts, and how to answer."""
 
-    `prompts` counts the distinct prompts; the choices of a prompt stand together.
-    """
-
-    requests: Sequence[GenerationRequest]
+    choices: Sequence[Choice]
     prompts: int
-    shape: Shape
+    renderer: Renderer
     stream: bool
     include_usage: bool
     show_dragon: bool
@@ -61,13 +47,17 @@ class Job:
 
     @classmethod
     def of(
-        cls, body: GenerationBody, requests: Sequence[GenerationRequest], prompts: int, shape: Shape
-    ) -> Job:
-        """The job of a request's body."""
+        cls,
+        body: GenerationBody,
+        requests: Sequence[GenerationRequest],
+        prompts: int,
+        renderer: Renderer,
+    ) -> Call:
+        """The call that a body makes."""
         return cls(
-            requests,
+            choices_of(requests, prompts),
             prompts,
-            shape,
+            renderer,
             stream=bool(body.stream),
             include_usage=body.include_usage,
             show_dragon=body.dragon is not None,
@@ -76,155 +66,102 @@ class Job:
         )
 
 
-async def respond(http: Request, state: AppState, job: Job) -> Response:
-    """Run the job. Bad input is raised before any response begins; a client gone ends the work.
+async def respond(http: Request, state: AppState, call: Call) -> Response:
+    """Answer the call. Bad input is raised before any response begins; a client gone ends the work.
 
     Raises `ClientDisconnect` when nobody is left to answer.
     """
-    for request in job.requests:
-        state.generation.check(request)  # all of them, before one begins
-    events = merged(state.generate, job.requests)
+    answers = [choice.answer for choice in call.choices]
+    for answer in answers:
+        state.generation.check(answer.request)  # all of them, before one begins
+    events = merged(state.answers.write, answers)
     try:
-        if job.stream:
+        if call.stream:
             # The first event is awaited here, so that a refusal still gets its own status.
             first = await unless_gone(http.receive, anext(events))
-            return EventStream(_frames(job, first, events), events)
+            return EventStream(_frames(call, first, events), events)
         async with aclosing(events):
-            return await unless_gone(http.receive, _whole(job, events))
+            return await unless_gone(http.receive, _whole(call, events))
     except BaseException:
         await events.aclose()
         raise
 
 
+async def _whole(call: Call, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
+    async for _ in events:
+        pass
+    kept = best(call.choices, call.prompts, call.kept)
+    dragon = None
+    if call.show_dragon:
+        dragon = dragon_fields.reply(kept, provenance=call.show_provenance)
+    content = call.renderer.whole(kept, _usage(call), dragon)
+    return Response(content, media_type="application/json")
+
+
 async def _frames(
-    job: Job, first: tuple[int, Event], events: AsyncGenerator[tuple[int, Event], None]
+    call: Call, first: tuple[int, Event], events: AsyncGenerator[tuple[int, Event], None]
 ) -> AsyncGenerator[bytes, None]:
     """The stream's events. An error is the last one: no finish reason and no `[DONE]` follow."""
-    answers = [Choice(index, request) for index, request in enumerate(job.requests)]
     async with aclosing(events):
         try:
-            for answer in answers:
-                if (opening := job.shape.opening(answer)) is not None:
-                    yield _event(job.shape.chunk(opening, with_usage=job.include_usage))
-            for piece in _pieces(job, answers, first):
-                yield piece
-            async for item in events:
-                for piece in _pieces(job, answers, item):
-                    yield piece
-            if job.include_usage:
-                yield _event(job.shape.chunk(None, _usage(job, answers), with_usage=True))
+            for choice in call.choices:
+                if (opening := call.renderer.opening(choice)) is not None:
+                    yield _chunk(call, opening)
+            for chunk in _chunks(call, *first):
+                yield chunk
+            async for index, event in events:
+                for chunk in _chunks(call, index, event):
+                    yield chunk
+            if call.include_usage:
+                yield _frame(call.renderer.chunk(None, _usage(call), with_usage=True))
         except Exception as error:
-            found = problem(error)
-            if found is INTERNAL:
-                log.exception("an answer failed in mid-stream")
-            yield _event(orjson.dumps(found.body()))
+            found = reported(error, "an answer in mid-stream")
+            yield _frame(orjson.dumps(found.body()))
             return
     yield _DONE
 
 
-def _pieces(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> list[bytes]:
-    index, event = item
-    told = _take(job, answers, item)
-    if isinstance(event, TextDelta) and event.text:
-        piece = job.shape.piece(index, event.text)
-        return [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
-    if isinstance(event, PromptDetailed):
-        return [s for answer in told for s in _scores(job, answer, event.details, prompt=True)]
-    if isinstance(event, Detailed):
-        return [
-            *_scores(job, answers[index], event.details),
-            *_provenance(job, index, event.details),
-        ]
-    if isinstance(event, PeerChanged) and job.show_dragon:
-        notice = DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
-        piece = job.shape.piece(index, "")
-        return [_event(job.shape.chunk(piece, None, notice, with_usage=job.include_usage))]
-    if isinstance(event, Finished):
-        closing = job.shape.closing(index, event.reason)
-        # Provenance went out with the text.
-        dragon = _dragon([answers[index]], provenance=False) if job.show_dragon else None
-        return [_event(job.shape.chunk(closing, None, dragon, with_usage=job.include_usage))]
-    return []
+def _chunks(call: Call, index: int, event: Event) -> Iterator[bytes]:
+    """The chunks that an event of a choice makes."""
+    choice, renderer = call.choices[index], call.renderer
+    empty = renderer.piece(index, "")
+    match event:
+        case TextDelta(text=text) if text:
+            yield _chunk(call, renderer.piece(index, text))
+        case PromptDetailed(details=details):
+            for each in call.choices:
+                if each.first is choice.answer:
+                    yield from _scores(call, renderer.scores(each, details, prompt=True))
+        case Detailed(details=details):
+            yield from _scores(call, renderer.scores(choice, details))
+            if call.show_provenance:
+                yield _chunk(call, empty, dragon_fields.provenance_notice(index, details))
+        case PeerChanged() if call.show_dragon:
+            yield _chunk(call, empty, dragon_fields.peer_notice(index, event))
+        case Finished(reason=reason):
+            # Provenance went out with the text.
+            dragon = dragon_fields.reply([choice], provenance=False) if call.show_dragon else None
+            yield _chunk(call, renderer.closing(index, reason), dragon)
 
 
-def _take(job: Job, answers: Sequence[Choice], item: tuple[int, Event]) -> Sequence[Choice]:
-    """Note an event; the choices it is about. Those of one prompt share its scores."""
-    index, event = item
-    choices = len(answers) // job.prompts if isinstance(event, PromptDetailed) else 1
-    told = answers[index : index + choices]
-    for answer in told:
-        answer.take(event)
-    return told
+def _scores(call: Call, scores: BaseModel | None) -> Iterator[bytes]:
+    if scores is not None:
+        yield _chunk(call, scores)
 
 
-def _scores(
-    job: Job, answer: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
-) -> list[bytes]:
-    piece = job.shape.scores(answer, details, prompt=prompt)
-    return [] if piece is None else [_event(job.shape.chunk(piece, with_usage=job.include_usage))]
+def _chunk(call: Call, choice: BaseModel, dragon: Dragon | None = None) -> bytes:
+    return _frame(call.renderer.chunk(choice, None, dragon, with_usage=call.include_usage))
 
 
-def _provenance(job: Job, index: int, details: Sequence[TokenDetail]) -> list[bytes]:
-    if not job.show_provenance:
-        return []
-    piece = ProvenancePiece(index=index, tokens=_origins(details))
-    notice = ProvenanceNotice(provenance=piece)
-    empty = job.shape.piece(index, "")
-    return [_event(job.shape.chunk(empty, None, notice, with_usage=job.include_usage))]
-
-
-def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProvenance]:
-    """Sources found after a token was written had no share in it."""
-    found = [TokenProvenance.model_validate(detail.provenance()) for detail in details]
-    for token in found:
-        token.documents += [0.0] * (sources - len(token.documents))
-    return found
-
-
-async def _whole(job: Job, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
-    answers = [Choice(index, request) for index, request in enumerate(job.requests)]
-    async for item in events:
-        _take(job, answers, item)
-    usage = _usage(job, answers)
-    answers = best(answers, job.prompts, job.kept)
-    dragon = _dragon(answers, provenance=job.show_provenance) if job.show_dragon else None
-    return Response(job.shape.whole(answers, usage, dragon), media_type="application/json")
-
-
-def _event(data: bytes) -> bytes:
+def _frame(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
 
 
-def _usage(job: Job, answers: Sequence[Choice]) -> Usage:
+def _usage(call: Call) -> Usage:
     """A prompt counts once, however many choices it has."""
-    choices = len(answers) // job.prompts
-    prompt = sum(answer.end.prompt_tokens for answer in answers[::choices])
-    completion = sum(answer.end.completion_tokens for answer in answers)
+    ends = [choice.answer.end for choice in call.choices]
+    prompt = sum(end.prompt_tokens for end in ends[:: len(ends) // call.prompts])
+    completion = sum(end.completion_tokens for end in ends)
     return Usage(
         prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion
-    )
-
-
-def _dragon(answers: Sequence[Choice], *, provenance: bool) -> DragonReply:
-    request = answers[0].request
-    document_tokens = sum(int(a.end.stats.get("document_tokens", 0)) for a in answers)
-    return DragonReply(
-        aggregation=request.mode.value,
-        seed=request.sampling.seed,
-        usage={"document_tokens": document_tokens},
-        choices=[
-            DragonChoice(
-                index=answer.index,
-                ledger=answer.request.id,
-                sources=[SourceReply(**asdict(source)) for source in answer.sources],
-                nothing_relevant=answer.found.nothing_relevant,
-                unread_documents=answer.found.unread_documents,
-                hops=list(answer.end.hops),
-                participation=list(answer.end.participation),
-                verdicts=answer.end.verdicts,
-                stats=dict(answer.end.stats),
-                provenance=(_origins(answer.details, len(answer.sources)) if provenance else None),
-            )
-            for answer in answers
-        ],
     )

@@ -55,10 +55,9 @@ class DragonChoice(BaseModel):
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
-    about this; `unread_documents` were still being read. `hops` are the tokens from which on the
-    answer was written with what a follow-up search had found; a source's `hop` counts them.
-    `stats.passes` is one more than there are. `provenance`: a token an entry, where it was asked
-    for.
+    about this; `unread_documents` were still being read. `hops` are the tokens that begin a further
+    hop, which is written from what another search has found; a source's `hop` counts them, and
+    `stats.passes` is one more than there are. `provenance`: an entry a token, if requested.
     """
 
     index: int
@@ -92,7 +91,7 @@ class PeerNotice(BaseModel):
 
 
 class DragonNotice(BaseModel):
-    """What a stream tells in its midst to those who sent a `dragon` object."""
+    """What a stream reports between its pieces to those who sent a `dragon` object."""
 
     peer: PeerNotice
 

@@ -19,32 +19,28 @@ from app.api.openai.field_types import (
     Strict,
     Temperature,
     Top,
+    invalid,
     neutral,
     text_of_parts,
-    wrong,
 )
+from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from dragon.inference.tokenizer import Message
-from dragon.protocol.aggregator_policy import Schedule
 from dragon.sampling.params import Mode
 
 MAX_CHOICES = 32
 MAX_INPUTS = 2048
-MAX_HOPS = 1
 
 
 class DragonOptions(Strict):
     """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
 
-    `catch_up` false keeps each side from running the other's drafts: for comparisons. `documents`
-    (ids) and `collections` (names) limit which of the person's documents may be used. `hops` is for
-    chats: where a sentence leaves words of the question open and names what the other side knows
-    more about, the answer goes on with that, so often at most; 0 ends it there.
+    `documents` (ids) and `collections` (names) limit which of the person's documents may be used.
+    `hops` is for chats: where a sentence leaves words of the question open and names what the other
+    side knows more about, the answer continues with that, so often at most; 0 ends it there.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
-    schedule: Annotated[Schedule, Field(strict=False)] = Schedule.GREEDY
-    catch_up: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     documents: Names | None = None
@@ -87,7 +83,7 @@ class GenerationBody(Strict):
         cls, options: StreamOptions | None, info: ValidationInfo
     ) -> StreamOptions | None:
         if options is not None and not info.data.get("stream"):
-            raise wrong("only allowed when stream is true")
+            raise invalid("only allowed when stream is true")
         return options
 
     @property
@@ -102,7 +98,7 @@ class GenerationBody(Strict):
 
 
 class CompletionBody(GenerationBody):
-    """`POST /v1/completions`. The model is told `prompt` as it stands, without a template."""
+    """`POST /v1/completions`. The model reads `prompt` as it stands, without a template."""
 
     prompt: Annotated[
         list[str] | list[list[int]],
@@ -120,21 +116,21 @@ class CompletionBody(GenerationBody):
     @classmethod
     def _enough_of_them(cls, best_of: int | None, info: ValidationInfo) -> int | None:
         if best_of is not None and best_of < (info.data.get("n") or 1):
-            raise wrong("must be at least n")
+            raise invalid("must be at least n")
         if best_of is not None and best_of > (info.data.get("n") or 1) and info.data.get("stream"):
-            raise wrong("all answers are whole before the best is known: leave out stream")
+            raise invalid("all answers are whole before the best is known: leave out stream")
         return best_of
 
     @field_validator("echo")
     @classmethod
     def _echo_alone(cls, echo: bool | None, info: ValidationInfo) -> bool | None:
         if not echo and info.data.get("max_tokens") == 0:
-            raise wrong("must be true when max_tokens is 0, else there is nothing to answer")
+            raise invalid("must be true when max_tokens is 0, else there is nothing to answer")
         return echo
 
     @property
     def details(self) -> Details | None:
-        """What is to be told of each token."""
+        """What the response says of each token."""
         ranked = (self.best_of or 1) > (self.n or 1)
         if self.logprobs is None and not ranked and not self.wants_provenance:
             return None
@@ -197,12 +193,12 @@ class ChatBody(GenerationBody):
     @classmethod
     def _only_with_logprobs(cls, top: int | None, info: ValidationInfo) -> int | None:
         if top is not None and not info.data.get("logprobs"):
-            raise wrong("only allowed when logprobs is true")
+            raise invalid("only allowed when logprobs is true")
         return top
 
     @property
     def details(self) -> Details | None:
-        """What is to be told of each token."""
+        """What the response says of each token."""
         if not (self.logprobs or self.wants_provenance):
             return None
         return Details(top=self.top_logprobs or 0)
@@ -211,7 +207,7 @@ class ChatBody(GenerationBody):
     @classmethod
     def _one_limit(cls, limit: int | None, info: ValidationInfo) -> int | None:
         if limit is not None and info.data.get("max_tokens") not in (None, limit):
-            raise wrong("contradicts max_tokens; send one of them")
+            raise invalid("contradicts max_tokens; send one of them")
         return limit
 
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
 from app.api.openai.schemas import DetokenizeBody, TokenizeBody, as_messages
-from app.api.openai.token_ids import known
 from app.container import AppState, State
+from app.generation.token_ids import known
 from dragon.errors import InvalidRequestError
 from dragon.inference.tokenizer import Tokenizer
 

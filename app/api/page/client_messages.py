@@ -51,7 +51,7 @@ class Again(_Frame):
 
 
 class Continue(_Frame):
-    """Go on with an answer that has ended; answered as `say` is."""
+    """Continue an answer that has ended; answered as `say` is."""
 
     type: Literal["continue"]
     id: Id
@@ -67,7 +67,7 @@ class Watch(_Frame):
 
 
 class Stop(_Frame):
-    """End an answer; what is written stands."""
+    """End an answer; what is written stays."""
 
     type: Literal["stop"]
     id: Id

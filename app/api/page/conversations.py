@@ -72,8 +72,8 @@ async def change_conversation(identity: str, change: Change, state: State) -> di
 async def delete_conversation(identity: str, state: State) -> dict[str, Any]:
     """Remove a conversation for good; an answer that is being written ends."""
     for message in await state.conversations.messages(identity):
-        if writing := state.writings.get(message.id):
-            writing.stop()
+        if run := state.background_runs.get(message.id):
+            run.stop()
     await state.conversations.delete(identity)
     return {"id": identity, "deleted": True}
 

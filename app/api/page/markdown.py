@@ -78,6 +78,7 @@ class MarkdownStream:
     def __init__(self) -> None:
         self._open = ""
         self._start = 0
+        self._grown = (0, 0)  # characters and seams that `grow` has taken
         self._seams: list[tuple[int, bool]] = []
         self._rendered = Block(0, "", "")
         self._env: dict[str, Any] = {}  # link definitions hold for all that follows
@@ -89,6 +90,16 @@ class MarkdownStream:
     def seam(self, joint: bool) -> None:
         """From the next word on the cloud takes part, or no longer does."""
         self._seams.append((self._start + len(self._open), joint))
+
+    def grow(self, text: str, seams: Sequence[tuple[int, bool]]) -> None:
+        """The whole text and all its seams, by character offset: what is new is added."""
+        length, known = self._grown
+        for offset, joint in seams[known:]:
+            self.push(text[length:offset])
+            self.seam(joint)
+            length = offset
+        self.push(text[length:])
+        self._grown = (len(text), len(seams))
 
     def take(self) -> list[Block]:
         """The blocks that are complete since the last call."""
@@ -144,12 +155,8 @@ class MarkdownStream:
 
 def render(text: str, seams: Sequence[tuple[int, bool]] = ()) -> list[Block]:
     """A whole text; `seams` are character offsets with whether the cloud joins there."""
-    stream, written = MarkdownStream(), 0
-    for offset, joint in seams:
-        stream.push(text[written:offset])
-        stream.seam(joint)
-        written = offset
-    stream.push(text[written:])
+    stream = MarkdownStream()
+    stream.grow(text, seams)
     return stream.finish()
 
 

@@ -1,16 +1,14 @@
-"""From what the page asks to the request of a generation."""
+"""From the page's parameters to the request of a generation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.openai.field_types import Limit, Names, Seed, Temperature
-from app.api.openai.parameters import new_seed
-from app.api.openai.schemas import MAX_HOPS
+from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt
@@ -40,27 +38,27 @@ class Params(BaseModel):
     provenance: bool = False
 
 
-def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:
+def request_of(
+    state: AppState, prompt: Prompt, params: Params, hops: int = MAX_HOPS
+) -> GenerationRequest:
     """The request for one answer to a prompt."""
     mode = params.mode or state.settings.aggregation
     # Algorithm 1 is not defined in between.
     usual = 0.0 if mode is Mode.SPECULATIVE else DEFAULT_TEMPERATURE
-    return GenerationRequest(
-        conversation=prompt.tokens,
-        query=prompt.query,
-        sampling=Sampling(
-            temperature=usual if params.temperature is None else params.temperature,
-            seed=new_seed() if params.seed is None else params.seed,
-        ),
-        max_tokens=params.max_tokens,
-        mode=mode,
-        top_k=params.top_k,
-        private=params.private,
-        documents=params.documents,
-        collections=params.collections,
-        details=Details() if params.provenance else None,
-        hops=MAX_HOPS,
+    sampling = Sampling(
+        temperature=usual if params.temperature is None else params.temperature,
+        seed=seed_or_new(params.seed),
     )
+    (request,) = generation_requests(
+        [prompt],
+        sampling,
+        params,
+        mode,
+        max_tokens=params.max_tokens,
+        details=Details() if params.provenance else None,
+        hops=hops,
+    )
+    return request
 
 
 async def branch_request(
@@ -68,7 +66,7 @@ async def branch_request(
 ) -> tuple[GenerationRequest, int]:
     """The request for the answer at the end of a branch, and how many turns it leaves out.
 
-    `begun` is what is written of it already. The oldest turns are left out when the branch would
+    `begun` is the text it has already. The oldest turns are left out when the branch would
     take more than half of the model's context. Raises `ContextLengthError` when the last question
     alone does not fit.
     """
@@ -90,9 +88,8 @@ async def branch_request(
     if begun:
         more = state.generation.tokenizer.encode(begun)
         prompt = Prompt((*prompt.tokens, *more), prompt.query)
-    request = request_of(state, prompt, params)
-    # What is asked for when an answer is gone on with is the rest of it.
-    return (replace(request, hops=0) if begun else request), left_out
+    # A continued answer is only completed: nothing further is retrieved for it.
+    return request_of(state, prompt, params, hops=0 if begun else MAX_HOPS), left_out
 
 
 def _turns(

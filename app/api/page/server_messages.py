@@ -1,12 +1,16 @@
-"""The frames of `/ws/chat` about one answer, made from its events."""
+"""The frames of `/ws/chat` about one answer, rendered from its events and its state."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
-from app.api.page.markdown import Block
-from app.generation.accumulator import Choice
+from app.api.page.markdown import Block, MarkdownStream
+from app.conversations import record
+from app.conversations.background_run import BackgroundRun
+from app.generation.accumulator import AnswerState
 from app.generation.events import (
     Detailed,
     Event,
@@ -16,67 +20,90 @@ from app.generation.events import (
     SourcesFound,
     TextDelta,
 )
+from app.problems import Problem
 
 Frame = dict[str, Any]
 
 
-def told(answer_id: str, event: Event, ledger: str) -> Frame:
-    """An event as the page hears it; `ledger` is the answer's id under `/api/ledger`."""
+def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 0) -> Frame:
+    """An event as a frame; `offset` is where the text it counts in begins in the whole answer."""
     match event:
         case SourcesFound():
-            return {"type": "sources", "id": answer_id, **asdict(event)}
+            return {"type": "sources", "id": answer_id, **record.sources(event)}
         case TextDelta(text=text):
             return {"type": "token", "id": answer_id, "text": text}
         case Detailed(details=details) | PromptDetailed(details=details):
-            tokens = [detail.provenance() for detail in details]
+            tokens = [record.provenance(detail, offset) for detail in details]
             return {"type": "detail", "id": answer_id, "tokens": tokens}
         case PeerChanged():
             return {"type": "peer", "id": answer_id, **asdict(event)}
         case Finished():
-            return {
-                "type": "done",
-                "id": answer_id,
-                "finish_reason": event.reason,
-                "ledger": ledger,
-                "usage": {
-                    "prompt_tokens": event.prompt_tokens,
-                    "completion_tokens": event.completion_tokens,
-                },
-                "dragon": {
-                    **event.stats,
-                    "hops": event.hops,
-                    "participation": event.participation,
-                    "verdicts": event.verdicts,
-                    "trace": event.trace,
-                },
-            }
+            return done(answer_id, record.finished(answer))
 
 
-def cancelled(answer_id: str, answer: Choice | None) -> Frame:
-    """The end of an answer that was stopped; `answer` is None where it had not begun."""
-    return {
-        "type": "done",
-        "id": answer_id,
-        "finish_reason": "cancelled",
-        "ledger": answer.request.id if answer else None,
-        "usage": {
-            "prompt_tokens": len(answer.request.conversation) if answer else 0,
-            "completion_tokens": len(answer.tokens) if answer else 0,
-        },
-        "dragon": {"participation": answer.participation if answer else []},
-    }
+def done(answer_id: str, end: record.Fields) -> Frame:
+    """The end of an answer that was finished or stopped."""
+    return {"type": "done", "id": answer_id, **end}
 
 
-def block(answer_id: str, index: int, part: Block, *, open_: bool) -> Frame:
-    """A block of an answer; an open one is told again as it grows.
+def failure(answer_id: str | None, problem: Problem) -> Frame:
+    """What went wrong with an answer, or with a frame of the page."""
+    return {"type": "error", "id": answer_id, **problem.body()}
 
-    `start` is the character offset of its Markdown `text` in the answer; `tail` is the end of it
-    that is not in `html` yet.
-    """
-    return {
-        "type": "block",
-        "id": answer_id,
-        "index": index,
-        "open": open_,
-        **asdict(part),
-    }
+
+async def frames(run: BackgroundRun) -> AsyncGenerator[Frame, None]:
+    """A background run from its beginning to its end."""
+    view = _View(run)
+    async with aclosing(run.follow()) as batches:
+        async for events in batches:
+            for frame in list(view.render(events)):
+                yield frame
+
+
+class _View:
+    """A background run as one reader sees it: its events, and its text as blocks of HTML."""
+
+    def __init__(self, run: BackgroundRun) -> None:
+        self._run = run
+        self._markdown = MarkdownStream()
+        self._blocks = 0
+        self._shown = ""
+
+    def render(self, events: Sequence[Event]) -> Iterator[Frame]:
+        """The frames for what is new since the last call."""
+        run, written = self._run, self._run.written
+        for event in events:
+            if written.answer and isinstance(event, SourcesFound | Detailed | PeerChanged):
+                yield to_message(run.id, written.answer, event, len(written.before.text))
+        self._markdown.grow(written.text, [(at, joint) for at, joint, _ in written.seams])
+        for part in self._markdown.finish() if run.over else self._markdown.take():
+            yield self._block(part, open_=False)
+            self._blocks += 1
+        if run.over:
+            yield from self._end()
+        elif (last := self._markdown.open()) is not None and last.text != self._shown:
+            self._shown = last.text
+            yield self._block(last, open_=True)
+
+    def _end(self) -> Iterator[Frame]:
+        ending = self._run.written.ending
+        if ending is not None:
+            kind = "error" if ending.problem else "done"
+            yield {"type": kind, "id": self._run.id, **self._run.written.end()}
+
+    def _block(self, part: Block, *, open_: bool) -> Frame:
+        """A block; an open one is sent again as it grows.
+
+        `start` is the character offset of its Markdown `text` in the answer; `tail` is the end of
+        it that is not in `html` yet. `tokens` are those so far, in `ms` since the first.
+        """
+        answer = self._run.written.answer
+        return {
+            "type": "block",
+            "id": self._run.id,
+            "index": self._blocks,
+            "open": open_,
+            **asdict(part),
+            "tokens": 0 if answer is None else len(answer.tokens),
+            "ms": self._run.milliseconds,
+        }

@@ -7,7 +7,6 @@ answer of this socket alone, stored nowhere, and ends with it.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import asdict
@@ -18,24 +17,26 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 from starlette.websockets import WebSocketState
 
-from app.api.errors import INTERNAL, invalid, problem
+from app.api.errors import validation_problem
 from app.api.openai.schemas import as_messages
-from app.api.page import server_messages
 from app.api.page.client_messages import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
 from app.api.page.conversations import summary, view
 from app.api.page.parameters import branch_request, request_of
+from app.api.page.server_messages import Frame, done, failure, frames, to_message
 from app.container import AppState, State
-from app.conversations.background_run import Writing
-from app.generation.accumulator import Choice
-from app.generation.events import GenerationRequest, PeerStatus
+from app.conversations import record
+from app.conversations.background_run import BackgroundRun
+from app.generation.accumulator import AnswerState
+from app.generation.events import GenerationRequest
 from app.generation.prompts import chat_prompt
+from app.peer_link.status import PeerStatus
+from app.problems import reported
 from app.storage.tables import Conversation, Message, MessageState
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 
-log = logging.getLogger("dragon.socket")
 router = APIRouter()
 _MAX_ANSWERS = 8
-_MAX_WRITINGS = 32
+_MAX_RUNS = 32
 _STATUS_SECONDS = 0.5
 
 
@@ -83,8 +84,8 @@ class _Page:
                 answer_id, InvalidRequestError(f"The frame is not valid JSON: {error}")
             )
         except ValidationError as error:
-            found = invalid(error.errors()[0], "A frame must be a JSON object of a known type.")
-            await self._send({"type": "error", "id": answer_id, **found.body()})
+            wrong = "A frame must be a JSON object of a known type."
+            await self._send(failure(answer_id, validation_problem(error.errors()[0], wrong)))
         except DragonError as error:
             await self._fail(answer_id, error)
 
@@ -101,8 +102,8 @@ class _Page:
 
     def _stop(self, answer_id: str) -> None:
         """An answer that has just ended is not there any more: nothing to stop."""
-        if (writing := self._state.writings.get(answer_id)) is not None:
-            writing.stop()
+        if (run := self._state.background_runs.get(answer_id)) is not None:
+            run.stop()
         task = self._answers.get(answer_id)
         if task is not None and not task.cancelling():
             task.cancel()
@@ -110,8 +111,8 @@ class _Page:
     # Answers in conversations.
 
     async def _write(self, frame: Say | Again | Continue) -> None:
-        if self._state.writings.count >= _MAX_WRITINGS:
-            raise OverloadedError(f"At most {_MAX_WRITINGS} answers are written at once.")
+        if self._state.background_runs.count >= _MAX_RUNS:
+            raise OverloadedError(f"At most {_MAX_RUNS} answers are written at once.")
         store, private = self._state.conversations, frame.params.private
         if isinstance(frame, Say):
             _, _, answer = await store.ask(
@@ -124,12 +125,12 @@ class _Page:
         try:
             await self._begin(frame, answer)
         except BaseException:
-            # Nobody writes it: left as being written, it could not be gone on with.
+            # Nobody writes it: left as being written, it could not be continued.
             await store.save(answer.id, MessageState.STOPPED, answer.text, answer.record)
             raise
 
     async def _begin(self, frame: Say | Again | Continue, answer: Message) -> None:
-        """Write an answer that is stored, or go on after the text that it has."""
+        """Write an answer that is stored, or continue the text that it has."""
         store = self._state.conversations
         conversation = await store.get(answer.conversation_id)
         path = await store.path(answer.id)
@@ -139,27 +140,27 @@ class _Page:
         async def prepare() -> tuple[GenerationRequest, int]:
             return await branch_request(self._state, path, answer.text, params)
 
-        self._read(self._state.writings.start(answer, prepare, self._state.generate))
+        self._read(self._state.background_runs.start(answer, prepare))
 
     async def _watch(self, answer_id: str) -> None:
-        if (writing := self._state.writings.get(answer_id)) is not None:
-            self._read(writing)
+        if (run := self._state.background_runs.get(answer_id)) is not None:
+            self._read(run)
             return
         message = await self._state.conversations.message(answer_id)
         whole = await asyncio.to_thread(view, message)
         await self._send({"type": "message", "id": answer_id, "message": whole})
 
-    def _read(self, writing: Writing) -> None:
-        """Tell the page about an answer from its beginning on; again begins anew."""
-        if (before := self._reading.get(writing.id)) is not None:
+    def _read(self, run: BackgroundRun) -> None:
+        """Send the page an answer from its beginning on; again begins anew."""
+        if (before := self._reading.get(run.id)) is not None:
             before.cancel()
 
         async def read() -> None:
-            async with aclosing(writing.follow()) as told:
-                async for frame in told:
-                    await self._send(frame)
+            async with aclosing(frames(run)) as messages:
+                async for message in messages:
+                    await self._send(message)
 
-        self._keep(self._reading, writing.id, read)
+        self._keep(self._reading, run.id, read)
 
     # Answers of this socket alone.
 
@@ -172,17 +173,15 @@ class _Page:
 
     async def _answer(self, frame: Ask) -> None:
         """Write one answer to the socket; cancelling it is how it is stopped."""
-        answer: Choice | None = None
+        answer: AnswerState | None = None
         try:
             prompt = await chat_prompt(self._state.generation, as_messages(frame.messages))
-            request = request_of(self._state, prompt, frame.params)
-            answer = Choice(0, request)
-            async with aclosing(self._state.generate(request)) as events:
+            answer = AnswerState(request_of(self._state, prompt, frame.params))
+            async with aclosing(self._state.answers.write(answer)) as events:
                 async for event in events:
-                    answer.take(event)
-                    await self._send(server_messages.told(frame.id, event, request.id))
+                    await self._send(to_message(frame.id, answer, event))
         except asyncio.CancelledError:
-            await self._send(server_messages.cancelled(frame.id, answer))
+            await self._send(done(frame.id, record.cancelled(answer)))
         except Exception as error:
             await self._fail(frame.id, error)
 
@@ -203,22 +202,19 @@ class _Page:
         task.add_done_callback(ended)
 
     async def _report_status(self) -> None:
-        """Tell how the peer stands, now and on every change; a round trip alone is no change."""
-        told: PeerStatus | None = None
+        """Report how the peer stands, now and on every change but that of the round trip."""
+        last: PeerStatus | None = None
         while True:
             now = self._state.generation.peer_state
-            if told is None or _standing(now) != _standing(told):
+            if last is None or _standing(now) != _standing(last):
                 await self._send({"type": "status", "peer": asdict(now)})
-                told = now
+                last = now
             await asyncio.sleep(_STATUS_SECONDS)
 
     async def _fail(self, answer_id: str | None, error: Exception) -> None:
-        found = problem(error)
-        if found is INTERNAL:
-            log.error("an answer failed", exc_info=error)
-        await self._send({"type": "error", "id": answer_id, **found.body()})
+        await self._send(failure(answer_id, reported(error, "an answer")))
 
-    async def _send(self, frame: dict[str, Any]) -> None:
+    async def _send(self, frame: Frame) -> None:
         """Send, or do nothing when the page has left: `run` hears of that and ends everything."""
         if self._socket.application_state is WebSocketState.CONNECTED:
             with suppress(WebSocketDisconnect):

@@ -79,6 +79,8 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         ({"dragon": {"private": "yes"}}, "dragon.private", "invalid_value"),
         ({"dragon": {"provenance": "yes"}}, "dragon.provenance", "invalid_value"),
         ({"dragon": {"colour": "red"}}, "dragon.colour", "unknown_parameter"),
+        ({"dragon": {"schedule": "greedy"}}, "dragon.schedule", "unknown_parameter"),
+        ({"dragon": {"catch_up": True}}, "dragon.catch_up", "unknown_parameter"),
         ({"presence_penalty": 2.1}, "presence_penalty", "invalid_value"),
         ({"frequency_penalty": -3}, "frequency_penalty", "invalid_value"),
         ({"frequency_penalty": "1"}, "frequency_penalty", "invalid_value"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import httpx
 
-from app.generation.events import PeerStatus
+from app.peer_link.status import PeerStatus
 from tests.fakes import FakeGeneration
 
 ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}

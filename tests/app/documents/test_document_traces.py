@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from app.conversations.background_run import Writings
+from app.conversations.background_run import BackgroundRuns
+from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
 from app.documents.citations import GONE
 from app.documents.progress import Stage
 from app.documents.store import DocumentStore
+from app.generation.accumulator import ObservedGeneration
 from app.generation.events import (
     Event,
     Finished,
@@ -118,13 +120,16 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
         yield TextDelta("In a drawer.", (1,))
         yield Finished("stop", 1, 1)
 
-    writings = Writings(conversations)
-    told = writings.start(answer, prepare, generate).follow()
-    assert secret in str(await anext(told))
+    runs = BackgroundRuns(conversations, ObservedGeneration(generate).write)
+    run = runs.start(answer, prepare)
+    events = run.follow()
+    assert await anext(events) == []
+    assert secret in str(await anext(events))
     await conversations.save(answer.id, MessageState.WRITING, "", record_of(document, secret))
     await store.delete(document.id)
     deleted.set()
-    assert [frame["type"] async for frame in told][-1] == "done"
+    assert [type(event) async for batch in events for event in batch][-1] is Finished
+    assert run.written.ending == Ending(MessageState.DONE)
     after = await conversations.message(answer.id)
     await engine.dispose()
     (source,) = after.record["sources"]

@@ -1,4 +1,4 @@
-"""Two passes are told as one answer: positions, characters, sources and statistics of the whole."""
+"""Two hops are told as one answer: positions, characters, sources and statistics of the whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.generation.accumulator import Choice
+from app.generation.accumulator import AnswerState
 from app.generation.events import (
     Detailed,
     Details,
@@ -20,7 +20,7 @@ from app.generation.events import (
     TextDelta,
     TokenDetail,
 )
-from app.generation.hops import Passes
+from app.generation.hops import Hops
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
@@ -43,7 +43,7 @@ def request_(tokenizer: Tokenizer) -> GenerationRequest:
     )
 
 
-def pass_of(
+def hop_of(
     tokenizer: Tokenizer, text: str, found: Source, *, joint: bool = True, end: bool = True
 ) -> list[Event]:
     """The events of a pass that writes a text, a token at a time, from one source."""
@@ -74,21 +74,21 @@ def pass_of(
     return events
 
 
-def told(passes: Passes, events: Iterable[Event]) -> list[Event]:
-    return [told for event in events for told in passes.take(event)]
+def placed(hops: Hops, events: Iterable[Event]) -> list[Event]:
+    return [each for event in events for each in hops.take(event)]
 
 
-def test_two_passes_are_one_answer(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
-    passes = Passes(request_, tokenizer, 64)
-    events = told(passes, pass_of(tokenizer, FIRST, NOTE))
-    following = passes.next()
+def test_two_hops_are_one_answer(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
+    hops = Hops(request_, tokenizer, 64)
+    events = placed(hops, hop_of(tokenizer, FIRST, NOTE))
+    following = hops.next()
     assert following is not None
-    passes.begin(following.request)
-    events += told(passes, pass_of(tokenizer, SECOND, CAPITAL))
-    assert passes.next() is None, "one hop was allowed"
-    events += passes.finish()
+    hops.begin(following.request)
+    events += placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
+    assert hops.next() is None, "one hop was allowed"
+    events += hops.finish()
 
-    whole = Choice(0, request_)
+    whole = AnswerState(request_)
     for event in events:
         whole.take(event)
     first = len(tokenizer.encode(FIRST)) + 1
@@ -114,12 +114,12 @@ def test_two_passes_are_one_answer(tokenizer: Tokenizer, request_: GenerationReq
 
 
 def test_each_detail_follows_its_text(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
-    passes = Passes(request_, tokenizer, 64)
-    events = told(passes, pass_of(tokenizer, FIRST, NOTE))
-    following = passes.next()
+    hops = Hops(request_, tokenizer, 64)
+    events = placed(hops, hop_of(tokenizer, FIRST, NOTE))
+    following = hops.next()
     assert following is not None
-    passes.begin(following.request)
-    events += [*told(passes, pass_of(tokenizer, SECOND, CAPITAL)), *passes.finish()]
+    hops.begin(following.request)
+    events += [*placed(hops, hop_of(tokenizer, SECOND, CAPITAL)), *hops.finish()]
     written = 0
     for event in events:
         if isinstance(event, TextDelta):
@@ -131,9 +131,9 @@ def test_each_detail_follows_its_text(tokenizer: Tokenizer, request_: Generation
 def test_the_next_pass_asks_again_after_the_text(
     tokenizer: Tokenizer, request_: GenerationRequest
 ) -> None:
-    passes = Passes(request_, tokenizer, 64)
-    told(passes, pass_of(tokenizer, FIRST, NOTE))
-    following = passes.next()
+    hops = Hops(request_, tokenizer, 64)
+    placed(hops, hop_of(tokenizer, FIRST, NOTE))
+    following = hops.next()
     assert following is not None
     turns = [("user", QUESTION), ("assistant", FIRST), ("user", QUESTION)]
     expected = tokenizer.conversation([Message(*turn) for turn in turns])
@@ -151,9 +151,9 @@ def test_a_question_that_is_left_is_asked_and_judged_as_one(
     tokenizer: Tokenizer, request_: GenerationRequest
 ) -> None:
     asked = "What is the capital of Bhutan, and when does the choir meet?"
-    passes = Passes(replace(request_, query=asked), tokenizer, 64)
-    told(passes, pass_of(tokenizer, SECOND, CAPITAL))
-    following = passes.next()
+    hops = Hops(replace(request_, query=asked), tokenizer, 64)
+    placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
+    following = hops.next()
     assert following is not None
     assert following.private
     assert following.request.query == "when does the choir meet?"
@@ -166,16 +166,16 @@ def test_a_text_of_the_cloud_is_gone_on_with_on_the_device_alone(
     tokenizer: Tokenizer, request_: GenerationRequest
 ) -> None:
     question = replace(request_, query="Who travels along to the capital of Bhutan?")
-    passes = Passes(question, tokenizer, 64)
-    events = told(passes, pass_of(tokenizer, SECOND, CAPITAL))
-    following = passes.next()
+    hops = Hops(question, tokenizer, 64)
+    events = placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
+    following = hops.next()
     assert following is not None
     assert following.private
     assert following.request.private
-    passes.begin(following.request)
+    hops.begin(following.request)
     own = "Anna comes along to Thimphu."
-    more = pass_of(tokenizer, own, source("private", own), joint=False)
-    events += [*told(passes, more), *passes.finish()]
+    more = hop_of(tokenizer, own, source("private", own), joint=False)
+    events += [*placed(hops, more), *hops.finish()]
     first = len(tokenizer.encode(SECOND)) + 1
     changes = [(e.joint, e.position) for e in events if isinstance(e, PeerChanged)]
     assert changes == [(True, 0), (False, first)]
@@ -202,11 +202,11 @@ def test_an_answer_ends_there(
     ended: bool,
 ) -> None:
     assert len(tokenizer.encode(FIRST)) + 1 >= 12
-    passes = Passes(replace(request_, **change), tokenizer, limit)
-    events = told(passes, pass_of(tokenizer, FIRST, NOTE, end=ended))
-    assert passes.next() is None
-    events += passes.finish()
-    whole = Choice(0, request_)
+    hops = Hops(replace(request_, **change), tokenizer, limit)
+    events = placed(hops, hop_of(tokenizer, FIRST, NOTE, end=ended))
+    assert hops.next() is None
+    events += hops.finish()
+    whole = AnswerState(request_)
     for event in events:
         whole.take(event)
     assert whole.text == FIRST

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.retrieval.hops import SCORE, NextHop
+from dragon.retrieval.hops import SCORE, OpenQuestion
 
-FLIGHT = NextHop(
+FLIGHT = OpenQuestion(
     "What is the capital of the country I fly to in June?",
     "I fly to Bhutan on 14 June.",
     "I fly to Bhutan on 14 June.",
@@ -56,7 +56,7 @@ def test_a_passage_has_to_name_what_was_brought(passage: str, score: float, goes
 def test_a_unit_or_a_form_of_what_was_asked_names_nothing(
     question: str, written: str, passage: str
 ) -> None:
-    assert not NextHop(question, written, written).answered_by(passage, 1.0)
+    assert not OpenQuestion(question, written, written).answered_by(passage, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_unit_or_a_form_of_what_was_asked_names_nothing(
     ],
 )
 def test_nothing_is_asked_for(question: str, written: str, source: str) -> None:
-    assert not NextHop(question, written, source).wanted
+    assert not OpenQuestion(question, written, source).wanted
 
 
 NAIROBI = "Nairobi is the capital of Kenya."
@@ -89,7 +89,7 @@ JOINED = "What is the capital of Kenya, and what is the code of the key safe?"
     ],
 )
 def test_of_joined_questions_the_one_left_is_asked(written: str, left: str, passage: str) -> None:
-    after = NextHop(JOINED, written, written)
+    after = OpenQuestion(JOINED, written, written)
     assert after.wanted
     assert after.query == left
     assert after.answered_by(passage, SCORE)
@@ -119,12 +119,12 @@ def test_of_joined_questions_the_one_left_is_asked(written: str, left: str, pass
 def test_of_joined_questions_none_is_left_that_the_text_may_have_to_do_with(
     question: str, written: str
 ) -> None:
-    assert not NextHop(question, written, written).left
+    assert not OpenQuestion(question, written, written).left
 
 
 def test_what_is_left_may_be_answered_in_the_same_words() -> None:
     asked = "When does the library close, and when does the pool close?"
-    after = NextHop(asked, "The library closes at 6.", "The library closes at 6.")
+    after = OpenQuestion(asked, "The library closes at 6.", "The library closes at 6.")
     assert after.left == ("when does the pool close?",)
     assert after.answered_by("The pool closes at 6.", SCORE)
 
@@ -133,12 +133,12 @@ def test_what_is_left_tells_nothing_of_the_source() -> None:
     asked = "What is the capital of Kenya? What is the alarm code? When is my biopsy?"
     written = "The alarm code is 4471."
     queries = {
-        NextHop(asked, written, f"{written} {more}").query for more in ("", "Biopsy: 3 May.")
+        OpenQuestion(asked, written, f"{written} {more}").query for more in ("", "Biopsy: 3 May.")
     }
     assert queries == {"What is the capital of Kenya? When is my biopsy?"}
 
 
 def test_the_query_tells_nothing_of_the_source() -> None:
     source = "Airline to Bhutan: Drukair, code 7731."
-    short = NextHop("Which airline takes me?", "Drukair.", source)
+    short = OpenQuestion("Which airline takes me?", "Drukair.", source)
     assert short.query == "airline takes drukair"

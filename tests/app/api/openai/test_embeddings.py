@@ -13,7 +13,7 @@ import numpy as np
 import openai
 import pytest
 
-from app.api.openai.embedder_service import EmbeddingService, Vectors
+from app.embeddings import EmbeddingService, Vectors
 from tests.app.api.test_bad_input import error_of
 from tests.app.conftest import KEY
 from tests.samples import embedder

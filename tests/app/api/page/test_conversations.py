@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from app.api.page.parameters import Params, branch_request
+from app.api.page.server_messages import frames
 from app.container import AppState
 from app.generation.events import GenerationRequest
-from app.storage.database import database_url, migrate
+from app.storage.database import DATABASE, database_url, migrate
 from app.storage.tables import MessageState
 from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
@@ -367,12 +369,12 @@ async def test_a_stop_at_once_ends_the_answer(
         raise AssertionError("it was stopped before")
 
     async with asyncio.timeout(60):
-        writing = state.writings.start(answer, prepare, generation.generate)
-        writing.stop()
-        writing.stop()
-        frames = [frame async for frame in writing.follow()]
-    assert [frame["type"] for frame in frames] == ["done"]
-    assert frames[-1]["finish_reason"] == "cancelled"
+        run = state.background_runs.start(answer, prepare)
+        run.stop()
+        run.stop()
+        sent = [frame async for frame in frames(run)]
+    assert [frame["type"] for frame in sent] == ["done"]
+    assert sent[-1]["finish_reason"] == "cancelled"
     assert (await store.message(answer.id)).state == MessageState.STOPPED
 
 
@@ -394,11 +396,73 @@ async def test_a_stop_while_the_end_is_stored_changes_nothing(
 
     monkeypatch.setattr(store, "save", slow)
     async with asyncio.timeout(10):
-        writing = state.writings.start(answer, prepare, generation.generate)
+        run = state.background_runs.start(answer, prepare)
         await saving.wait()
-        writing.stop()
-        await state.writings.close()
-        frames = [frame async for frame in writing.follow()]
-    assert frames[-1]["finish_reason"] == "stop"
+        run.stop()
+        await state.background_runs.close()
+        sent = [frame async for frame in frames(run)]
+    assert sent[-1]["finish_reason"] == "stop"
     after = await store.message(answer.id)
     assert (after.state, after.text) == (MessageState.DONE, generation.script)
+
+
+async def test_an_answer_of_an_earlier_release_is_shown(
+    client: httpx.AsyncClient, state: AppState, tmp_path: Path
+) -> None:
+    """A row as it has always been stored, in every part that the page reads."""
+    migrate(database_url(tmp_path))
+    known(tmp_path, SOURCE.id, SOURCE.title)
+    source = {
+        "side": "private", "id": SOURCE.id, "title": "note.txt", "text": "Under the mat.",
+        "score": 0.8, "weight": 1.0, "page": 2, "start": 0, "end": 25, "hop": 0,
+    }  # fmt: skip
+    asked = {"mode": "coupled", "temperature": 0.15, "seed": 4, "left_out": 0, "documents": None}
+    stats = {"hops": [], "participation": [[0, 3]], "verdicts": "===", "trace": [], "asked": asked}
+    record = {
+        "seams": [[9, False, "the peer does not answer"]],
+        "ledgers": ["answer-1"],
+        "asked": asked,
+        "sources": [source],
+        "nothing_relevant": False,
+        "unread_documents": 1,
+        "done": {
+            "finish_reason": "stop",
+            "ledger": "answer-1",
+            "usage": {"prompt_tokens": 75, "completion_tokens": 5},
+            "dragon": stats,
+            "ledgers": ["answer-1"],
+        },
+    }
+    token = {
+        "position": 0, "text": "Under", "start": 0, "end": 5,
+        "cloud": 0.75, "documents": [0.25], "tv": 0.125,
+    }  # fmt: skip
+    store, text = state.conversations, "Under the **mat**.\n\n- here\n"
+    conversation, _, answer = await store.ask(None, None, "Where?", private=False)
+    row = json.dumps(record), json.dumps([token]), text, answer.id
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute(
+            "UPDATE messages SET record=?, tokens=?, text=?, state='done' WHERE id=?", row
+        )
+    path = f"/api/conversations/{conversation.id}"
+    shown = (await client.get(path)).json()["messages"][1]
+    assert {name: shown[name] for name in record} == record
+    assert "".join(block["html"] for block in shown["blocks"]) == (
+        '<p>Under the<span class="seam" role="note" data-testid="seam" data-joint="false">'
+        "From here on the device writes alone.</span> <strong>mat</strong>.</p>\n"
+        "<ul>\n<li>here</li>\n</ul>\n"
+    )
+    assert (await client.get(f"{path}/messages/{answer.id}/tokens")).json() == {"tokens": [token]}
+
+    async def continued() -> tuple[GenerationRequest, int]:
+        path = await store.path(answer.id)
+        return await branch_request(state, path, text, Params(provenance=True))
+
+    run = state.background_runs.start(await store.reopen(answer.id, private=False), continued)
+    sent = [frame async for frame in frames(run)]
+    after = await store.message(answer.id)
+    assert (sent[-1]["type"], after.text[: len(text)]) == ("done", text)
+    assert after.tokens[0] == token
+    assert after.tokens[1]["start"] == len(text)
+    assert after.record["seams"][0] == record["seams"][0]
+    assert after.record["ledgers"][0] == "answer-1"

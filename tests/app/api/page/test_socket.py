@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from app.auth import COOKIE
 from app.container import AppState
-from app.generation.events import PeerStatus
+from app.peer_link.status import PeerStatus
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration
 

@@ -1,4 +1,4 @@
-"""The service's embedder as a model of its own: texts or token ids in, vectors out."""
+"""The embedder as a service of its own: texts or token ids in, vectors out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from app.api.openai.token_ids import known
+from app.generation.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
 
@@ -28,19 +28,19 @@ class Embedded:
 
 
 class EmbeddingService:
-    """Embeds for the API. `chore` runs something short, when answers leave time for that."""
+    """Embeds for the API. `run_idle` queues an idle job, which waits until answers leave time."""
 
     def __init__(
-        self, embedder: Embedder, chore: Callable[[Callable[[], Vectors]], Future[Vectors]]
+        self, embedder: Embedder, run_idle: Callable[[Callable[[], Vectors]], Future[Vectors]]
     ) -> None:
         self._embedder = embedder
-        self._chore = chore
+        self._run_idle = run_idle
         self.model_name = embedder.name
         self.context_length = embedder.max_tokens
         self.tokenizer = embedder.tokenizer
 
     async def embed(self, inputs: Sequence[str | Sequence[int]]) -> Embedded:
-        """Embed each input. Cancelled, it stops after the chore under way.
+        """Embed each input. Cancelled, it stops after the job under way.
 
         Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError`
         for one that is too long.
@@ -49,11 +49,11 @@ class EmbeddingService:
         parts = []
         for batch in self._batches(rows):
             work = partial(self._embedder.embed_tokens, batch)
-            parts.append(await asyncio.wrap_future(self._chore(work)))
+            parts.append(await asyncio.wrap_future(self._run_idle(work)))
         return Embedded(np.concatenate(parts), sum(map(len, rows)))
 
     def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
-        """Rows for a chore each: a few short ones take no longer than one of full length."""
+        """Rows for a job each: a few short ones take no longer than one of full length."""
         batch: list[list[int]] = []
         for row in rows:
             longest = max(map(len, [*batch, row]))

@@ -1,4 +1,4 @@
-"""Token ids that a client gave."""
+"""Token ids given by a client."""
 
 from __future__ import annotations
 

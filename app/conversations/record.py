@@ -1,0 +1,158 @@
+"""What the database keeps of an answer, in the shapes the page shows: pure functions of its state.
+
+`record` has `seams` (character offset, whether the cloud joined, why), `ledgers` (the answer's id
+in the ledger for each time it was written or continued), `sources` with what was found, `asked`
+(how it was requested), and `done` or `error` once it has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from app.generation.accumulator import AnswerState
+from app.generation.events import GenerationRequest, SourcesFound, TokenDetail
+from app.problems import Problem
+from app.storage.tables import MessageState
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an answer ended: `problem` for an error, else its generation was done or stopped."""
+
+    state: MessageState
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Before:
+    """What stood of an answer before it was continued; nothing of one that is new."""
+
+    text: str = ""
+    record: Fields = field(default_factory=dict)
+    tokens: tuple[Any, ...] = ()
+
+
+def sources(found: SourcesFound) -> Fields:
+    """What was found."""
+    return asdict(found)
+
+
+def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
+    """Where a token comes from; `offset` is where the text it counts in begins in the whole."""
+    return {
+        **detail.provenance(),
+        "start": detail.start + offset,
+        "end": detail.end + offset,
+    }
+
+
+def finished(answer: AnswerState) -> Fields:
+    """The end of an answer that was written to its end."""
+    end = answer.end
+    return {
+        "finish_reason": end.reason,
+        "ledger": answer.request.id,
+        "usage": _usage(end.prompt_tokens, end.completion_tokens),
+        "dragon": {
+            **end.stats,
+            "hops": end.hops,
+            "participation": end.participation,
+            "verdicts": end.verdicts,
+            "trace": end.trace,
+        },
+    }
+
+
+def cancelled(answer: AnswerState | None) -> Fields:
+    """The end of an answer that was stopped; `answer` is None where it had not begun."""
+    return {
+        "finish_reason": "cancelled",
+        "ledger": answer.request.id if answer else None,
+        "usage": _usage(
+            len(answer.request.conversation) if answer else 0,
+            len(answer.tokens) if answer else 0,
+        ),
+        "dragon": {"participation": answer.participation if answer else []},
+    }
+
+
+def _usage(prompt: int, completion: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion}
+
+
+@dataclass
+class Written:
+    """An answer in a conversation: what stood before, and the state of what is written now."""
+
+    before: Before
+    left_out: int = 0
+    answer: AnswerState | None = None
+    ending: Ending | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.before.text + (self.answer.text if self.answer else "")
+
+    @property
+    def tokens(self) -> list[Any]:
+        """The provenance of all tokens for which it is known."""
+        details = self.answer.details if self.answer else []
+        begun = len(self.before.text)
+        return [*self.before.tokens, *(provenance(detail, begun) for detail in details)]
+
+    @property
+    def seams(self) -> list[list[Any]]:
+        """Where the cloud joined or left, in the whole text; at its very beginning is no seam."""
+        seams = list(self.before.record.get("seams", []))
+        text, begun = self.text, len(self.before.text)
+        for seam in self.answer.seams if self.answer else []:
+            joint = bool(seams[-1][1]) if seams else True
+            if seam.joint is not joint and text[: begun + seam.offset].strip():
+                seams.append([begun + seam.offset, seam.joint, seam.reason])
+        return seams
+
+    @property
+    def ledgers(self) -> list[str]:
+        """Its ids in the ledger: a continued answer has one for each time."""
+        now = [self.answer.request.id] if self.answer else []
+        return [*self.before.record.get("ledgers", []), *now]
+
+    @property
+    def record(self) -> Fields:
+        """What is stored beside text and tokens."""
+        record: Fields = {"seams": self.seams, "ledgers": self.ledgers}
+        if (private_from := self.before.record.get("private_from")) is not None:
+            record["private_from"] = private_from
+        if self.answer is not None:
+            record["asked"] = self._asked(self.answer.request)
+            if self.answer.found is not None:
+                record |= sources(self.answer.found)
+        if self.ending is not None:
+            end = self.end()
+            record |= end if self.ending.problem else {"done": end}
+        return record
+
+    def end(self) -> Fields:
+        """How it ended, as stored and shown."""
+        assert self.ending is not None, "it has ended"
+        if self.ending.problem is not None:
+            return {**self.ending.problem.body(), "ledgers": self.ledgers}
+        if self.ending.state == MessageState.STOPPED:
+            return {**cancelled(self.answer), "ledgers": self.ledgers}
+        assert self.answer is not None, "it was written"
+        end = finished(self.answer)
+        end["dragon"]["asked"] = self._asked(self.answer.request)
+        return {**end, "ledgers": self.ledgers}
+
+    def _asked(self, request: GenerationRequest) -> Fields:
+        return {
+            "mode": request.mode,
+            "temperature": request.sampling.temperature,
+            "seed": request.sampling.seed,
+            "left_out": self.left_out,
+            "documents": request.documents,
+        }

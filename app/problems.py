@@ -1,0 +1,85 @@
+"""Failures as clients see them, and the one policy on errors that nobody expected."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from dragon.errors import (
+    AuthenticationError,
+    DocumentTooLargeError,
+    DragonError,
+    InvalidRequestError,
+    LinkError,
+    NotFoundError,
+    OverloadedError,
+)
+
+log = logging.getLogger("dragon.errors")
+
+# The first class that fits decides, so subclasses stand before their parents.
+_STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
+    (AuthenticationError, 401, "authentication_error"),
+    (NotFoundError, 404, "invalid_request_error"),
+    (DocumentTooLargeError, 413, "invalid_request_error"),
+    (InvalidRequestError, 400, "invalid_request_error"),
+    (OverloadedError, 503, "overloaded_error"),
+    (LinkError, 502, "server_error"),
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A failure as a client sees it; `status` is that of HTTP."""
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """`{"error": {...}}`, the same over HTTP, in a stream, on the socket and as stored."""
+        return {
+            "error": {
+                "message": _encodable(self.message),
+                "type": self.type,
+                "param": self.param and _encodable(self.param),
+                "code": self.code,
+            }
+        }
+
+
+def _encodable(text: str) -> str:
+    """A message may quote a request's half surrogate pairs, which no encoding takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+INTERNAL = Problem(
+    500,
+    "Something went wrong in the device service; its log, under this request's id, says what.",
+    "server_error",
+    code="internal_error",
+)
+
+
+def problem(error: Exception) -> Problem:
+    """The problem that an error is to a client: `INTERNAL` for an unexpected one."""
+    if isinstance(error, DragonError):
+        for kind, status, name in _STATUS:
+            if isinstance(error, kind):
+                param = getattr(error, "param", None)
+                return Problem(status, error.message, name, param, error.code)
+    return INTERNAL
+
+
+def reported(error: Exception, failed: str) -> Problem:
+    """The problem to answer with; the traceback of an unexpected error goes to the log alone.
+
+    `failed` names in the log what did not succeed.
+    """
+    found = problem(error)
+    if found is INTERNAL:
+        log.error("%s failed", failed, exc_info=error)
+    return found

@@ -1,0 +1,97 @@
+"""Answers written in the background, as their readers and the store see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversations.background_run import BackgroundRun, BackgroundRuns
+from app.conversations.record import Ending
+from app.conversations.store import ConversationStore
+from app.generation.accumulator import ObservedGeneration
+from app.generation.events import Event, Finished, GenerationRequest, SourcesFound, TextDelta
+from app.problems import INTERNAL
+from app.storage.database import database_url, migrate
+from app.storage.tables import MessageState
+from dragon.sampling.params import Sampling
+from tests.app.stores import known
+from tests.fakes import SOURCE, FakeGeneration
+
+
+@pytest.fixture
+async def runs(
+    tmp_path: Path, conversations: ConversationStore, generation: FakeGeneration
+) -> AsyncIterator[BackgroundRuns]:
+    await asyncio.to_thread(migrate, database_url(tmp_path))
+    known(tmp_path, SOURCE.id, SOURCE.title)
+    runs = BackgroundRuns(conversations, ObservedGeneration(generation.generate).write)
+    yield runs
+    await runs.close()
+
+
+async def prepare() -> tuple[GenerationRequest, int]:
+    return GenerationRequest((1,), "Where?", Sampling()), 3
+
+
+async def read(run: BackgroundRun) -> list[Event]:
+    async with aclosing(run.follow()) as batches:
+        return [event async for events in batches for event in events]
+
+
+async def test_every_reader_gets_all_events(
+    runs: BackgroundRuns, conversations: ConversationStore, generation: FakeGeneration
+) -> None:
+    generation.delay = 0.01
+    _, _, answer = await conversations.ask(None, None, "Where?", private=False)
+    run = runs.start(answer, prepare)
+    early = asyncio.create_task(read(run))
+    async with aclosing(run.follow()) as batches:
+        async for events in batches:
+            if any(isinstance(event, TextDelta) for event in events):
+                break
+    assert (runs.count, runs.get(answer.id)) == (1, run)
+    late = await read(run)
+    assert late == await early
+    assert isinstance(late[0], SourcesFound)
+    assert isinstance(late[-1], Finished)
+    texts = [event.text for event in late if isinstance(event, TextDelta)]
+    assert "".join(texts) == run.written.text == generation.script
+    assert (runs.count, runs.get(answer.id)) == (0, None)
+    stored = await conversations.message(answer.id)
+    assert (stored.state, stored.text) == (MessageState.DONE, generation.script)
+    assert stored.record["asked"]["left_out"] == 3
+
+
+async def test_what_fails_is_logged_once_and_stored_without_details(
+    runs: BackgroundRuns,
+    conversations: ConversationStore,
+    generation: FakeGeneration,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    generation.fail_after = 2
+    _, _, answer = await conversations.ask(None, None, "Where?", private=False)
+    run = runs.start(answer, prepare)
+    await read(run)
+    assert run.written.ending == Ending(MessageState.ERROR, INTERNAL)
+    assert [record.getMessage() for record in caplog.records] == ["an answer failed"]
+    stored = await conversations.message(answer.id)
+    assert (stored.state, stored.record["error"]["code"]) == (MessageState.ERROR, "internal_error")
+    assert "secret" not in str(stored.record)
+
+
+async def test_an_answer_that_cannot_be_stored_ends_as_an_error(
+    runs: BackgroundRuns, conversations: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    _, _, answer = await conversations.ask(None, None, "Where?", private=False)
+    monkeypatch.setattr(conversations, "save", fail)
+    run = runs.start(answer, prepare)
+    await read(run)
+    assert run.written.ending == Ending(MessageState.ERROR, INTERNAL)
