@@ -146,7 +146,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         await ledger.start()
         stack.push_async_callback(ledger.close)
         vocab, url = tokenizer.vocab_size, settings.peer_url
-        link = Link(url, peer_key, hello, vocab, pace.link, ledger.sent)
+        link = Link(url, peer_key, hello, vocab, pace.link, ledger)
         generation = await stack.enter_async_context(
             open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )

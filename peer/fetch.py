@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.link import bulk_frames, control
 from dragon.retrieval.prompt_rows import document_rows
-from peer.context import Channel, Shared
-from peer.task import CloudTask
+from peer.context import Frame, Shared
 
 
-class CloudFetch(CloudTask):
+class CloudFetch:
     """Finds documents and sends them, as text or with their KV in bfloat16."""
 
-    def __init__(self, shared: Shared, channel: Channel, asked: control.Fetch) -> None:
-        super().__init__(shared, channel, asked.generation)
+    def __init__(self, shared: Shared, asked: control.Fetch) -> None:
+        self._shared = shared
         self._asked = asked
 
-    async def _run(self) -> None:
+    async def frames(self) -> AsyncGenerator[Frame, None]:
+        """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
         asked, shared = self._asked, self._shared
         model = shared.engine.model
         if asked.weights not in (None, model.weights):
@@ -36,14 +37,14 @@ class CloudFetch(CloudTask):
             )
             for hit in kept
         )
-        self._send(control.encode(control.Fetched(generation=self._number, documents=documents)))
+        yield control.encode(control.Fetched(generation=asked.generation, documents=documents))
         if asked.weights is not None:
             for row in rows[: len(kept)]:
-                for frame in bulk_frames.encode(self._number, await self._kv(row)):
-                    self._send(frame)
+                for frame in bulk_frames.encode(asked.generation, await self._kv(row)):
+                    yield frame
 
     async def _kv(self, row: Row) -> bytes:
-        """What the model makes of a row; it waits for a slot, as an answer does."""
+        """The KV of a row, packed; waits for a slot, as an answer does."""
         engine = self._shared.engine
         decoder = engine.open([row], ())
         try:

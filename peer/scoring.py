@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import bulk_frames, control
-from peer.context import Channel, Shared
-from peer.task import CloudTask
+from peer.context import Frame, Shared
 
 _PATIENCE_S = 60.0
 
 
-class CloudScoring(CloudTask):
-    """Scores one text."""
+class CloudScoring:
+    """Scores one text. Raises `InvalidRequestError` for adjustments that contradict each other."""
 
-    def __init__(self, shared: Shared, channel: Channel, asked: control.ScoreAsked) -> None:
-        super().__init__(shared, channel, asked.generation)
+    def __init__(self, shared: Shared, asked: control.ScoreAsked) -> None:
+        self._shared = shared
         self._asked = asked
         self._adjustment = asked.adjustment
         self._credit = asyncio.Semaphore(CREDIT)
@@ -35,7 +35,8 @@ class CloudScoring(CloudTask):
         except TimeoutError:
             raise DragonError("the device takes no more scores") from None
 
-    async def _run(self) -> None:
+    async def frames(self) -> AsyncGenerator[Frame, None]:
+        """The documents, then the distribution of each position, as the device has room for it."""
         asked, engine = self._asked, self._shared.engine
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
         decoder = engine.open(
@@ -45,17 +46,14 @@ class CloudScoring(CloudTask):
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)
             documents = found.documents(decoder.weights.tolist())
-            self._send(
-                control.encode(control.Scoring(generation=self._number, documents=documents))
-            )
+            yield control.encode(control.Scoring(generation=asked.generation, documents=documents))
             text = iter(asked.text)
             size = scoring.forward_size(engine.model, len(found.rows))
             for work in scoring.works(asked.text, size):
                 for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
                     await self._wait_for_room()
-                    for frame in bulk_frames.encode(
-                        self._number, CloudScore.of(side, next(text)).pack()
-                    ):
-                        self._send(frame)
+                    score = CloudScore.of(side, next(text)).pack()
+                    for frame in bulk_frames.encode(asked.generation, score):
+                        yield frame
         finally:
             engine.close(decoder)

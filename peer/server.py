@@ -1,4 +1,4 @@
-"""The link server: one connection a device, many answers on each."""
+"""The link server: one connection a device, many streams on each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from functools import partial
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dragon.errors import (
+    ContextLengthError,
     DragonError,
     FrameError,
     HandshakeError,
@@ -18,15 +21,15 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.inference.estimates import LinkMeter, Pace
-from dragon.inference.logprobs import DetailMessage, Question
+from dragon.inference.logprobs import Question
 from dragon.link import batching, codec, detail_frames, frames
 from dragon.link import control as messages
 from dragon.link.handshake import check_hello
-from peer.context import Shared
+from dragon.protocol.messages import SessionMessage
+from peer.context import Serving, Shared
 from peer.fetch import CloudFetch
-from peer.run import CloudAnswer
+from peer.run import CloudRun
 from peer.scoring import CloudScoring
-from peer.task import CloudTask
 
 log = logging.getLogger(__name__)
 
@@ -56,15 +59,15 @@ async def serve(shared: Shared, socket: WebSocket) -> None:
 
 
 class Connection:
-    """One device's WebSocket: reads frames, routes them to answers, writes what they say."""
+    """One device's WebSocket: routes its frames to their streams, and sends what those produce."""
 
     def __init__(self, shared: Shared, socket: WebSocket) -> None:
         self._shared = shared
         self._socket = socket
-        self._answers: dict[int, CloudAnswer | CloudTask] = {}
+        self._streams: dict[int, tuple[Serving, asyncio.Task[None]]] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last_heard = time.monotonic()
+        self._last_received = time.monotonic()
         self._hung_up = False
         self._queued_bytes = 0
         self.pace = Pace(LinkMeter(), shared.decode)
@@ -83,11 +86,11 @@ class Connection:
 
     async def run(self) -> None:
         """Read until the device is gone; raises `FrameError` for what no device sends."""
-        self.start(self._write())
-        self.start(self._ping())
+        self._start(self._write())
+        self._start(self._ping())
         while True:
             event = await self._socket.receive()
-            self._last_heard = time.monotonic()
+            self._last_received = time.monotonic()
             if event["type"] == "websocket.disconnect":
                 return
             data = event.get("bytes")
@@ -95,7 +98,7 @@ class Connection:
                 if isinstance(frame, bytes):
                     self._route(frame)
                 else:
-                    self._control(messages.decode(frame))
+                    self._route_control(messages.decode(frame))
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
@@ -116,81 +119,59 @@ class Connection:
         if self.pace.link.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
 
-    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def close(self) -> None:
+        """Free everything."""
+        for stream in list(self._streams):
+            self._end(stream)
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def forget(self, generation: int) -> None:
-        """An answer is over: free what it holds."""
-        answer = self._answers.pop(generation, None)
-        if answer is not None:
-            answer.close()
-            self._shared.sessions -= 1
-            self._shared.metrics.sessions.set(self._shared.sessions)
-
-    def fail(self, generation: int, error: DragonError) -> None:
-        """An answer cannot go on here; the device goes on without."""
-        self.forget(generation)
-        self.send(
-            messages.encode(
-                messages.Fault(generation=generation, code=error.code, message=error.message)
-            )
-        )
-
-    def close(self) -> None:
-        """Free everything."""
-        for generation in list(self._answers):
-            self.forget(generation)
-        for task in self._tasks:
-            task.cancel()
-
     def _hang_up(self, reason: str) -> None:
         if not self._hung_up:
             self._hung_up = True
             log.warning("hanging up on a device: it %s", reason)
-            self.start(self._socket.close(1008, reason))
+            self._start(self._socket.close(1008, reason))
 
     def _route(self, frame: bytes) -> None:
         if detail_frames.is_detail(frame):
-            self._route_question(*detail_frames.decode(frame, self._shared.tokenizer.vocab_size))
+            stream, question = detail_frames.decode(frame, self._shared.tokenizer.vocab_size)
+            if not isinstance(question, Question):
+                raise FrameError("a device only asks about tokens")
+            if isinstance(run := self._serving(stream), CloudRun):
+                run.receive_question(question)
             return
-        generation, message = codec.decode(frame, self._shared.tokenizer.vocab_size)
-        # A frame for an answer that has just ended here is nothing out of the ordinary.
-        if isinstance(answer := self._answers.get(generation), CloudAnswer):
-            answer.receive(message)
+        self._receive(*codec.decode(frame, self._shared.tokenizer.vocab_size))
 
-    def _route_question(self, generation: int, question: DetailMessage) -> None:
-        if not isinstance(question, Question):
-            raise FrameError("a device only asks about tokens")
-        if isinstance(answer := self._answers.get(generation), CloudAnswer):
-            answer.receive_question(question)
-
-    def _control(self, control: messages.AnyControl) -> None:
+    def _route_control(self, control: messages.AnyControl) -> None:
         match control:
             case messages.Open():
                 biased = tuple(token for token, _ in control.logit_bias)
                 self._check_tokens((*control.conversation, *control.committed, *biased))
-                self._open(control.generation, lambda: CloudAnswer(self._shared, self, control))
+                self._open(control.generation, partial(CloudRun, self._shared, self.pace, control))
             case messages.Fetch():
-                self._open(control.generation, lambda: CloudFetch(self._shared, self, control))
+                self._open(control.generation, partial(CloudFetch, self._shared, control))
             case messages.ScoreAsked():
                 biased = tuple(token for token, _ in control.logit_bias)
                 self._check_tokens((*control.conversation, *control.text, *biased))
-                self._open(control.generation, lambda: CloudScoring(self._shared, self, control))
+                self._open(control.generation, partial(CloudScoring, self._shared, control))
             case messages.ScoreTaken():
-                if isinstance(asked := self._answers.get(control.generation), CloudScoring):
-                    asked.taken()
+                if isinstance(scoring := self._serving(control.generation), CloudScoring):
+                    scoring.taken()
             case messages.Joined():
                 self._check_tokens(control.tail)
-                self._hand_on(control)
+                self._receive(control.generation, frames.session_message(control))
             case messages.CandidateSent():
                 self._check_tokens(control.tokens)
-                self._hand_on(control)
+                self._receive(control.generation, frames.session_message(control))
             case messages.Close():
-                self.forget(control.generation)
+                self._end(control.generation)
             case messages.Ping():
                 self.send(messages.encode(messages.Pong(number=control.number)))
             case messages.Probe():
@@ -200,27 +181,62 @@ class Connection:
             case _:
                 raise FrameError(f"a device does not send {control.kind}")
 
-    def _hand_on(self, control: messages.SessionControl) -> None:
-        if isinstance(answer := self._answers.get(control.generation), CloudAnswer):
-            answer.receive(frames.session_message(control))
+    def _serving(self, stream: int) -> Serving | None:
+        """What serves a stream; nothing once it has ended here, which the device may not know."""
+        found = self._streams.get(stream)
+        return None if found is None else found[0]
 
-    def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudTask]) -> None:
-        if generation in self._answers:
-            raise FrameError(f"generation {generation} is open already")
-        shared = self._shared
-        if shared.sessions >= shared.max_sessions:
-            self.fail(generation, OverloadedError("the cloud peer is busy"))
+    def _receive(self, stream: int, message: SessionMessage) -> None:
+        if isinstance(run := self._serving(stream), CloudRun):
+            run.receive(message)
+
+    def _open(self, stream: int, make: Callable[[], Serving]) -> None:
+        if stream in self._streams:
+            raise FrameError(f"generation {stream} is open already")
+        if self._shared.sessions >= self._shared.max_sessions:
+            self._send_fault(stream, OverloadedError("the cloud peer is busy"))
             return
         try:
-            answer = make()
+            serving = make()
         except InvalidRequestError as error:
-            self.fail(generation, error)
+            self._send_fault(stream, error)
             return
-        self._answers[generation] = answer
-        shared.sessions += 1
-        shared.metrics.sessions.set(shared.sessions)
-        shared.metrics.answers.inc()
-        answer.start()
+        self._streams[stream] = serving, self._start(self._serve(stream, serving))
+        self._shared.metrics.answers.inc()
+        self._count(1)
+
+    async def _serve(self, stream: int, serving: Serving) -> None:
+        """Send what a stream produces; a fault ends it, and the device goes on without."""
+        try:
+            async with aclosing(serving.frames()) as produced:
+                async for frame in produced:
+                    self._shared.metrics.sent_bytes.inc(len(frame))
+                    self.send(frame)
+        except DragonError as error:
+            if not isinstance(error, ContextLengthError):
+                log.warning("a stream failed: %s", error.message)
+            self._send_fault(stream, error)
+        except Exception:
+            log.exception("a stream failed")
+            self._send_fault(stream, DragonError("the cloud peer failed"))
+        self._end(stream)
+
+    def _end(self, stream: int) -> None:
+        """Free what a stream holds; a second call does nothing."""
+        _, task = self._streams.pop(stream, (None, None))
+        if task is None:
+            return
+        self._count(-1)
+        if task is not asyncio.current_task():
+            task.cancel()
+
+    def _count(self, opened: int) -> None:
+        self._shared.sessions += opened
+        self._shared.metrics.sessions.set(self._shared.sessions)
+
+    def _send_fault(self, stream: int, error: DragonError) -> None:
+        fault = messages.Fault(generation=stream, code=error.code, message=error.message)
+        self.send(messages.encode(fault))
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if max(tokens, default=0) >= self._shared.tokenizer.vocab_size:
@@ -243,7 +259,7 @@ class Connection:
         for number in itertools.count():
             self._send_ping()
             await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
-            if time.monotonic() - self._last_heard > _SILENCE_S:
+            if time.monotonic() - self._last_received > _SILENCE_S:
                 self._hang_up("is silent")
 
     def _send_ping(self, behind: int = 0) -> None:

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Self
 
 import orjson
 from sqlalchemy import insert, select, update
@@ -62,7 +63,8 @@ class Ledger:
     def __init__(self, sessions: async_sessionmaker[AsyncSession], vocab_size: int) -> None:
         self.sessions = sessions
         self._vocab_size = vocab_size
-        self._accounts: dict[int, Account] = {}
+        self._answers: dict[str, Account] = {}
+        self._streams: dict[int, Account] = {}
         self._pending: list[tuple[Entry, dict[str, object]]] = []
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -70,13 +72,20 @@ class Ledger:
         self._closing = False
         self._seq, self._hash = 0, GENESIS
 
-    # What an answer and the link tell it.
+    # What it observes: answers, and the link.
 
     def begin(self, answer: str, *, private: bool) -> Account:
         """An answer begins; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
         self._append(answer, BEGIN, 0, digest_of(row), row)
-        return Account(self, answer)
+        self._answers[answer] = account = Account(self, answer)
+        return account
+
+    def opened(self, stream: int, answer: str) -> None:
+        """Frames of this stream id are an answer's from now on."""
+        if (account := self._answers.get(answer)) is not None:
+            account.opened(stream)
+            self._streams[stream] = account
 
     def sent(self, frame: str | bytes) -> None:
         """The link sends a frame; those of no answer (greetings, pings) are not recorded."""
@@ -94,22 +103,19 @@ class Ledger:
             control = messages.decode(frame)
             kind, data = control.kind, frame.encode()
             generation, message = getattr(control, "generation", None), control
-        if generation is None or (account := self._accounts.get(generation)) is None:
+        if generation is None or (account := self._streams.get(generation)) is None:
             return
         account.outbound.note(message)
         self._append(account.answer, kind, len(data), hashlib.sha256(data).hexdigest())
-
-    def assign(self, generation: int, account: Account) -> None:
-        """Frames of this generation of the link are the answer's from now on."""
-        self._accounts[generation] = account
 
     def end(self, account: Account, quoted: Quoted) -> None:
         """An answer is over, and so much of one's documents left with it."""
         row = asdict(quoted)
         self._append(account.answer, END, 0, digest_of(row), row)
-        # Not every generation ends with a close: a link may break.
-        for generation in account.generations:
-            self._accounts.pop(generation, None)
+        self._answers.pop(account.answer, None)
+        # Not every stream ends with a close: a link may break.
+        for stream in account.streams:
+            self._streams.pop(stream, None)
 
     # Writing.
 
@@ -178,34 +184,36 @@ class Ledger:
 
 @dataclass
 class Account:
-    """One answer's part of the ledger while it is being written."""
+    """One answer's part of the ledger: a context that ends with the answer."""
 
     ledger: Ledger
     answer: str
     outbound: Outbound = field(default_factory=Outbound)
-    generations: list[int] = field(default_factory=list)
+    streams: list[int] = field(default_factory=list)
     _stretches: list[Stretch] = field(default_factory=list)
 
-    def assign(self, generation: int) -> None:
-        """Frames of this generation of the link are this answer's from now on."""
-        # What goes on from a text that is written tells all of it.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The answer is over: nothing more is sent for it."""
+        last = Stretch(self.outbound, (), (), 0)
+        self.ledger.end(self, quoted([*self._stretches, last]))
+
+    def opened(self, stream: int) -> None:
+        """A stream was opened for this answer."""
+        # What continues a written text sends all of it.
         self._stretches = [replace(s, joint=len(s.committed)) for s in self._stretches]
-        self.generations.append(generation)
-        self.ledger.assign(generation, self)
+        self.streams.append(stream)
 
     def wrote(
         self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int
     ) -> None:
-        """What was written, and the tokens of one's own documents that it was written from.
+        """Add a hop that is over: its text, and the tokens of the person's documents behind it.
 
         The cloud took part in the first `joint` of the `committed` tokens. What is sent from here
-        on is for another stretch.
+        on belongs to the next hop.
         """
         stretch = Stretch(self.outbound, list(documents), tuple(committed), joint)
         self._stretches.append(stretch)
         self.outbound = Outbound()
-
-    def end(self) -> None:
-        """The answer is over, and nothing more is sent for it."""
-        last = Stretch(self.outbound, (), (), 0)
-        self.ledger.end(self, quoted([*self._stretches, last]))

@@ -1,4 +1,4 @@
-"""The one WebSocket from the device to its peer: kept open, shared by all answers being written."""
+"""The WebSocket from the device to its peer: kept open, and shared by all streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -17,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from app.generation.events import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
-from dragon.inference.logprobs import DetailMessage, Question
+from dragon.inference.logprobs import DetailMessage
 from dragon.link import batching, bulk_frames, codec, detail_frames, frames
 from dragon.link import control as messages
 from dragon.link.handshake import check_hello
@@ -32,45 +31,44 @@ _STEADY_S = 2.0
 _MAX_QUEUED = 20_000
 
 
-class Answerer(Protocol):
-    """An answer being written, as the link sees it."""
+Incoming = messages.Ready | messages.Fetched | messages.Scoring | DetailMessage | SessionMessage
+"""What the peer sends on a stream, but for bulk data."""
 
-    def peer_ready(self, ready: messages.Ready) -> None:
-        """The peer has its documents and begins."""
 
-    def peer_said(self, message: SessionMessage) -> None:
-        """A message for the session."""
+class Receiver(Protocol):
+    """Takes what arrives on its stream. Raises `FrameError` for what does not belong there."""
 
-    def peer_detailed(self, message: DetailMessage) -> None:
-        """What the peer tells of a token."""
+    def receive(self, message: Incoming | bytes) -> None:
+        """A message, or a part of the bulk data (document KV, distributions) that follows one."""
 
-    def peer_failed(self, message: str) -> None:
-        """The peer cannot take part in this answer."""
-
-    def link_up(self) -> None:
-        """There is a connection (again)."""
+    def failed(self, message: str) -> None:
+        """The peer has given the stream up; the stream is closed."""
 
     def link_down(self) -> None:
-        """The connection is gone."""
+        """The connection was lost; the stream is closed."""
 
 
-class Fetching(Protocol):
-    """Documents or scores being fetched, as the link sees it."""
+class Rejoining(Receiver, Protocol):
+    """A receiver that outlives a connection, and may open another stream on the next one."""
 
-    def peer_sent_documents(self, sent: messages.Fetched | messages.Scoring) -> None:
-        """The documents."""
+    def link_up(self) -> None:
+        """There is a connection again."""
 
-    def peer_sent_bulk(self, data: bytes) -> None:
-        """More of their KV, or of the distributions with them."""
 
-    def peer_failed(self, message: str) -> None:
-        """Nothing more comes."""
+class Observer(Protocol):
+    """Sees what leaves the device."""
+
+    def opened(self, stream: int, answer: str) -> None:
+        """From now on the frames of a stream id are sent for an answer, named by its id."""
+
+    def sent(self, frame: str | bytes) -> None:
+        """A frame is sent; all but the greeting are reported."""
 
 
 class Link:
-    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers.
+    """Connects, greets, pings, reconnects with backoff, and routes frames to their streams.
 
-    `witness` sees every frame that is sent, but the greeting.
+    `attached` receivers are notified of new connections.
     """
 
     def __init__(
@@ -80,45 +78,38 @@ class Link:
         hello: messages.Hello,
         vocab_size: int,
         meter: LinkMeter,
-        witness: Callable[[str | bytes], None],
+        observer: Observer,
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._hello = hello
         self._vocab_size = vocab_size
         self._numbers = itertools.count(1)
-        self._answers: dict[int, Answerer] = {}
-        self._fetches: dict[int, Fetching] = {}
+        self._streams: dict[int, Receiver] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
         self._connection: ClientConnection | None = None
         self._meter = meter
-        self._witness = witness
-        self.last_heard = 0.0
+        self._observer = observer
+        self.last_received = 0.0
         self.status = PeerStatus("connecting")
-        self.attached: set[Answerer] = set()
+        self.attached: set[Rejoining] = set()
 
     @property
     def connected(self) -> bool:
         """Whether frames can be sent now."""
         return self._connection is not None
 
-    def open(self, answer: Answerer) -> int:
-        """A generation number for an answer, whose frames go to it from now on."""
-        number = next(self._numbers)
-        self._answers[number] = answer
-        return number
+    def open(self, receiver: Receiver, answer: str) -> int:
+        """A new stream id for an answer, whose frames go to the receiver from now on."""
+        stream = next(self._numbers)
+        self._streams[stream] = receiver
+        self._observer.opened(stream, answer)
+        return stream
 
-    def open_fetch(self, fetching: Fetching) -> int:
-        """A generation number for a fetch, whose frames go to it from now on."""
-        number = next(self._numbers)
-        self._fetches[number] = fetching
-        return number
-
-    def close(self, generation: int, reason: str) -> None:
-        """Tell the peer that an answer is over, and route nothing to it any more."""
-        known = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
-        if known is not None and self.connected:
-            self.send(messages.encode(messages.Close(generation=generation, reason=reason)))
+    def close(self, stream: int, reason: str) -> None:
+        """Close a stream on both sides; frames that still arrive for it are dropped."""
+        if self._streams.pop(stream, None) is not None and self.connected:
+            self.send(messages.encode(messages.Close(generation=stream, reason=reason)))
 
     def send(self, frame: str | bytes) -> None:
         """Queue a frame; it is dropped when there is no connection."""
@@ -127,14 +118,14 @@ class Link:
         if self._outbound.qsize() >= _MAX_QUEUED:
             self.drop("the peer does not read")
             return
-        self._witness(frame)
+        self._observer.sent(frame)
         self._outbound.put_nowait(frame)
         if self._meter.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
 
-    def say(self, generation: int, message: SessionMessage) -> int:
-        """Send a session's message; the bytes of its frame."""
-        frame = frames.pack(generation, message)
+    def send_message(self, stream: int, message: SessionMessage) -> int:
+        """Send a session's message; returns the bytes of its frame."""
+        frame = frames.pack(stream, message)
         self.send(frame)
         return len(frame)
 
@@ -170,15 +161,17 @@ class Link:
                         if time.monotonic() - greeted > _STEADY_S:
                             delay = _BACKOFF_S[0]
             except HandshakeError as error:
-                self._stand(PeerStatus("refused", detail=error.message))
+                self._set_status(PeerStatus("refused", detail=error.message))
                 delay = _BACKOFF_S[1]
             except InvalidStatus as error:
                 body = (error.response.body or b"")[:500].decode(errors="replace")
                 detail = body or f"HTTP {error.response.status_code}"
-                self._stand(PeerStatus("refused", detail=f"the peer refuses the link: {detail}"))
+                self._set_status(
+                    PeerStatus("refused", detail=f"the peer refuses the link: {detail}")
+                )
                 delay = _BACKOFF_S[1]
             except (OSError, TimeoutError, WebSocketException, LinkError) as error:
-                self._stand(PeerStatus("connecting", detail=str(error) or "no answer"))
+                self._set_status(PeerStatus("connecting", detail=str(error) or "no answer"))
             finally:
                 if self._connection is not None:
                     self._connection = None
@@ -201,14 +194,14 @@ class Link:
         self._connection = connection
         self._outbound = asyncio.Queue()
         self._meter.reset()
-        self.last_heard = time.monotonic()
-        self._stand(PeerStatus("connected"))
+        self.last_received = time.monotonic()
+        self._set_status(PeerStatus("connected"))
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
-        for answer in tuple(self.attached):
-            answer.link_up()
+        for receiver in tuple(self.attached):
+            receiver.link_up()
         try:
             async for message in connection:
-                self.last_heard = time.monotonic()
+                self.last_received = time.monotonic()
                 for frame in batching.split(message):
                     try:
                         self._route(frame)
@@ -236,7 +229,7 @@ class Link:
             # The first ones come quickly, so that the draft window is right from the start.
             await asyncio.sleep(PING_S if number > 2 else PING_S / 10)
             now = time.monotonic()
-            if now - max(self._meter.oldest(now), self.last_heard) > 20 * PING_S:
+            if now - max(self._meter.oldest(now), self.last_received) > 20 * PING_S:
                 self.drop("the peer does not answer")
 
     def _send_ping(self, behind: int = 0) -> None:
@@ -244,56 +237,47 @@ class Link:
         self.send(messages.encode(messages.Ping(number=number)))
 
     def _route(self, frame: str | bytes) -> None:
-        if isinstance(frame, bytes) and bulk_frames.is_bulk(frame):
-            generation, data = bulk_frames.decode(frame)
-            if (fetching := self._fetches.get(generation)) is not None:
-                fetching.peer_sent_bulk(data)
-            return
-        if isinstance(frame, bytes) and detail_frames.is_detail(frame):
-            generation, detail = detail_frames.decode(frame, self._vocab_size)
-            if isinstance(detail, Question):
-                raise FrameError("a peer does not ask about tokens")
-            if (answer := self._answers.get(generation)) is not None:
-                answer.peer_detailed(detail)
-            return
-        if isinstance(frame, bytes):
-            generation, message = codec.decode(frame, self._vocab_size)
-            if (answer := self._answers.get(generation)) is not None:
-                answer.peer_said(message)
-            return
-        control = messages.decode(frame)
+        if isinstance(frame, str):
+            self._route_control(messages.decode(frame))
+        elif bulk_frames.is_bulk(frame):
+            self._deliver(*bulk_frames.decode(frame))
+        elif detail_frames.is_detail(frame):
+            self._deliver(*detail_frames.decode(frame, self._vocab_size))
+        else:
+            self._deliver(*codec.decode(frame, self._vocab_size))
+
+    def _route_control(self, control: messages.AnyControl) -> None:
         match control:
             case messages.Pong():
-                self._heard_pong(control.number)
+                self._take_pong(control.number)
             case messages.Ping():
                 self.send(messages.encode(messages.Pong(number=control.number)))
-            case messages.Ready():
-                if (answer := self._answers.get(control.generation)) is not None:
-                    answer.peer_ready(control)
-            case messages.Fetched() | messages.Scoring():
-                if (fetching := self._fetches.get(control.generation)) is not None:
-                    fetching.peer_sent_documents(control)
+            case messages.Ready() | messages.Fetched() | messages.Scoring():
+                self._deliver(control.generation, control)
             case messages.CandidateSent() if max(control.tokens) >= self._vocab_size:
                 raise FrameError("a token is outside the vocabulary")
             case messages.ResyncAsked() | messages.CandidateSent() | messages.CandidateScored():
-                if (answer := self._answers.get(control.generation)) is not None:
-                    answer.peer_said(frames.session_message(control))
-            case messages.Fault(generation=int(generation)):
-                failed = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
-                if failed is not None:
-                    failed.peer_failed(control.message)
+                self._deliver(control.generation, frames.session_message(control))
+            case messages.Fault(generation=int(stream)):
+                if (receiver := self._streams.pop(stream, None)) is not None:
+                    receiver.failed(control.message)
             case messages.Fault():
                 raise LinkError(control.message)
             case _:
                 raise FrameError(f"a peer does not send {control.kind}")
 
-    def _heard_pong(self, number: int) -> None:
+    def _deliver(self, stream: int, message: Incoming | bytes) -> None:
+        """Hand a message to its stream; one that was just closed may still be sent to."""
+        if (receiver := self._streams.get(stream)) is not None:
+            receiver.receive(message)
+
+    def _take_pong(self, number: int) -> None:
         self._meter.pong(number, time.monotonic())
         if (rtt := self._meter.round_trip.seen) is not None:
-            self._stand(PeerStatus("connected", rtt_ms=round(1000 * rtt, 1)))
+            self._set_status(PeerStatus("connected", rtt_ms=round(1000 * rtt, 1)))
 
-    def _stand(self, status: PeerStatus) -> None:
-        """Note how the link stands. A change is logged, with its reason; each attempt is not."""
+    def _set_status(self, status: PeerStatus) -> None:
+        """Set the status. A change is logged with its reason, repeated attempts are not."""
         before, self.status = self.status, status
         if (status.state, bool(status.detail)) == (before.state, bool(before.detail)):
             return
@@ -303,10 +287,7 @@ class Link:
             log.warning("no link to the cloud peer at %s: %s", self._url, status.detail)
 
     def _lost(self) -> None:
-        self._answers.clear()
-        self._stand(PeerStatus("connecting", detail="the connection was lost"))
-        for fetching in self._fetches.values():
-            fetching.peer_failed(self.status.detail)
-        self._fetches.clear()
-        for answer in tuple(self.attached):
-            answer.link_down()
+        self._set_status(PeerStatus("connecting", detail="the connection was lost"))
+        streams, self._streams = self._streams, {}
+        for receiver in streams.values():
+            receiver.link_down()

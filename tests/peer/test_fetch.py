@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import bulk_frames, control
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
-from peer.context import Channel, Shared
+from peer.context import Frame, Shared
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from tests import tiny
@@ -32,26 +32,8 @@ class OneDocument:
         return [HIT]
 
 
-class Desk:
-    """A connection's place: keeps what would be sent."""
-
-    def __init__(self) -> None:
-        self.frames: list[str | bytes] = []
-        self.begun = asyncio.Event()
-        self.over = asyncio.Event()
-
-    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        return asyncio.create_task(work)
-
-    def send(self, frame: str | bytes) -> None:
-        self.frames.append(frame)
-        self.begun.set()
-
-    def forget(self, generation: int) -> None:
-        self.over.set()
-
-    def fail(self, generation: int, error: Exception) -> None:
-        raise AssertionError(error)
+async def collect(frames: AsyncIterator[Frame]) -> list[Frame]:
+    return [frame async for frame in frames]
 
 
 @pytest.mark.timeout(120)
@@ -64,7 +46,6 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
     while engine.free_slots:
         answers.append(engine.open([document_row(tokenizer, "x", "", raw=False)], [20]))
         await asyncio.wrap_future(answers[-1].prefilled)
-    desk = Desk()
     shared: dict[str, Any] = {
         "engine": engine,
         "tokenizer": tokenizer,
@@ -75,14 +56,13 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "decode": None,
     }
     asked = control.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
-    fetch = CloudFetch(Shared(**shared), cast(Channel, desk), asked)
-    fetch.start()
-    await desk.begun.wait()
-    assert not desk.over.is_set()
+    fetched = CloudFetch(Shared(**shared), asked).frames()
+    assert isinstance(await anext(fetched), str)
+    rest = asyncio.ensure_future(collect(fetched))
+    await asyncio.wrap_future(engine.errand(lambda: None))
+    assert not rest.done()
     engine.close(answers.pop())
-    await desk.over.wait()
-    _, *frames = desk.frames
-    data = b"".join(bulk_frames.decode(cast(bytes, frame))[1] for frame in frames)
+    data = b"".join(bulk_frames.decode(cast(bytes, frame))[1] for frame in await rest)
     row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
     assert len(data) == model.packed_bytes(len(row.tokens))
     assert isinstance(KV.unpack(data, *model._kv_shape), KV)

@@ -35,15 +35,14 @@ async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
 
 
 def write(ledger: Ledger, answer: str, generation: int) -> None:
-    account = ledger.begin(answer, private=False)
-    account.assign(generation)
-    for number in range(3):
-        join = control.Joined(generation=generation, incarnation=number, base=0, tail=(1, 2))
-        ledger.sent(control.encode(join))
-    ledger.sent(control.encode(control.Ping(number=1)))
-    ledger.sent(control.encode(control.Close(generation=generation, reason="finished")))
-    account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
-    account.end()
+    with ledger.begin(answer, private=False) as account:
+        ledger.opened(generation, answer)
+        for number in range(3):
+            join = control.Joined(generation=generation, incarnation=number, base=0, tail=(1, 2))
+            ledger.sent(control.encode(join))
+        ledger.sent(control.encode(control.Ping(number=1)))
+        ledger.sent(control.encode(control.Close(generation=generation, reason="finished")))
+        account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
 
 
 async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
