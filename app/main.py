@@ -129,8 +129,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             tokenizer,
             DocumentKV(engine, tokenizer, store),
             reranker,
-            errand=lambda function: asyncio.wrap_future(engine.errand(function)),
-            chore=lambda function: asyncio.wrap_future(engine.chore(function)),
+            errand=lambda function: asyncio.wrap_future(engine.submit_urgent(function)),
+            chore=lambda function: asyncio.wrap_future(engine.submit_idle(function)),
         )
         await documents.start()
         stack.push_async_callback(documents.close)
@@ -158,7 +158,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             settings=settings,
             auth=Authenticator(key),
             generation=generation,
-            embeddings=EmbeddingService(embedder, engine.chore),
+            embeddings=EmbeddingService(embedder, engine.submit_idle),
             documents=documents,
             ledger=ledger,
             metrics=Metrics(lambda: link.connected, lambda: engine.free_slots, pace),

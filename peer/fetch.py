@@ -50,6 +50,6 @@ class CloudFetch:
         try:
             await asyncio.wrap_future(decoder.prefilled)
             read = partial(engine.model.read, decoder.slots[0], len(row.tokens))
-            return (await asyncio.wrap_future(engine.errand(read))).pack()
+            return (await asyncio.wrap_future(engine.submit_urgent(read))).pack()
         finally:
             engine.close(decoder)

@@ -1,4 +1,4 @@
-"""The cloud's part in scoring given tokens: its full distributions, as fast as they are taken."""
+"""The cloud's part in scoring given tokens: its full distributions, under flow control."""
 
 from __future__ import annotations
 
