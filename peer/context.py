@@ -10,10 +10,9 @@ from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.link.registry import Message
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
-
-Frame = str | bytes
 
 
 @dataclass
@@ -33,8 +32,8 @@ class Shared:
 class Serving(Protocol):
     """What the peer does for one stream: a run, a fetch, a scoring."""
 
-    def frames(self) -> AsyncGenerator[Frame, None]:
-        """The frames to send, in order; closing the generator frees what it holds.
+    def messages(self) -> AsyncGenerator[Message, None]:
+        """The messages to send, in order; closing the generator frees what it holds.
 
         Raises `DragonError` where the device is to go on without them.
         """

@@ -8,9 +8,10 @@ from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
-from dragon.link import bulk_frames, control
+from dragon.link import bulk, control
+from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_rows
-from peer.context import Frame, Shared
+from peer.context import Shared
 
 
 class CloudFetch:
@@ -20,7 +21,7 @@ class CloudFetch:
         self._shared = shared
         self._asked = asked
 
-    async def frames(self) -> AsyncGenerator[Frame, None]:
+    async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
         asked, shared = self._asked, self._shared
         model = shared.engine.model
@@ -37,11 +38,11 @@ class CloudFetch:
             )
             for hit in kept
         )
-        yield control.encode(control.Fetched(generation=asked.generation, documents=documents))
+        yield control.Fetched(documents=documents)
         if asked.weights is not None:
             for row in rows[: len(kept)]:
-                for frame in bulk_frames.encode(asked.generation, await self._kv(row)):
-                    yield frame
+                for piece in bulk.pieces(await self._kv(row)):
+                    yield piece
 
     async def _kv(self, row: Row) -> bytes:
         """The KV of a row, packed; waits for a slot, as an answer does."""

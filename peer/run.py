@@ -6,18 +6,21 @@ from collections.abc import AsyncGenerator
 
 from dragon.inference.decoder import Decoder
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import Question, Settled
+from dragon.inference.logprobs import Question
 from dragon.inference.run import Run
-from dragon.link import control, detail_frames, frames
-from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.link import control
+from dragon.link.registry import Message
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
-from peer.context import Frame, Shared
+from dragon.sampling.role import Role
+from peer.context import Shared
 from peer.logprobs import CloudDetails
 from peer.retrieval import Found
 
 
-class CloudRun(Run[Frame]):
+class CloudRun(Run[Message]):
     """Takes part in one answer. It never ends by itself: the device closes its stream.
 
     Raises `InvalidRequestError` for sampling parameters that the mode does not take.
@@ -40,7 +43,7 @@ class CloudRun(Run[Frame]):
         self._found: Found | None = None
         self._details = None if opening.details is None else CloudDetails(opening.details)
 
-    async def frames(self) -> AsyncGenerator[Frame, None]:
+    async def messages(self) -> AsyncGenerator[Message, None]:
         """Retrieve and prefill, report that, and draft from there on."""
         asked = self._opening
         try:
@@ -53,8 +56,8 @@ class CloudRun(Run[Frame]):
                 self._adjustment,
                 detailed=self._details is not None,
             )
-            async for frame in self:
-                yield frame
+            async for message in self:
+                yield message
         finally:
             self.close()
 
@@ -67,27 +70,21 @@ class CloudRun(Run[Frame]):
     def receive_question(self, question: Question) -> None:
         """Take a question about a token that was committed."""
         if self._details is not None:
-            values = self._details.answer(question)
-            self._items.put_nowait(detail_frames.encode(self._stream, values))
-
-    @property
-    def _stream(self) -> int:
-        return self._opening.generation
+            self._items.put_nowait(self._details.answer(question))
 
     def _begin(self, decoder: Decoder) -> None:
         assert self._found is not None, "retrieved before the prefill"
         ready = control.Ready(
-            generation=self._stream,
             documents=self._found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
         )
         self.session.set_horizon(decoder.horizon)
-        self._items.put_nowait(control.encode(ready))
+        self._items.put_nowait(ready)
 
     def _send(self, message: SessionMessage) -> None:
-        self._items.put_nowait(frames.pack(self._stream, message))
+        self._items.put_nowait(message)
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         if self._details is not None:
             for detail in self._details.of(settled):
-                self._items.put_nowait(detail_frames.encode(self._stream, detail))
+                self._items.put_nowait(detail)

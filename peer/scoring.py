@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.scoring import CREDIT, CloudScore
-from dragon.link import bulk_frames, control
-from peer.context import Frame, Shared
+from dragon.link import bulk, control
+from dragon.link.registry import Message
+from peer.context import Shared
 
 _PATIENCE_S = 60.0
 
@@ -17,7 +18,7 @@ _PATIENCE_S = 60.0
 class CloudScoring:
     """Scores one text. Raises `InvalidRequestError` for adjustments that contradict each other."""
 
-    def __init__(self, shared: Shared, asked: control.ScoreAsked) -> None:
+    def __init__(self, shared: Shared, asked: control.ScoreText) -> None:
         self._shared = shared
         self._asked = asked
         self._adjustment = asked.adjustment
@@ -35,7 +36,7 @@ class CloudScoring:
         except TimeoutError:
             raise DragonError("the device takes no more scores") from None
 
-    async def frames(self) -> AsyncGenerator[Frame, None]:
+    async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then the distribution of each position, as the device has room for it."""
         asked, engine = self._asked, self._shared.engine
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
@@ -46,14 +47,14 @@ class CloudScoring:
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)
             documents = found.documents(decoder.weights.tolist())
-            yield control.encode(control.Scoring(generation=asked.generation, documents=documents))
+            yield control.Scoring(documents=documents)
             text = iter(asked.text)
             size = scoring.forward_size(engine.model, len(found.rows))
             for work in scoring.works(asked.text, size):
                 for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
                     await self._wait_for_room()
                     score = CloudScore.of(side, next(text)).pack()
-                    for frame in bulk_frames.encode(asked.generation, score):
-                        yield frame
+                    for piece in bulk.pieces(score):
+                        yield piece
         finally:
             engine.close(decoder)

@@ -22,10 +22,10 @@ from dragon.errors import (
 )
 from dragon.inference.estimates import LinkMeter, Pace
 from dragon.inference.logprobs import Question
-from dragon.link import batching, codec, detail_frames, frames
-from dragon.link import control as messages
+from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
-from dragon.protocol.messages import SessionMessage
+from dragon.protocol.messages import Candidate, Draft, Join, Target
+from dragon.sampling.role import Role
 from peer.context import Serving, Shared
 from peer.fetch import CloudFetch
 from peer.run import CloudRun
@@ -76,13 +76,13 @@ class Connection:
         """Exchange hellos; raises `HandshakeError` when the sides cannot work together."""
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
-                hello = messages.decode(await self._socket.receive_text())
+                _, hello = self._decode(await self._socket.receive_text())
         except (TimeoutError, KeyError) as error:
             raise HandshakeError("the first frame of a link is a hello, as text") from error
-        if not isinstance(hello, messages.Hello):
+        if not isinstance(hello, control.Hello):
             raise HandshakeError("the first frame of a link is a hello")
         check_hello(self._shared.hello, hello)
-        await self._socket.send_text(messages.encode(self._shared.hello))
+        await self._socket.send_text(str(registry.encode(self._shared.hello)))
 
     async def run(self) -> None:
         """Read until the device is gone; raises `FrameError` for what no device sends."""
@@ -95,29 +95,28 @@ class Connection:
                 return
             data = event.get("bytes")
             for frame in batching.split(event["text"] if data is None else data):
-                if isinstance(frame, bytes):
-                    self._route(frame)
-                else:
-                    self._route_control(messages.decode(frame))
+                self._route(*self._decode(frame))
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
-        fault = messages.Fault(code=error.code, message=error.message[:1000])
+        fault = control.Fault(code=error.code, message=error.message[:1000])
         try:
-            await self._socket.send_text(messages.encode(fault))
+            await self._socket.send_text(str(registry.encode(fault)))
             await self._socket.close(1002, error.code)
         except (RuntimeError, WebSocketDisconnect):
             pass  # gone already
 
-    def send(self, frame: str | bytes) -> None:
-        """Queue a frame. A device that does not read is hung up on."""
+    def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
+        """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
+        frame = registry.encode(message, stream)
         if self._outbound.full() or self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES:
             self._hang_up("does not read")
-            return
+            return 0
         self._outbound.put_nowait(frame)
         self._queued_bytes += len(frame)
         if self.pace.link.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
+        return len(frame)
 
     def close(self) -> None:
         """Free everything."""
@@ -139,60 +138,45 @@ class Connection:
             log.warning("hanging up on a device: it %s", reason)
             self._start(self._socket.close(1008, reason))
 
-    def _route(self, frame: bytes) -> None:
-        if detail_frames.is_detail(frame):
-            stream, question = detail_frames.decode(frame, self._shared.tokenizer.vocab_size)
-            if not isinstance(question, Question):
-                raise FrameError("a device only asks about tokens")
-            if isinstance(run := self._serving(stream), CloudRun):
-                run.receive_question(question)
-            return
-        self._receive(*codec.decode(frame, self._shared.tokenizer.vocab_size))
+    def _decode(self, frame: registry.Frame) -> tuple[int, registry.Message]:
+        return registry.decode(frame, Role.DEVICE, self._shared.tokenizer.vocab_size)
 
-    def _route_control(self, control: messages.AnyControl) -> None:
-        match control:
-            case messages.Open():
-                biased = tuple(token for token, _ in control.logit_bias)
-                self._check_tokens((*control.conversation, *control.committed, *biased))
-                self._open(control.generation, partial(CloudRun, self._shared, self.pace, control))
-            case messages.Fetch():
-                self._open(control.generation, partial(CloudFetch, self._shared, control))
-            case messages.ScoreAsked():
-                biased = tuple(token for token, _ in control.logit_bias)
-                self._check_tokens((*control.conversation, *control.text, *biased))
-                self._open(control.generation, partial(CloudScoring, self._shared, control))
-            case messages.ScoreTaken():
-                if isinstance(scoring := self._serving(control.generation), CloudScoring):
+    def _route(self, stream: int, message: registry.Message) -> None:
+        match message:
+            case Draft() | Target() | Join() | Candidate():
+                if isinstance(run := self._serving(stream), CloudRun):
+                    run.receive(message)
+            case Question():
+                if isinstance(run := self._serving(stream), CloudRun):
+                    run.receive_question(message)
+            case control.Open():
+                self._open(stream, partial(CloudRun, self._shared, self.pace, message))
+            case control.Fetch():
+                self._open(stream, partial(CloudFetch, self._shared, message))
+            case control.ScoreText():
+                self._open(stream, partial(CloudScoring, self._shared, message))
+            case control.ScoreTaken():
+                if isinstance(scoring := self._serving(stream), CloudScoring):
                     scoring.taken()
-            case messages.Joined():
-                self._check_tokens(control.tail)
-                self._receive(control.generation, frames.session_message(control))
-            case messages.CandidateSent():
-                self._check_tokens(control.tokens)
-                self._receive(control.generation, frames.session_message(control))
-            case messages.Close():
-                self._end(control.generation)
-            case messages.Ping():
-                self.send(messages.encode(messages.Pong(number=control.number)))
-            case messages.Probe():
-                self.send(messages.encode(messages.Probe(payload="." * control.reply)))
-            case messages.Pong():
-                self.pace.link.pong(control.number, time.monotonic())
+            case control.Close():
+                self._end(stream)
+            case control.Ping():
+                self.send(control.Pong(number=message.number))
+            case control.Probe():
+                self.send(control.Probe(payload="." * message.reply))
+            case control.Pong():
+                self.pace.link.pong(message.number, time.monotonic())
             case _:
-                raise FrameError(f"a device does not send {control.kind}")
+                raise FrameError(f"a device does not send {registry.name_of(message)} here")
 
     def _serving(self, stream: int) -> Serving | None:
         """What serves a stream; nothing once it has ended here, which the device may not know."""
         found = self._streams.get(stream)
         return None if found is None else found[0]
 
-    def _receive(self, stream: int, message: SessionMessage) -> None:
-        if isinstance(run := self._serving(stream), CloudRun):
-            run.receive(message)
-
     def _open(self, stream: int, make: Callable[[], Serving]) -> None:
         if stream in self._streams:
-            raise FrameError(f"generation {stream} is open already")
+            raise FrameError(f"stream {stream} is open already")
         if self._shared.sessions >= self._shared.max_sessions:
             self._send_fault(stream, OverloadedError("the cloud peer is busy"))
             return
@@ -208,10 +192,9 @@ class Connection:
     async def _serve(self, stream: int, serving: Serving) -> None:
         """Send what a stream produces; a fault ends it, and the device goes on without."""
         try:
-            async with aclosing(serving.frames()) as produced:
-                async for frame in produced:
-                    self._shared.metrics.sent_bytes.inc(len(frame))
-                    self.send(frame)
+            async with aclosing(serving.messages()) as produced:
+                async for message in produced:
+                    self._shared.metrics.sent_bytes.inc(self.send(message, stream))
         except DragonError as error:
             if not isinstance(error, ContextLengthError):
                 log.warning("a stream failed: %s", error.message)
@@ -235,12 +218,7 @@ class Connection:
         self._shared.metrics.sessions.set(self._shared.sessions)
 
     def _send_fault(self, stream: int, error: DragonError) -> None:
-        fault = messages.Fault(generation=stream, code=error.code, message=error.message)
-        self.send(messages.encode(fault))
-
-    def _check_tokens(self, tokens: tuple[int, ...]) -> None:
-        if max(tokens, default=0) >= self._shared.tokenizer.vocab_size:
-            raise FrameError("a token is outside the vocabulary")
+        self.send(control.Fault(code=error.code, message=error.message), stream)
 
     async def _write(self) -> None:
         try:
@@ -264,4 +242,4 @@ class Connection:
 
     def _send_ping(self, behind: int = 0) -> None:
         number = self.pace.link.ping(time.monotonic(), behind)
-        self.send(messages.encode(messages.Ping(number=number)))
+        self.send(control.Ping(number=number))

@@ -16,9 +16,9 @@ from app.generation.stats import Record, cut_statistics, verdicts
 from app.generation.timeline import Trace
 from dragon.inference.decoder import CutStatistics
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import Settled
 from dragon.inference.tokenizer import TextStream, Tokenizer
 from dragon.link import control
+from dragon.protocol.committed_text import Settled
 from dragon.protocol.session import Session
 
 

@@ -51,11 +51,10 @@ class Plan:
 
 
 def opening(
-    request: GenerationRequest, plan: Plan, stream: int, committed: tuple[int, ...], *, joint: bool
+    request: GenerationRequest, plan: Plan, committed: tuple[int, ...], *, joint: bool
 ) -> control.Open:
-    """Asks the peer to take part on a stream, from `committed` on; at once if `joint`."""
+    """Asks the peer to take part from `committed` on; at once if `joint`."""
     return control.Open(
-        generation=stream,
         committed=committed,
         joint=joint,
         conversation=request.conversation,
@@ -73,10 +72,9 @@ def opening(
     )
 
 
-def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreAsked:
+def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
     """Scores the prompt as it stands: bias, penalties and re-scoring apply to answers only."""
-    return control.ScoreAsked(
-        generation=0,
+    return control.ScoreText(
         conversation=request.conversation[:1],
         text=request.conversation[1:],
         raw=request.raw,
@@ -90,11 +88,10 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreAsked
 
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
-) -> control.ScoreAsked:
+) -> control.ScoreText:
     """Scores a finished answer."""
     sampling = request.sampling
-    return control.ScoreAsked(
-        generation=0,
+    return control.ScoreText(
         conversation=request.conversation,
         text=tokens,
         raw=request.raw,

@@ -16,18 +16,21 @@ from typing import Self
 from app.generation.answer import Answer
 from app.generation.events import Detailed, Event, Finished, GenerationRequest, PeerChanged, Source
 from app.generation.plan import Plan, Retrieved, opening
-from app.peer_link.client import Incoming, Link
+from app.peer_link.client import Link
 from dragon.errors import FrameError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import CloudDetail, Question, Settled, Values
+from dragon.inference.logprobs import CloudDetail, Values
 from dragon.inference.run import Run
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import control, detail_frames
-from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.link import control
+from dragon.link.registry import Message
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import Candidate, Draft, Limits, Resync, Score, SessionMessage, Target
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
 
@@ -116,9 +119,16 @@ class DeviceRun(Run[Event]):
 
     # Called by the link.
 
-    def receive(self, message: Incoming | bytes) -> None:
+    def receive(self, message: Message) -> None:
         """A message of the cloud. Raises `FrameError` for what belongs on no run's stream."""
         match message:
+            case Draft() | Target() | Resync() | Candidate() | Score():
+                if isinstance(message, Draft):
+                    self._pace.hear(message)
+                    round_trip = self._pace.link.round_trip.value or 0.0
+                    self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
+                super().receive(message)
+                self._report_departure()
             case CloudDetail() | Values():
                 self.activity += 1
                 if self.answer.details is not None:
@@ -126,15 +136,8 @@ class DeviceRun(Run[Event]):
                     self._emit_details()
             case control.Ready():
                 self._let_in(message)
-            case bytes() | Question() | control.Fetched() | control.Scoring():
-                raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
             case _:
-                if isinstance(message, Draft):
-                    self._pace.hear(message)
-                    round_trip = self._pace.link.round_trip.value or 0.0
-                    self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
-                super().receive(message)
-                self._report_departure()
+                raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
 
     def failed(self, message: str) -> None:
         """The cloud has given this answer up; it is not asked for it again."""
@@ -161,10 +164,8 @@ class DeviceRun(Run[Event]):
         self._base = len(committed)
         self._cloud_ready = False
         self._stream = self._link.open(self, self._request.id)
-        asked = opening(
-            self._request, self._plan, self._stream, committed, joint=self.session.joint
-        )
-        self._link.send(control.encode(asked))
+        asked = opening(self._request, self._plan, committed, joint=self.session.joint)
+        self._link.send(asked, self._stream)
 
     def _let_in(self, ready: control.Ready) -> None:
         """The cloud has its documents and takes part from here on."""
@@ -188,7 +189,7 @@ class DeviceRun(Run[Event]):
         """Go on without the cloud."""
         if self.session.joint:
             self.session.lose()
-            self._report(False, self.session.alone_since, reason)
+            self._report(False, self.session.membership.alone_since, reason)
             self._lose_details()
             self.advance()
 
@@ -198,7 +199,7 @@ class DeviceRun(Run[Event]):
             return
         full = len(self.session.committed) >= self.session.limits.horizon
         reason = "the cloud's context is full" if full else "the two sides could not agree"
-        self._report(False, self.session.alone_since, reason)
+        self._report(False, self.session.membership.alone_since, reason)
         # A cloud whose context is full has yet to describe the last tokens it took part in.
         if not full or self.answer.details is None:
             self._close_stream("lost")
@@ -259,7 +260,7 @@ class DeviceRun(Run[Event]):
     def _send(self, message: SessionMessage) -> None:
         if self._link is None or self._stream is None:
             return
-        if size := self._link.send_message(self._stream, message):
+        if size := self._link.send(message, self._stream):
             self.answer.record.sent(size)
             if isinstance(message, Draft):
                 self.answer.trace.draft(Role.DEVICE, message)
@@ -286,7 +287,7 @@ class DeviceRun(Run[Event]):
         if (details := self.answer.details) is not None:
             for question in details.take_questions():
                 if self._link is not None and self._stream is not None:
-                    self._link.send(detail_frames.encode(self._stream, question))
+                    self._link.send(question, self._stream)
             if described := details.take_described():
                 self._items.put_nowait(Detailed(described))
         self._conclude()

@@ -16,7 +16,7 @@ from app.generation.answer import Answer, public_source
 from app.generation.attribution import TokenTexts, cut_off, described
 from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
 from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
-from app.peer_link.client import Incoming, Link
+from app.peer_link.client import Link
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring
 from dragon.inference.decoder import Decoder
@@ -26,6 +26,8 @@ from dragon.inference.scoring import CloudScore, Scored
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
+from dragon.link.bulk import Bulk
+from dragon.link.registry import Message
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +94,7 @@ class Scorer:
     async def score(
         self,
         answer: str,
-        asked: control.ScoreAsked,
+        asked: control.ScoreText,
         rows: Sequence[Row],
         rescoring: Rescoring | None,
     ) -> ScoredText:
@@ -140,7 +142,7 @@ class Scorer:
 class _PeerScores:
     """Receives the peer's distributions of one text."""
 
-    def __init__(self, link: Link, answer: str, asked: control.ScoreAsked, vocab_size: int) -> None:
+    def __init__(self, link: Link, answer: str, asked: control.ScoreText, vocab_size: int) -> None:
         self._link = link
         self._vocab_size = vocab_size
         self._top_k = asked.top_k
@@ -150,14 +152,14 @@ class _PeerScores:
         self._scores: asyncio.Queue[CloudScore | LinkError] = asyncio.Queue()
         self.sources: Sequence[Source] = []
         self._stream = link.open(self, answer)
-        link.send(control.encode(asked.model_copy(update={"generation": self._stream})))
+        link.send(asked, self._stream)
 
     async def next(self) -> CloudScore:
         """The next position's; raises `LinkError` when no more come."""
         score = await self._scores.get()
         if isinstance(score, LinkError):
             raise score
-        self._link.send(control.encode(control.ScoreTaken(generation=self._stream)))
+        self._link.send(control.ScoreTaken(), self._stream)
         return score
 
     def close(self) -> None:
@@ -166,10 +168,10 @@ class _PeerScores:
 
     # Called by the link.
 
-    def receive(self, message: Incoming | bytes) -> None:
+    def receive(self, message: Message) -> None:
         """The documents the peer conditions on, then its distributions."""
-        if isinstance(message, bytes):
-            self._take_distributions(message)
+        if isinstance(message, Bulk):
+            self._take_distributions(message.data)
             return
         if self._rows is not None or not isinstance(message, control.Scoring):
             raise FrameError("nothing but the documents is expected here, and those once")

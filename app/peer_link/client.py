@@ -16,11 +16,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from app.generation.events import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
-from dragon.inference.logprobs import DetailMessage
-from dragon.link import batching, bulk_frames, codec, detail_frames, frames
-from dragon.link import control as messages
+from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
-from dragon.protocol.messages import SessionMessage
+from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +29,11 @@ _STEADY_S = 2.0
 _MAX_QUEUED = 20_000
 
 
-Incoming = messages.Ready | messages.Fetched | messages.Scoring | DetailMessage | SessionMessage
-"""What the peer sends on a stream, but for bulk data."""
-
-
 class Receiver(Protocol):
     """Takes what arrives on its stream. Raises `FrameError` for what does not belong there."""
 
-    def receive(self, message: Incoming | bytes) -> None:
-        """A message, or a part of the bulk data (document KV, distributions) that follows one."""
+    def receive(self, message: registry.Message) -> None:
+        """A message of the stream."""
 
     def failed(self, message: str) -> None:
         """The peer has given the stream up; the stream is closed."""
@@ -61,8 +55,8 @@ class Observer(Protocol):
     def opened(self, stream: int, answer: str) -> None:
         """From now on the frames of a stream id are sent for an answer, named by its id."""
 
-    def sent(self, frame: str | bytes) -> None:
-        """A frame is sent; all but the greeting are reported."""
+    def sent(self, stream: int, message: registry.Message, frame: registry.Frame) -> None:
+        """A message is sent as this frame; all but the greeting are reported."""
 
 
 class Link:
@@ -75,7 +69,7 @@ class Link:
         self,
         url: str,
         key: str | None,
-        hello: messages.Hello,
+        hello: control.Hello,
         vocab_size: int,
         meter: LinkMeter,
         observer: Observer,
@@ -109,24 +103,20 @@ class Link:
     def close(self, stream: int, reason: str) -> None:
         """Close a stream on both sides; frames that still arrive for it are dropped."""
         if self._streams.pop(stream, None) is not None and self.connected:
-            self.send(messages.encode(messages.Close(generation=stream, reason=reason)))
+            self.send(control.Close(reason=reason), stream)
 
-    def send(self, frame: str | bytes) -> None:
-        """Queue a frame; it is dropped when there is no connection."""
+    def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
+        """Queue a message; the bytes of its frame, 0 where there is no connection to send it by."""
         if self._connection is None:
-            return
+            return 0
         if self._outbound.qsize() >= _MAX_QUEUED:
             self.drop("the peer does not read")
-            return
-        self._observer.sent(frame)
+            return 0
+        frame = registry.encode(message, stream)
+        self._observer.sent(stream, message, frame)
         self._outbound.put_nowait(frame)
         if self._meter.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
-
-    def send_message(self, stream: int, message: SessionMessage) -> int:
-        """Send a session's message; returns the bytes of its frame."""
-        frame = frames.pack(stream, message)
-        self.send(frame)
         return len(frame)
 
     def drop(self, reason: str) -> None:
@@ -146,7 +136,7 @@ class Link:
                     self._url,
                     additional_headers=self._headers,
                     compression=None,
-                    max_size=messages.MAX_CONTROL_BYTES,
+                    max_size=control.MAX_CONTROL_BYTES,
                     open_timeout=OPEN_TIMEOUT_S,
                     close_timeout=1,
                     ping_interval=None,  # our own pings measure and watch
@@ -180,13 +170,13 @@ class Link:
             delay = min(2 * delay, _BACKOFF_S[1])
 
     async def _greet(self, connection: ClientConnection) -> None:
-        await connection.send(messages.encode(self._hello))
+        await connection.send(registry.encode(self._hello))
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             reply = await connection.recv(decode=True)
-        other = messages.decode(str(reply))
-        if isinstance(other, messages.Fault):
+        _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
+        if isinstance(other, control.Fault):
             raise HandshakeError(other.message)
-        if not isinstance(other, messages.Hello):
+        if not isinstance(other, control.Hello):
             raise FrameError("the peer's first frame is no hello")
         check_hello(self._hello, other)
 
@@ -234,42 +224,24 @@ class Link:
 
     def _send_ping(self, behind: int = 0) -> None:
         number = self._meter.ping(time.monotonic(), behind)
-        self.send(messages.encode(messages.Ping(number=number)))
+        self.send(control.Ping(number=number))
 
-    def _route(self, frame: str | bytes) -> None:
-        if isinstance(frame, str):
-            self._route_control(messages.decode(frame))
-        elif bulk_frames.is_bulk(frame):
-            self._deliver(*bulk_frames.decode(frame))
-        elif detail_frames.is_detail(frame):
-            self._deliver(*detail_frames.decode(frame, self._vocab_size))
-        else:
-            self._deliver(*codec.decode(frame, self._vocab_size))
-
-    def _route_control(self, control: messages.AnyControl) -> None:
-        match control:
-            case messages.Pong():
-                self._take_pong(control.number)
-            case messages.Ping():
-                self.send(messages.encode(messages.Pong(number=control.number)))
-            case messages.Ready() | messages.Fetched() | messages.Scoring():
-                self._deliver(control.generation, control)
-            case messages.CandidateSent() if max(control.tokens) >= self._vocab_size:
-                raise FrameError("a token is outside the vocabulary")
-            case messages.ResyncAsked() | messages.CandidateSent() | messages.CandidateScored():
-                self._deliver(control.generation, frames.session_message(control))
-            case messages.Fault(generation=int(stream)):
+    def _route(self, frame: registry.Frame) -> None:
+        stream, message = registry.decode(frame, Role.CLOUD, self._vocab_size)
+        match message:
+            case control.Ping():
+                self.send(control.Pong(number=message.number))
+            case control.Pong():
+                self._take_pong(message.number)
+            case control.Fault() if stream == registry.LINK:
+                raise LinkError(message.message)
+            case control.Fault():
                 if (receiver := self._streams.pop(stream, None)) is not None:
-                    receiver.failed(control.message)
-            case messages.Fault():
-                raise LinkError(control.message)
+                    receiver.failed(message.message)
             case _:
-                raise FrameError(f"a peer does not send {control.kind}")
-
-    def _deliver(self, stream: int, message: Incoming | bytes) -> None:
-        """Hand a message to its stream; one that was just closed may still be sent to."""
-        if (receiver := self._streams.get(stream)) is not None:
-            receiver.receive(message)
+                # A stream that was just closed may still be sent to.
+                if (receiver := self._streams.get(stream)) is not None:
+                    receiver.receive(message)
 
     def _take_pong(self, number: int) -> None:
         self._meter.pong(number, time.monotonic())

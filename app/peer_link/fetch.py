@@ -13,11 +13,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.peer_link.client import Incoming, Link
+from app.peer_link.client import Link
 from dragon.errors import FrameError, LinkError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.link.bulk import Bulk
+from dragon.link.registry import Message
 from dragon.retrieval.relevance import Hit, relevance
 
 log = logging.getLogger(__name__)
@@ -49,13 +51,12 @@ class Fetcher:
         fetching = _Fetching(self, top_k, raw=raw, kv=kv)
         stream = self.link.open(fetching, answer)
         request = control.Fetch(
-            generation=stream,
             query=query,
             top_k=top_k,
             raw=raw,
             weights=self.model.weights if kv else None,
         )
-        self.link.send(control.encode(request))
+        self.link.send(request, stream)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 return await fetching.hits
@@ -79,10 +80,10 @@ class _Fetching:
         self._data = bytearray()
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
-    def receive(self, message: Incoming | bytes) -> None:
+    def receive(self, message: Message) -> None:
         """The documents; if their KV was asked for, it follows."""
-        if isinstance(message, bytes):
-            self._take_kv(message)
+        if isinstance(message, Bulk):
+            self._take_kv(message.data)
         elif isinstance(message, control.Fetched) and self._documents is None:
             self._take_documents(message.documents)
         else:

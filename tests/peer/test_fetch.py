@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,12 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import bulk_frames, control
+from dragon.link import control
+from dragon.link.bulk import Bulk
+from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
-from peer.context import Frame, Shared
+from peer.context import Shared
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from tests import tiny
@@ -32,8 +34,8 @@ class OneDocument:
         return [HIT]
 
 
-async def collect(frames: AsyncIterator[Frame]) -> list[Frame]:
-    return [frame async for frame in frames]
+async def collect(messages: AsyncIterator[Message]) -> list[Message]:
+    return [message async for message in messages]
 
 
 @pytest.mark.timeout(120)
@@ -55,14 +57,14 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "metrics": PeerMetrics(lambda: 0),
         "decode": None,
     }
-    asked = control.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
-    fetched = CloudFetch(Shared(**shared), asked).frames()
-    assert isinstance(await anext(fetched), str)
+    asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)
+    fetched = CloudFetch(Shared(**shared), asked).messages()
+    assert isinstance(await anext(fetched), control.Fetched)
     rest = asyncio.ensure_future(collect(fetched))
     await asyncio.wrap_future(engine.submit_urgent(lambda: None))
     assert not rest.done()
     engine.close(answers.pop())
-    data = b"".join(bulk_frames.decode(cast(bytes, frame))[1] for frame in await rest)
+    data = b"".join(piece.data for piece in await rest if isinstance(piece, Bulk))
     row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
     assert len(data) == model.packed_bytes(len(row.tokens))
     assert isinstance(KV.unpack(data, *model._kv_shape), KV)
