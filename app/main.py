@@ -130,8 +130,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             tokenizer,
             DocumentKV(engine, tokenizer, store),
             reranker,
-            run_urgent=lambda function: asyncio.wrap_future(engine.errand(function)),
-            run_idle=lambda function: asyncio.wrap_future(engine.chore(function)),
+            run_urgent=lambda function: asyncio.wrap_future(engine.submit_urgent(function)),
+            run_idle=lambda function: asyncio.wrap_future(engine.submit_idle(function)),
         )
         await documents.start()
         stack.push_async_callback(documents.close)
@@ -147,7 +147,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         await ledger.start()
         stack.push_async_callback(ledger.close)
         vocab, url = tokenizer.vocab_size, settings.peer_url
-        link = Link(url, peer_key, hello, vocab, pace.link, ledger.sent)
+        link = Link(url, peer_key, hello, vocab, pace.link, ledger)
         generation = await stack.enter_async_context(
             open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )
@@ -162,7 +162,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             auth=Authenticator(key),
             generation=generation,
             answers=answers,
-            embeddings=EmbeddingService(embedder, engine.chore),
+            embeddings=EmbeddingService(embedder, engine.submit_idle),
             documents=documents,
             ledger=ledger,
             metrics=metrics,

@@ -1,25 +1,23 @@
-"""What the peer's connections share, and what an answer needs of its own."""
+"""What the peer's connections share, and what serves a stream on one of them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
-from dragon.errors import DragonError
 from dragon.inference.engine import Engine
-from dragon.inference.estimates import DecodeDelay, Pace
+from dragon.inference.estimates import DecodeDelay
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
-from dragon.link.registry import LINK, Message
+from dragon.link.registry import Message
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
 
 @dataclass
 class Shared:
-    """What all connections share; `sessions` counts what is open on them."""
+    """What all connections share; `sessions` counts the streams that are open on them."""
 
     engine: Engine
     tokenizer: Tokenizer
@@ -31,21 +29,11 @@ class Shared:
     sessions: int = 0
 
 
-class Channel(Protocol):
-    """One device's connection, as an answer sees it."""
+class Serving(Protocol):
+    """What the peer does for one stream: a run, a fetch, a scoring."""
 
-    @property
-    def pace(self) -> Pace:
-        """What is known of the link and of both sides' steps."""
+    def messages(self) -> AsyncGenerator[Message, None]:
+        """The messages to send, in order; closing the generator frees what it holds.
 
-    def send(self, message: Message, stream: int = LINK) -> int:
-        """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
-
-    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run a coroutine for as long as the connection lasts."""
-
-    def forget(self, generation: int) -> None:
-        """An answer is over: free what it holds."""
-
-    def fail(self, generation: int, error: DragonError) -> None:
-        """An answer cannot go on here; the device goes on without."""
+        Raises `DragonError` where the device is to go on without them.
+        """

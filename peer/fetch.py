@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
 from dragon.link import bulk, control
+from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_rows
-from peer.context import Channel, Shared
-from peer.task import CloudTask
+from peer.context import Shared
 
 
-class CloudFetch(CloudTask):
+class CloudFetch:
     """Finds documents and sends them, as text or with their KV in bfloat16."""
 
-    def __init__(self, shared: Shared, channel: Channel, stream: int, asked: control.Fetch) -> None:
-        super().__init__(shared, channel, stream)
+    def __init__(self, shared: Shared, asked: control.Fetch) -> None:
+        self._shared = shared
         self._asked = asked
 
-    async def _run(self) -> None:
+    async def messages(self) -> AsyncGenerator[Message, None]:
+        """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
         asked, shared = self._asked, self._shared
         model = shared.engine.model
         if asked.weights not in (None, model.weights):
@@ -36,19 +38,19 @@ class CloudFetch(CloudTask):
             )
             for hit in kept
         )
-        self._send(control.Fetched(documents=documents))
+        yield control.Fetched(documents=documents)
         if asked.weights is not None:
             for row in rows[: len(kept)]:
                 for piece in bulk.pieces(await self._kv(row)):
-                    self._send(piece)
+                    yield piece
 
     async def _kv(self, row: Row) -> bytes:
-        """What the model makes of a row; it waits for a slot, as an answer does."""
+        """The KV of a row, packed; waits for a slot, as an answer does."""
         engine = self._shared.engine
         decoder = engine.open([row], ())
         try:
             await asyncio.wrap_future(decoder.prefilled)
             read = partial(engine.model.read, decoder.slots[0], len(row.tokens))
-            return (await asyncio.wrap_future(engine.errand(read))).pack()
+            return (await asyncio.wrap_future(engine.submit_urgent(read))).pack()
         finally:
             engine.close(decoder)

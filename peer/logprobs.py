@@ -1,4 +1,4 @@
-"""What the cloud tells of the tokens it has committed, and answers about them."""
+"""The cloud's part in per-token log-probabilities: details of its tokens, answers to questions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _KEPT_BYTES = 64 << 20
 
 
 class CloudDetails:
-    """Of one answer. `top` of the likeliest tokens are told; with none, nothing is kept."""
+    """Details of one answer, each with its `top` likeliest tokens; with none, nothing is kept."""
 
     def __init__(self, top: int) -> None:
         self._top = top
         self._kept: dict[tuple[int, int], torch.Tensor] = {}
 
     def of(self, settled: Sequence[Settled]) -> Iterator[CloudDetail]:
-        """What is told of tokens just committed."""
+        """The details of tokens just committed."""
         for token in settled:
             if self._top:
                 mixed = full_of(token.own).mixed
@@ -32,7 +32,7 @@ class CloudDetails:
             yield cloud_detail(token, self._top)
 
     def answer(self, question: Question) -> Values:
-        """How likely the tokens asked for are; nothing where that is not kept any more."""
+        """The log-probabilities asked for; empty if they are not kept any more."""
         mixed = self._kept.get((question.position, question.checksum))
         values = () if mixed is None else tuple(mixed[list(question.tokens)].tolist())
         return Values(question.position, question.checksum, values)

@@ -1,4 +1,4 @@
-"""What the peer counts, for Prometheus."""
+"""The peer's Prometheus metrics."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""From a device's question to rows with public passages."""
+"""Retrieval on the cloud: from a device's query to rows with public passages."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
@@ -24,14 +25,14 @@ from peer.corpus.store import Corpus
 
 @dataclass(frozen=True)
 class Found:
-    """The cloud's rows, and the passages behind them; none behind the bare row."""
+    """The cloud's rows, and the passages in them; none in the bare row."""
 
     rows: Sequence[Row]
     hits: Sequence[Hit]
     rescoring: Rescoring | None
 
     def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
-        """The passages as the device shows them; `weights` are the rows' shares."""
+        """The passages as they are sent to the device; `weights` are those of the rows."""
         return tuple(
             control.PublicDocument(
                 id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=weight
@@ -51,7 +52,7 @@ class Retriever:
     tokenizer: Tokenizer
 
     async def find(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
-        """Passages for what is asked, only those that leave room for prompt and answer."""
+        """Passages as rows, only those that leave room for prompt and answer."""
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         room = room_for_document(self.engine.model.context, prompt, max_tokens)
         rows, kept = document_rows(self.tokenizer, hits, room, raw=asked.raw)
@@ -65,8 +66,8 @@ class Retriever:
         """
         if not top_k or not query:
             return []
-        errand = self.engine.errand(lambda: self._search(query, top_k, judged=judged))
-        return await asyncio.wrap_future(errand)
+        search = partial(self._search, query, top_k, judged=judged)
+        return await asyncio.wrap_future(self.engine.submit_urgent(search))
 
     def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
         query = Query.of(message, self.embedder)

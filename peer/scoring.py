@@ -1,26 +1,25 @@
-"""The cloud's part in scoring given tokens: its full distributions, as fast as they are taken."""
+"""The cloud's part in scoring given tokens: its full distributions, under flow control."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import bulk, control
-from peer.context import Channel, Shared
-from peer.task import CloudTask
+from dragon.link.registry import Message
+from peer.context import Shared
 
 _PATIENCE_S = 60.0
 
 
-class CloudScoring(CloudTask):
-    """Scores one text."""
+class CloudScoring:
+    """Scores one text. Raises `InvalidRequestError` for adjustments that contradict each other."""
 
-    def __init__(
-        self, shared: Shared, channel: Channel, stream: int, asked: control.ScoreText
-    ) -> None:
-        super().__init__(shared, channel, stream)
+    def __init__(self, shared: Shared, asked: control.ScoreText) -> None:
+        self._shared = shared
         self._asked = asked
         self._adjustment = asked.adjustment
         self._credit = asyncio.Semaphore(CREDIT)
@@ -37,7 +36,8 @@ class CloudScoring(CloudTask):
         except TimeoutError:
             raise DragonError("the device takes no more scores") from None
 
-    async def _run(self) -> None:
+    async def messages(self) -> AsyncGenerator[Message, None]:
+        """The documents, then the distribution of each position, as the device has room for it."""
         asked, engine = self._asked, self._shared.engine
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
         decoder = engine.open(
@@ -47,13 +47,14 @@ class CloudScoring(CloudTask):
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)
             documents = found.documents(decoder.weights.tolist())
-            self._send(control.Scoring(documents=documents))
+            yield control.Scoring(documents=documents)
             text = iter(asked.text)
             size = scoring.forward_size(engine.model, len(found.rows))
             for work in scoring.works(asked.text, size):
                 for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
                     await self._wait_for_room()
-                    for piece in bulk.pieces(CloudScore.of(side, next(text)).pack()):
-                        self._send(piece)
+                    score = CloudScore.of(side, next(text)).pack()
+                    for piece in bulk.pieces(score):
+                        yield piece
         finally:
             engine.close(decoder)

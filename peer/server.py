@@ -1,4 +1,4 @@
-"""The link server: one connection a device, many answers on each."""
+"""The link server: one connection a device, many streams on each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from functools import partial
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dragon.errors import (
+    ContextLengthError,
     DragonError,
     FrameError,
     HandshakeError,
@@ -23,11 +26,10 @@ from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
 from dragon.protocol.messages import Candidate, Draft, Join, Target
 from dragon.sampling.role import Role
-from peer.context import Shared
+from peer.context import Serving, Shared
 from peer.fetch import CloudFetch
-from peer.run import CloudAnswer
+from peer.run import CloudRun
 from peer.scoring import CloudScoring
-from peer.task import CloudTask
 
 log = logging.getLogger(__name__)
 
@@ -57,15 +59,15 @@ async def serve(shared: Shared, socket: WebSocket) -> None:
 
 
 class Connection:
-    """One device's WebSocket: reads frames, routes them to answers, writes what they say."""
+    """One device's WebSocket: routes its frames to their streams, and sends what those produce."""
 
     def __init__(self, shared: Shared, socket: WebSocket) -> None:
         self._shared = shared
         self._socket = socket
-        self._answers: dict[int, CloudAnswer | CloudTask] = {}
+        self._streams: dict[int, tuple[Serving, asyncio.Task[None]]] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last_heard = time.monotonic()
+        self._last_received = time.monotonic()
         self._hung_up = False
         self._queued_bytes = 0
         self.pace = Pace(LinkMeter(), shared.decode)
@@ -84,11 +86,11 @@ class Connection:
 
     async def run(self) -> None:
         """Read until the device is gone; raises `FrameError` for what no device sends."""
-        self.start(self._write())
-        self.start(self._ping())
+        self._start(self._write())
+        self._start(self._ping())
         while True:
             event = await self._socket.receive()
-            self._last_heard = time.monotonic()
+            self._last_received = time.monotonic()
             if event["type"] == "websocket.disconnect":
                 return
             data = event.get("bytes")
@@ -116,62 +118,48 @@ class Connection:
             self._send_ping(len(frame))
         return len(frame)
 
-    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def close(self) -> None:
+        """Free everything."""
+        for stream in list(self._streams):
+            self._end(stream)
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def forget(self, generation: int) -> None:
-        """An answer is over: free what it holds."""
-        answer = self._answers.pop(generation, None)
-        if answer is not None:
-            answer.close()
-            self._shared.sessions -= 1
-            self._shared.metrics.sessions.set(self._shared.sessions)
-
-    def fail(self, generation: int, error: DragonError) -> None:
-        """An answer cannot go on here; the device goes on without."""
-        self.forget(generation)
-        self.send(control.Fault(code=error.code, message=error.message), generation)
-
-    def close(self) -> None:
-        """Free everything."""
-        for generation in list(self._answers):
-            self.forget(generation)
-        for task in self._tasks:
-            task.cancel()
-
     def _hang_up(self, reason: str) -> None:
         if not self._hung_up:
             self._hung_up = True
             log.warning("hanging up on a device: it %s", reason)
-            self.start(self._socket.close(1008, reason))
+            self._start(self._socket.close(1008, reason))
 
     def _decode(self, frame: registry.Frame) -> tuple[int, registry.Message]:
         return registry.decode(frame, Role.DEVICE, self._shared.tokenizer.vocab_size)
 
     def _route(self, stream: int, message: registry.Message) -> None:
-        # A message for an answer that has just ended here is nothing out of the ordinary.
         match message:
             case Draft() | Target() | Join() | Candidate():
-                if isinstance(answer := self._answers.get(stream), CloudAnswer):
-                    answer.receive(message)
+                if isinstance(run := self._serving(stream), CloudRun):
+                    run.receive(message)
             case Question():
-                if isinstance(answer := self._answers.get(stream), CloudAnswer):
-                    answer.receive_question(message)
+                if isinstance(run := self._serving(stream), CloudRun):
+                    run.receive_question(message)
             case control.Open():
-                self._open(stream, lambda: CloudAnswer(self._shared, self, stream, message))
+                self._open(stream, partial(CloudRun, self._shared, self.pace, message))
             case control.Fetch():
-                self._open(stream, lambda: CloudFetch(self._shared, self, stream, message))
+                self._open(stream, partial(CloudFetch, self._shared, message))
             case control.ScoreText():
-                self._open(stream, lambda: CloudScoring(self._shared, self, stream, message))
+                self._open(stream, partial(CloudScoring, self._shared, message))
             case control.ScoreTaken():
-                if isinstance(asked := self._answers.get(stream), CloudScoring):
-                    asked.taken()
+                if isinstance(scoring := self._serving(stream), CloudScoring):
+                    scoring.taken()
             case control.Close():
-                self.forget(stream)
+                self._end(stream)
             case control.Ping():
                 self.send(control.Pong(number=message.number))
             case control.Probe():
@@ -181,23 +169,56 @@ class Connection:
             case _:
                 raise FrameError(f"a device does not send {registry.name_of(message)} here")
 
-    def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudTask]) -> None:
-        if generation in self._answers:
-            raise FrameError(f"generation {generation} is open already")
-        shared = self._shared
-        if shared.sessions >= shared.max_sessions:
-            self.fail(generation, OverloadedError("the cloud peer is busy"))
+    def _serving(self, stream: int) -> Serving | None:
+        """What serves a stream; nothing once it has ended here, which the device may not know."""
+        found = self._streams.get(stream)
+        return None if found is None else found[0]
+
+    def _open(self, stream: int, make: Callable[[], Serving]) -> None:
+        if stream in self._streams:
+            raise FrameError(f"stream {stream} is open already")
+        if self._shared.sessions >= self._shared.max_sessions:
+            self._send_fault(stream, OverloadedError("the cloud peer is busy"))
             return
         try:
-            answer = make()
+            serving = make()
         except InvalidRequestError as error:
-            self.fail(generation, error)
+            self._send_fault(stream, error)
             return
-        self._answers[generation] = answer
-        shared.sessions += 1
-        shared.metrics.sessions.set(shared.sessions)
-        shared.metrics.answers.inc()
-        answer.start()
+        self._streams[stream] = serving, self._start(self._serve(stream, serving))
+        self._shared.metrics.answers.inc()
+        self._count(1)
+
+    async def _serve(self, stream: int, serving: Serving) -> None:
+        """Send what a stream produces; a fault ends it, and the device goes on without."""
+        try:
+            async with aclosing(serving.messages()) as produced:
+                async for message in produced:
+                    self._shared.metrics.sent_bytes.inc(self.send(message, stream))
+        except DragonError as error:
+            if not isinstance(error, ContextLengthError):
+                log.warning("a stream failed: %s", error.message)
+            self._send_fault(stream, error)
+        except Exception:
+            log.exception("a stream failed")
+            self._send_fault(stream, DragonError("the cloud peer failed"))
+        self._end(stream)
+
+    def _end(self, stream: int) -> None:
+        """Free what a stream holds; a second call does nothing."""
+        _, task = self._streams.pop(stream, (None, None))
+        if task is None:
+            return
+        self._count(-1)
+        if task is not asyncio.current_task():
+            task.cancel()
+
+    def _count(self, opened: int) -> None:
+        self._shared.sessions += opened
+        self._shared.metrics.sessions.set(self._shared.sessions)
+
+    def _send_fault(self, stream: int, error: DragonError) -> None:
+        self.send(control.Fault(code=error.code, message=error.message), stream)
 
     async def _write(self) -> None:
         try:
@@ -216,7 +237,7 @@ class Connection:
         for number in itertools.count():
             self._send_ping()
             await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
-            if time.monotonic() - self._last_heard > _SILENCE_S:
+            if time.monotonic() - self._last_received > _SILENCE_S:
                 self._hang_up("is silent")
 
     def _send_ping(self, behind: int = 0) -> None:

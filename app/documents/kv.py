@@ -65,7 +65,7 @@ class DocumentKV:
     async def _keep(self, row: Row) -> None:
         while True:
             try:
-                return await asyncio.wrap_future(self._engine.chore(lambda: self._run(row)))
+                return await asyncio.wrap_future(self._engine.submit_idle(lambda: self._run(row)))
             except PreemptedError:
                 await asyncio.sleep(_PAUSE_S)
 

@@ -1,15 +1,15 @@
-"""What is told of an answer's tokens, in their order, as soon as the cloud has said its part.
+"""Per-token log-probabilities and source attribution of an answer that is being written.
 
-The cloud tells of its tokens in order, too: what it has passed over it will not tell any more, and
-that is told by the device alone.
+The cloud describes its tokens in order as well: a token it has skipped it will not describe any
+more, and the device describes that one alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.generation.events import Detailed, TokenDetail
+from app.generation.events import TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.distribution import full_of
 from dragon.inference.logprobs import (
@@ -27,7 +27,7 @@ from dragon.protocol.committed_text import Settled
 
 @dataclass
 class _Waiting:
-    """A token whose details are not told yet; `shares` are those of the cloud's rows."""
+    """A token that is not described yet; `shares` are those of the cloud's rows."""
 
     settled: Settled
     detail: TokenDetail
@@ -38,7 +38,7 @@ class _Waiting:
 
 
 class TokenTexts:
-    """The text of each token and its range of characters, along one text."""
+    """The text of each token of one text, and its range of characters."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -57,23 +57,18 @@ class TokenTexts:
 
 
 class AnswerDetails:
-    """Of one answer. `ask` sends a question to the cloud, `tell` takes what people are told.
+    """The details of one answer's tokens, emitted in the tokens' order.
 
-    `sources` counts its documents: first the `own_sources` of the device, then the cloud's.
+    Each method may leave questions for the cloud (`take_questions`) and described tokens
+    (`take_described`). `sources` counts the answer's documents: first the `own_sources` of the
+    device, then the cloud's.
     """
 
-    def __init__(
-        self,
-        top: int,
-        tokenizer: Tokenizer,
-        *,
-        ask: Callable[[Question], None],
-        tell: Callable[[Detailed], None],
-    ) -> None:
+    def __init__(self, top: int, tokenizer: Tokenizer) -> None:
         self._top = top
         self._texts = TokenTexts(tokenizer)
-        self._ask = ask
-        self._tell = tell
+        self._questions: list[Question] = []
+        self._described: list[TokenDetail] = []
         self._final = 0  # characters of the text that no stop string can cut any more
         self._waiting: dict[int, _Waiting] = {}
         self.own_sources = 0
@@ -81,8 +76,18 @@ class AnswerDetails:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was taken is told."""
+        """Whether every token taken is described."""
         return not self._waiting
+
+    def take_questions(self) -> list[Question]:
+        """Questions to send to the cloud, in order."""
+        questions, self._questions = self._questions, []
+        return questions
+
+    def take_described(self) -> tuple[TokenDetail, ...]:
+        """The tokens described since the last call, in order."""
+        described, self._described = self._described, []
+        return tuple(described)
 
     def take(self, settled: Sequence[Settled], written: int) -> None:
         """Tokens of the answer; `written` characters of its text are final by now."""
@@ -104,8 +109,8 @@ class AnswerDetails:
         self._final = max(length, self._final)
         self._release()
 
-    def hear(self, message: DetailMessage) -> None:
-        """From the cloud."""
+    def receive(self, message: DetailMessage) -> None:
+        """Take a message of the cloud."""
         waiting = self._waiting.get(message.position)
         if waiting is None or waiting.settled.checksum != message.checksum:
             return  # of another text, or of one that was cut off
@@ -126,7 +131,7 @@ class AnswerDetails:
         self._release()
 
     def lose(self) -> None:
-        """Nothing more comes from the cloud."""
+        """Nothing more comes from the cloud: the device describes the rest alone."""
         for waiting in self._waiting.values():
             if waiting.estimated is None:
                 self._alone(waiting)
@@ -138,7 +143,7 @@ class AnswerDetails:
         waiting.asked = waiting.mixture.in_doubt()
         if waiting.asked:
             settled = waiting.settled
-            self._ask(Question(settled.position, settled.checksum, waiting.asked))
+            self._questions.append(Question(settled.position, settled.checksum, waiting.asked))
         else:
             waiting.estimated = waiting.mixture.estimate()
 
@@ -148,17 +153,14 @@ class AnswerDetails:
         waiting.estimated = logprobs.alone(full, waiting.settled.token, self._top)
 
     def _release(self) -> None:
-        """Tell of the first tokens, as far as they are known and their text is final."""
-        told = []
+        """Emit the first tokens, as far as they are known and their text is final."""
         for position, waiting in list(self._waiting.items()):
             if waiting.estimated is None or waiting.detail.end > self._final:
                 break
             del self._waiting[position]
-            told.append(self._told(waiting, waiting.estimated))
-        if told:
-            self._tell(Detailed(tuple(told)))
+            self._described.append(self._describe(waiting, waiting.estimated))
 
-    def _told(self, waiting: _Waiting, found: Estimated) -> TokenDetail:
+    def _describe(self, waiting: _Waiting, found: Estimated) -> TokenDetail:
         settled = waiting.settled
         shares = tuple(full_of(settled.own).shares(settled.token))
         scored = Scored(found, shares, waiting.shares, logprobs.distance(settled))
@@ -171,7 +173,7 @@ def cut_off(detail: TokenDetail, length: int) -> TokenDetail | None:
 
 
 def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: int) -> TokenDetail:
-    """A given token, of `sources` documents the first `own_sources` of which are the device's."""
+    """Fill in a token's detail: of `sources` documents the first `own_sources` are the device's."""
     found = scored.estimated
     return replace(
         detail,
@@ -187,9 +189,10 @@ def described(detail: TokenDetail, scored: Scored, own_sources: int, sources: in
 
 
 def shares_of(sources: int, rows: Sequence[float], weight: float) -> tuple[float, ...]:
-    """How likely each source of a side said a token, of its rows' shares and the side's `weight`.
+    """The probability that a token is due to each of a side's sources.
 
-    Sources that share a row, concatenated before the question, share in what it said alike.
+    `rows` are the shares of the side's rows in the token, `weight` is the side's own share, 0 to 1.
+    Sources that are concatenated in one row share its probability equally.
     """
     alike = max(1, sources // max(1, len(rows)))
     shares = [weight * share / alike for share in rows for _ in range(alike)]

@@ -1,4 +1,4 @@
-"""How an answer is to be written, and what the peer is told of that."""
+"""How an answer is to be written, and the requests that ask the peer to take part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dragon.protocol.aggregator_policy import Schedule
 class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
-    `nothing_relevant`: documents were looked for in vain. `unread_documents` were not looked into.
+    `nothing_relevant`: the search found nothing. `unread_documents` could not be searched yet.
     """
 
     rows: Sequence[Row]
@@ -26,21 +26,22 @@ class Retrieved:
     unread_documents: int = 0
 
     def weighted(self) -> list[Source]:
-        """The documents with their shares; those concatenated in one row have its share."""
+        """The documents with their weights; those concatenated in one row have the row's."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
         weights *= max(1, len(self.sources) // len(self.rows))
         return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
 
     def found(self) -> SourcesFound:
-        """What is told of the documents of this side."""
+        """The event that reports this side's documents."""
         return SourcesFound(tuple(self.weighted()), self.nothing_relevant, self.unread_documents)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to write: documents a side, token limit, seconds to wait for the cloud's first token.
+    """How to write an answer.
 
-    `rescore_every` so many tokens both sides weigh their documents anew, unless it is 0.
+    `top_k` documents a side, `limit` tokens at most, `deadline` seconds to wait for the cloud (None
+    is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it is 0.
     """
 
     top_k: int
@@ -51,9 +52,13 @@ class Plan:
     schedule: Schedule = Schedule.GREEDY
 
 
-def opening(request: GenerationRequest, plan: Plan) -> control.Open:
-    """What the peer is told of a request."""
+def opening(
+    request: GenerationRequest, plan: Plan, committed: tuple[int, ...], *, joint: bool
+) -> control.Open:
+    """Asks the peer to take part from `committed` on; at once if `joint`."""
     return control.Open(
+        committed=committed,
+        joint=joint,
         conversation=request.conversation,
         raw=request.raw,
         query=request.query,
@@ -70,7 +75,7 @@ def opening(request: GenerationRequest, plan: Plan) -> control.Open:
 
 
 def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
-    """Scores the prompt as it stands: bias, penalties and re-scoring are of the answer."""
+    """Scores the prompt as it stands: bias, penalties and re-scoring apply to answers only."""
     return control.ScoreText(
         conversation=request.conversation[:1],
         text=request.conversation[1:],
@@ -86,7 +91,7 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
 ) -> control.ScoreText:
-    """Scores an answer that was written whole."""
+    """Scores a finished answer."""
     sampling = request.sampling
     return control.ScoreText(
         conversation=request.conversation,

@@ -1,9 +1,9 @@
-"""From a request to this side's rows: its passages, one a row or all in one."""
+"""Retrieval on the device: from a request to the passages' rows, one each or all in one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -24,23 +24,23 @@ from dragon.sampling.params import Mode
 
 
 class Searcher(Protocol):
-    """Where private documents are found."""
+    """Searches the person's documents."""
 
     async def search(
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
     ) -> Sequence[DocumentHit]:
         """At most `k` chunks of the documents in scope, the best first.
 
-        Only relevant ones, unless told otherwise.
+        With `relevant` only those that answer the query.
         """
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """How many documents in scope cannot be found yet, since they are still being read."""
+        """How many documents in scope are still being read, and cannot be found yet."""
 
 
 @dataclass
 class Retrieval:
-    """Finds passages and lays them out. `top_k` a side unless a request says otherwise.
+    """Finds passages and makes rows of them: `top_k` a side unless a request sets its own.
 
     Relevance is re-scored every `rescore_every` tokens, unless it is 0.
     """
@@ -58,28 +58,25 @@ class Retrieval:
         wanted = self.top_k if request.top_k is None else request.top_k
         return min(wanted, self.engine.model.cache.slots)
 
-    async def find(
-        self, request: GenerationRequest, limit: int, opened: Callable[[int], None]
-    ) -> Retrieved:
+    async def find(self, request: GenerationRequest, limit: int) -> Retrieved:
         """Passages as rows, only those that leave room for an answer of `limit` tokens.
 
-        `opened` takes the generation number that fetching the cloud's passages gets on the link,
-        where the mode has them fetched.
+        Those of the cloud as well, where the mode fetches them.
         """
-        # Counted first: what is read by then is found.
+        # Counted before the search: what is read by then can be found.
         unread = await self.documents.unread(_scope(request)) if self._asks(request) else 0
-        own, fetched = await asyncio.gather(self.search(request), self._fetch(request, opened))
+        own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
         if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        vain = self._asks(request) and not own and not asks_nothing(request.query)
-        return replace(found, nothing_relevant=vain, unread_documents=unread)
+        in_vain = self._asks(request) and not own and not asks_nothing(request.query)
+        return replace(found, nothing_relevant=in_vain, unread_documents=unread)
 
     def _asks(self, request: GenerationRequest) -> bool:
-        """Whether the person's documents are looked into."""
+        """Whether the person's documents are searched."""
         return bool(self.passages(request) and request.query)
 
     async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
@@ -104,15 +101,13 @@ class Retrieval:
         """The row of a side that has no passage for a chat."""
         return Retrieved([Row(tuple(self.tokenizer.bare_row()), BARE_RELEVANCE)], [])
 
-    async def _fetch(
-        self, request: GenerationRequest, opened: Callable[[int], None]
-    ) -> Sequence[PublicHit]:
-        """The cloud's documents, where the mode has them fetched."""
+    async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
+        """The cloud's documents, where the mode fetches them."""
         if request.private or not request.mode.fetches:
             return []
-        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model, opened)
-        kv = request.mode is Mode.CONTEXT_KV
-        return await fetcher.fetch(request.query, self.passages(request), raw=request.raw, kv=kv)
+        fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
+        k, kv = self.passages(request), request.mode is Mode.CONTEXT_KV
+        return await fetcher.fetch(request.id, request.query, k, raw=request.raw, kv=kv)
 
     def _concatenated(
         self, request: GenerationRequest, hits: Sequence[Hit], limit: int

@@ -1,43 +1,46 @@
-"""One answer being written on the device: its session, its text, and the events it makes."""
+"""The device's run of an answer, in which the cloud may take part.
+
+The cloud may be late, go away, or come back at any token. None of that is an error: the device goes
+on alone from the last committed token, reports that once, and lets the cloud in again when it can.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
+from typing import Self
 
-from app.generation.attribution import AnswerDetails
-from app.generation.cloud_part import Partner
-from app.generation.events import (
-    Event,
-    Finished,
-    GenerationRequest,
-    Source,
-    SourcesFound,
-    TextDelta,
-)
+from app.generation.answer import Answer
+from app.generation.events import Detailed, Event, Finished, GenerationRequest, PeerChanged, Source
 from app.generation.plan import Plan, Retrieved, opening
-from app.generation.stats import Record, cut_statistics, verdicts
-from app.generation.timeline import Trace
-from app.ledger.writer import Account
 from app.peer_link.client import Link
-from dragon.errors import DragonError
+from dragon.errors import FrameError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
-from dragon.inference.driver import Driver
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import DetailMessage, Question
-from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.inference.logprobs import CloudDetail, Values
+from dragon.inference.run import Run
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import control
+from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
-from dragon.protocol.messages import Draft, Limits, SessionMessage
+from dragon.protocol.messages import Candidate, Draft, Limits, Resync, Score, SessionMessage, Target
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.role import Role
 
+_WATCH_S = 0.1
 
-class Answer:
-    """An async context; left it frees both sides. Without a `link` the device writes alone."""
+
+class DeviceRun(Run[Event]):
+    """An async context: entering it asks the cloud, leaving it frees both sides.
+
+    Without a `link` the device writes alone. Raises `InvalidRequestError` for sampling parameters
+    that the mode does not take.
+    """
 
     def __init__(
         self,
@@ -48,66 +51,37 @@ class Answer:
         tokenizer: Tokenizer,
         link: Link | None,
         pace: Pace,
-        account: Account,
     ) -> None:
-        self._request = request
-        self._account = account
-        self._engine = engine
-        self._tokenizer = tokenizer
-        self._link = link
-        self._events: asyncio.Queue[Event | DragonError] = asyncio.Queue()
-        self._text = TextStream(tokenizer, request.stop)
-        self._record = Record()
-        self._trace = Trace()
-        self._found = SourcesFound(())
-        self._decoder: Decoder | None = None
-        self._watcher: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
-        self._pace = pace
         limits = Limits(tokenizer.end_ids, plan.limit)
-        self._session = session_of(
+        session = session_of(
             Start(request.mode, request.sampling, limits, plan.catch_up, plan.schedule),
             Role.DEVICE,
             pace,
             joint=link is not None and link.connected,
         )
-        self._driver = Driver(
-            self._session,
-            engine,
-            self._pace,
-            post=self._loop.call_soon_threadsafe,
-            send=self._send,
-            committed=self._commit,
-            failed=self._events.put_nowait,
-        )
-        self._details: AnswerDetails | None = None
-        if request.details is not None:
-            self._details = AnswerDetails(
-                request.details.top, tokenizer, ask=self._ask, tell=self._events.put_nowait
-            )
-        self._written = 0  # characters of text
-        self._finished: Finished | None = None
+        super().__init__(session, engine, pace)
+        self.answer = Answer(request, tokenizer)
+        self._request = request
+        self._plan = plan
+        self._link = link
+        self._finished: Finished | None = None  # until every token is described
         self._patience: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._released = False
-        self._partner: Partner | None = None
-        if link is not None:
-            self._partner = Partner(
-                opening(request, plan),
-                link,
-                self._session,
-                self._driver,
-                self._pace,
-                plan.deadline,
-                opened=account.assign,
-                found=self._found_public,
-                tell=self._events.put_nowait,
-                trace=self._trace,
-                detail=self._hear,
-                lost=self._lose_details,
-            )
-        self.over = False
+        # What the cloud does in this run.
+        self._stream: int | None = None
+        self._base = 0  # tokens its stream was opened with
+        self._cloud_ready = False
+        self._cloud_replied = asyncio.Event()  # it has documents, or will not have any
+        self._reported: bool | None = None  # what was last reported: whether it takes part
 
-    async def __aenter__(self) -> Answer:
+    async def __aenter__(self) -> Self:
+        if self._link is not None:
+            self._link.attached.add(self)
+            if self._link.connected:
+                self._ask_cloud()
+            else:
+                self._lose("the connection to the cloud was lost")
         return self
 
     async def __aexit__(
@@ -118,178 +92,244 @@ class Answer:
     ) -> None:
         self._release("cancelled")
 
-    # In order, by the service.
-
-    def ask_peer(self) -> None:
-        """Open the answer on the peer, which looks for its documents while the device does."""
-        if self._partner is not None:
-            self._partner.ask()
-
     async def public_sources(self) -> list[Source]:
-        """What the peer has found, once it says so; nothing if it is not here, or late."""
-        if self._partner is None:
-            return []
-        await self._partner.heard()
-        return [source for source in self._found.sources if source.side == "public"]
+        """The cloud's documents, once it has found them; none if it is not here, or late."""
+        if self._stream is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._plan.deadline):
+                    await self._cloud_replied.wait()
+        return self.answer.public
 
-    def open(self, retrieved: Retrieved) -> None:
-        """Take these rows; their prefill begins. Raises `ContextLengthError` if no token fits."""
-        self._decoder = decoder = self._engine.open(
+    def write(self, retrieved: Retrieved) -> None:
+        """Prefill these rows, and write the answer once that is done.
+
+        The sources are reported before the prefill. Raises `ContextLengthError` if not a single
+        token fits, `InvalidRequestError` for sampling parameters that contradict each other.
+        """
+        decoder = self.open(
             retrieved.rows,
             self._request.conversation,
             retrieved.rescoring,
             Adjustment.asked(self._request.sampling),
-            detailed=self._request.details is not None,
+            detailed=self.answer.details is not None,
         )
-        limits = self._session.limits
-        self._session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        own = retrieved.found()
-        if self._details is not None:
-            self._details.own_sources = len(own.sources)
-        self._tell(replace(own, sources=(*self._found.sources, *own.sources)))
+        limits = self.session.limits
+        self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
+        self._items.put_nowait(self.answer.take_own(retrieved.found()))
 
-    async def begin(self) -> None:
-        """Start writing once the rows are prefilled; raises `DragonError` if that fails."""
-        decoder = self._decoder
-        assert decoder is not None, "opened first"
-        await asyncio.wrap_future(decoder.prefilled)
-        self._record.decoding = time.monotonic()
-        if self._partner is not None:
-            self._watcher = asyncio.create_task(self._partner.watch())
-            self._partner.begun()
-        self._driver.start(decoder)
+    # Called by the link.
 
-    async def next_event(self) -> Event:
-        """The next event; raises `DragonError` when the model failed."""
-        event = await self._events.get()
-        if isinstance(event, DragonError):
-            raise event
-        self.over = isinstance(event, Finished)
-        return event
+    def receive(self, message: Message) -> None:
+        """A message of the cloud. Raises `FrameError` for what belongs on no run's stream."""
+        match message:
+            case Draft() | Target() | Resync() | Candidate() | Score():
+                if isinstance(message, Draft):
+                    self._pace.hear(message)
+                    round_trip = self._pace.link.round_trip.value or 0.0
+                    self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
+                super().receive(message)
+                self._report_departure()
+            case CloudDetail() | Values():
+                self.activity += 1
+                if self.answer.details is not None:
+                    self.answer.details.receive(message)
+                    self._emit_details()
+            case control.Ready():
+                self._let_in(message)
+            case _:
+                raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
 
-    # Inside.
+    def failed(self, message: str) -> None:
+        """The cloud has given this answer up; it is not asked for it again."""
+        if self._link is not None:
+            self._link.attached.discard(self)
+        self._end_stream(message)
+
+    def link_down(self) -> None:
+        """The connection was lost; the cloud is asked again on the next one."""
+        self._end_stream("the connection to the cloud was lost")
+
+    def link_up(self) -> None:
+        """There is a connection again."""
+        if self.session.joinable:
+            self._ask_cloud()
+
+    # The cloud comes and goes.
+
+    def _ask_cloud(self) -> None:
+        """Open a stream where the text is by now, unless there is one."""
+        if self._link is None or self._stream is not None:
+            return
+        committed = tuple(self.session.committed)
+        self._base = len(committed)
+        self._cloud_ready = False
+        self._stream = self._link.open(self, self._request.id)
+        asked = opening(self._request, self._plan, committed, joint=self.session.joint)
+        self._link.send(asked, self._stream)
+
+    def _let_in(self, ready: control.Ready) -> None:
+        """The cloud has its documents and takes part from here on."""
+        self._cloud_ready = True
+        self._cloud_replied.set()
+        self.activity += 1
+        self._items.put_nowait(self.answer.take_public(ready.documents))
+        self.session.set_horizon(ready.horizon)
+        rejoined = not self.session.joint
+        if rejoined:
+            self.session.join(self._base)
+        if self.session.joint:
+            position = len(self.session.committed) if rejoined else 0
+            again = " again" if self._reported is False else ""
+            self._report(True, position, f"the cloud takes part{again}")
+        else:
+            self._close_stream("too late")
+        self.advance()
+
+    def _lose(self, reason: str) -> None:
+        """Go on without the cloud."""
+        if self.session.joint:
+            self.session.lose()
+            self._report(False, self.session.membership.alone_since, reason)
+            self._lose_details()
+            self.advance()
+
+    def _report_departure(self) -> None:
+        """Report that the session has let the cloud go: its context is full, or no agreement."""
+        if self.session.joint or self._reported is False:
+            return
+        full = len(self.session.committed) >= self.session.limits.horizon
+        reason = "the cloud's context is full" if full else "the two sides could not agree"
+        self._report(False, self.session.membership.alone_since, reason)
+        # A cloud whose context is full has yet to describe the last tokens it took part in.
+        if not full or self.answer.details is None:
+            self._close_stream("lost")
+            self._lose_details()
+
+    def _report(self, joint: bool, position: int, reason: str) -> None:
+        if self._reported is not joint:
+            self._reported = joint
+            self._items.put_nowait(PeerChanged(joint, position, reason))
+
+    def _end_stream(self, reason: str) -> None:
+        """The stream was closed by the other side, or with the connection."""
+        self._stream = None
+        self._cloud_replied.set()
+        self._lose(reason)
+        self._lose_details()
+
+    def _close_stream(self, reason: str) -> None:
+        if self._link is not None and self._stream is not None:
+            self._link.close(self._stream, reason)
+            self._stream = None
+
+    async def _watch(self, link: Link) -> None:
+        """The only clock of a run: the deadline of the first token, and stalls."""
+        began = quiet_since = time.monotonic()
+        activity = self.activity
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            now = time.monotonic()
+            if self.activity != activity:
+                activity, quiet_since = self.activity, now
+            if not self.session.joint:
+                continue
+            stall = self._pace.stall_limit()
+            deadline = self._plan.deadline
+            if min(now - quiet_since, now - link.last_received) > stall:
+                link.drop("the peer does not answer")
+            elif not self._cloud_ready:
+                if deadline is not None and now - began > deadline:
+                    self._lose("the cloud is late")
+            elif now - quiet_since > stall * 2**self.session.resyncs:
+                quiet_since = now
+                self.session.stalled()
+                self._report_departure()
+                self.advance()
+
+    # The answer as it is written.
+
+    def _begin(self, decoder: Decoder) -> None:
+        self.answer.record.decoding = time.monotonic()
+        if self._link is None:
+            return
+        self._watcher = asyncio.create_task(self._watch(self._link))
+        if not self.session.joint:
+            detail = self._link.status.detail
+            self._report(False, 0, detail or "there is no connection to the cloud")
 
     def _send(self, message: SessionMessage) -> None:
-        if self._partner is not None and (size := self._partner.send(message)):
-            self._record.sent_frames += 1
-            self._record.sent_bytes += size
+        if self._link is None or self._stream is None:
+            return
+        if size := self._link.send(message, self._stream):
+            self.answer.record.sent(size)
             if isinstance(message, Draft):
-                self._trace.draft(Role.DEVICE, message)
-
-    def _found_public(self, sources: list[Source]) -> None:
-        own = [source for source in self._found.sources if source.side == "private"]
-        self._tell(replace(self._found, sources=(*own, *sources)))
-
-    def _tell(self, found: SourcesFound) -> None:
-        self._found = found
-        if self._details is not None:
-            self._details.sources = len(found.sources)
-        self._events.put_nowait(found)
-
-    def _ask(self, question: Question) -> None:
-        if self._partner is not None:
-            self._partner.ask_about(question)
-
-    def _hear(self, message: DetailMessage) -> None:
-        """What the cloud tells of a token."""
-        if self._details is not None:
-            self._details.hear(message)
-            self._conclude()
-
-    def _lose_details(self) -> None:
-        """The cloud will not tell of any more tokens."""
-        if self._details is not None:
-            self._details.lose()
-            self._conclude()
+                self.answer.trace.draft(Role.DEVICE, message)
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
-        if self._partner is not None:
-            self._partner.note()
-        self._record.first = self._record.first or time.monotonic()
-        end_ids = self._session.limits.end_ids
-        text = ""
-        taken = 0
-        # One by one, so that what follows a stop string is never counted, however many came.
-        while taken < len(tokens) and not self._text.stopped:
-            token = tokens[taken]
-            taken += 1
-            if token not in end_ids:
-                text += self._text.push([token])
-        self._trace.text(self._record.tokens, taken)
-        self._record.tokens += taken
-        over = self._session.finished or self._text.stopped
-        if over:
-            text += self._text.finish()
-        self._written += len(text)
-        self._events.put_nowait(TextDelta(text, tuple(tokens[:taken])))
-        if self._details is not None:
-            self._details.take(settled[:taken], self._written)
-            if self._partner is not None and not self._partner.present:
-                self._details.lose()
-        if over:
+        if self._link is not None:
+            self._report_departure()
+        self._items.put_nowait(self.answer.take(tokens, settled, last=self.session.finished))
+        if self.answer.details is not None:
+            if self._stream is None:
+                self.answer.details.lose()
+            self._emit_details()
+        if self.session.finished or self.answer.stopped:
             self._finish()
 
-    def _finish(self) -> None:
-        count = self._record.tokens
-        last = self._session.committed[count - 1]
-        ended = self._text.stopped or last in self._session.limits.end_ids
-        intervals = self._session.intervals()
-        self._finished = Finished(
-            reason="stop" if ended else "length",
-            prompt_tokens=len(self._request.conversation),
-            completion_tokens=count,
-            participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
-            stats=self._statistics(),
-            verdicts=verdicts(self._session.agreement.verdicts[:count]),
-            trace=tuple(self._trace.entries),
-        )
-        self._stop_writing()
-        if self._details is not None:
-            self._details.end(self._written, stopped=self._text.stopped)
+    def _lose_details(self) -> None:
+        """The cloud will not describe any more tokens."""
+        if self.answer.details is not None:
+            self.answer.details.lose()
+            self._emit_details()
+
+    def _emit_details(self) -> None:
+        """Send questions to the cloud, emit the tokens that are described, and perhaps end."""
+        if (details := self.answer.details) is not None:
+            for question in details.take_questions():
+                if self._link is not None and self._stream is not None:
+                    self._link.send(question, self._stream)
+            if described := details.take_described():
+                self._items.put_nowait(Detailed(described))
         self._conclude()
 
+    def _finish(self) -> None:
+        """The text is complete."""
+        cuts = None if self._decoder is None else self._decoder.statistics
+        linked = self._link is not None
+        self._finished = self.answer.finish(self.session, self._pace, cuts, linked=linked)
+        self._stop()
+        self._emit_details()
+
     def _conclude(self) -> None:
-        """End, once all details are told; the cloud may take its time, but not fall silent."""
+        """End, once all tokens are described; the cloud may take its time, but not fall silent."""
         if self._finished is None:
             return
         if self._patience is not None:
             self._patience.cancel()
-        if self._details is not None and not self._details.complete:
-            limit = self._pace.stall_limit()
-            self._patience = self._loop.call_later(limit, self._lose_details)
+        if self.answer.details is not None and not self.answer.details.complete:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(self._pace.stall_limit(), self._lose_details)
             return
         finished, self._finished = self._finished, None
-        self._events.put_nowait(finished)
-        # Whether or not anybody reads on, both sides are free for others.
+        self._items.put_nowait(finished)
+        self._items.put_nowait(None)
+        # Both sides are free for others, whether or not the events are read.
         self._release("finished")
 
-    def _stop_writing(self) -> None:
-        """Free this side; again is harmless."""
-        self._driver.close()
+    def _stop(self) -> None:
+        """Free this side; a second call does nothing."""
+        self.close()
         if self._watcher is not None:
             self._watcher.cancel()
-        if self._decoder is not None:
-            self._engine.close(self._decoder)
-            self._decoder = None
 
     def _release(self, reason: str) -> None:
-        """Free both sides; again is harmless."""
+        """Free both sides; a second call does nothing."""
         if self._released:
             return
         self._released = True
-        self._stop_writing()
+        self._stop()
         if self._patience is not None:
             self._patience.cancel()
-        if self._partner is not None:
-            self._partner.leave(reason)
-        joint = max((end for _, end in self._session.intervals()), default=0)
-        private = (source.text for source in self._found.sources if source.side == "private")
-        self._account.wrote(map(self._tokenizer.encode, private), self._session.committed, joint)
-
-    def _statistics(self) -> dict[str, float]:
-        stats = self._record.statistics(self._session, self._pace, linked=self._partner is not None)
-        texts = (source.text for source in self._found.sources)
-        stats["document_tokens"] = sum(len(self._tokenizer.encode(text)) for text in texts)
-        if self._decoder is not None:
-            stats |= cut_statistics(self._decoder.statistics)
-        return {name: round(value, 4) for name, value in stats.items()}
+        if self._link is not None:
+            self._link.attached.discard(self)
+        self._close_stream(reason)

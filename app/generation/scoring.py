@@ -1,20 +1,19 @@
-"""Scoring given tokens: a prompt, or an answer that was written whole.
+"""Scoring given tokens: a prompt, or an answer that is finished.
 
-With the peer it is the full mixture that scores, all of the text or none of it: where the peer is
-lost meanwhile, the device's own distributions stand for every position, so that the scores of one
-text can be compared.
+With the peer the full mixture scores, all of the text or none of it: where the peer is lost
+meanwhile, the device's own distributions stand for every position, so that the scores of one text
+can be compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.generation.accumulator import AnswerState
+from app.generation.answer import Answer, public_source
 from app.generation.attribution import TokenTexts, cut_off, described
-from app.generation.cloud_part import public_source
 from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
 from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from app.peer_link.client import Link
@@ -27,6 +26,8 @@ from dragon.inference.scoring import CloudScore, Scored
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
+from dragon.link.bulk import Bulk
+from dragon.link.registry import Message
 
 log = logging.getLogger(__name__)
 
@@ -46,26 +47,25 @@ class ScoredText:
 class Scorer:
     """Scores texts with the device's engine and, if there is a link, with the peer.
 
-    `top` of the likeliest tokens come along. `opened` takes the generation number that a text gets
-    on the link.
+    Each token comes with its `top` likeliest alternatives.
     """
 
     engine: Engine
     tokenizer: Tokenizer
     link: Link | None
     top: int
-    opened: Callable[[int], None]
 
     async def prompt(
         self, request: GenerationRequest, plan: Plan, retrieved: Retrieved
     ) -> tuple[SourcesFound, PromptDetailed]:
-        """Score the prompt, but for its first token, which nothing stands before."""
+        """Score the prompt but for its first token, which has nothing before it."""
         own = retrieved.found()
         texts = TokenTexts(self.tokenizer)
         first, *rest = [texts.next(token) for token in request.conversation]
         if not rest:
             return own, PromptDetailed((first,))
-        scored = await self.score(prompt_scoring(request, plan), retrieved.rows, None)
+        asked = prompt_scoring(request, plan)
+        scored = await self.score(request.id, asked, retrieved.rows, None)
         sources = (*own.sources, *scored.sources)
         details = [
             described(detail, token, len(own.sources), len(sources))
@@ -74,30 +74,34 @@ class Scorer:
         return replace(own, sources=sources), PromptDetailed((first, *details))
 
     async def answer(
-        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, written: AnswerState
+        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, answer: Answer
     ) -> Detailed:
-        """Score an answer that was written whole: its tokens were drawn from one side alone."""
-        tokens = tuple(written.tokens)
+        """Score a finished answer: in sequencewise aggregation one side alone drew its tokens."""
+        tokens = tuple(answer.tokens)
         asked = answer_scoring(request, plan, tokens)
-        scored = await self.score(asked, retrieved.rows, retrieved.rescoring)
+        scored = await self.score(request.id, asked, retrieved.rows, retrieved.rescoring)
         texts = TokenTexts(self.tokenizer)
         own, every = len(retrieved.sources), len(retrieved.sources) + len(scored.sources)
         found = [
             described(texts.next(token), each, own, every)
             for token, each in zip(tokens, scored.tokens, strict=True)
         ]
-        if written.end.reason == "stop" and tokens[-1] not in self.tokenizer.end_ids:
-            cut = [cut_off(detail, len(written.text)) for detail in found]
+        if answer.stopped and tokens[-1] not in self.tokenizer.end_ids:
+            cut = [cut_off(detail, answer.length) for detail in found]
             found = [detail for detail in cut if detail is not None]
         return Detailed(tuple(found))
 
     async def score(
-        self, asked: control.ScoreText, rows: Sequence[Row], rescoring: Rescoring | None
+        self,
+        answer: str,
+        asked: control.ScoreText,
+        rows: Sequence[Row],
+        rescoring: Rescoring | None,
     ) -> ScoredText:
-        """Score `asked.text`; raises `DragonError` when the model fails."""
+        """Score `asked.text` for an answer; raises `DragonError` when the model fails."""
         peer = None
         if self.link is not None and self.link.connected:
-            peer = _PeerScores(self.link, asked, self.engine.model.vocab_size, self.opened)
+            peer = _PeerScores(self.link, answer, asked, self.engine.model.vocab_size)
         decoder = self.engine.open(
             rows, asked.conversation, rescoring, asked.adjustment, detailed=True
         )
@@ -136,15 +140,9 @@ class Scorer:
 
 
 class _PeerScores:
-    """The peer's distributions of one text, as the link sees them."""
+    """Receives the peer's distributions of one text."""
 
-    def __init__(
-        self,
-        link: Link,
-        asked: control.ScoreText,
-        vocab_size: int,
-        opened: Callable[[int], None],
-    ) -> None:
+    def __init__(self, link: Link, answer: str, asked: control.ScoreText, vocab_size: int) -> None:
         self._link = link
         self._vocab_size = vocab_size
         self._top_k = asked.top_k
@@ -153,35 +151,44 @@ class _PeerScores:
         self._data = bytearray()
         self._scores: asyncio.Queue[CloudScore | LinkError] = asyncio.Queue()
         self.sources: Sequence[Source] = []
-        self._number = link.open_fetch(self)
-        opened(self._number)
-        link.send(asked, self._number)
+        self._stream = link.open(self, answer)
+        link.send(asked, self._stream)
 
     async def next(self) -> CloudScore:
-        """The next position's; raises `LinkError` when none is to come."""
+        """The next position's; raises `LinkError` when no more come."""
         score = await self._scores.get()
         if isinstance(score, LinkError):
             raise score
-        self._link.send(control.ScoreTaken(), self._number)
+        self._link.send(control.ScoreTaken(), self._stream)
         return score
 
     def close(self) -> None:
-        """No more is wanted."""
-        self._link.close(self._number, "scored")
+        """Take no more."""
+        self._link.close(self._stream, "scored")
 
-    # By the link.
+    # Called by the link.
 
-    def peer_sent_documents(self, sent: control.Fetched | control.Scoring) -> None:
-        """What the peer conditions on; its distributions follow."""
-        if self._rows is not None or not isinstance(sent, control.Scoring):
-            raise FrameError("no documents were to come here")
-        if len(sent.documents) > self._top_k:
+    def receive(self, message: Message) -> None:
+        """The documents the peer conditions on, then its distributions."""
+        if isinstance(message, Bulk):
+            self._take_distributions(message.data)
+            return
+        if self._rows is not None or not isinstance(message, control.Scoring):
+            raise FrameError("nothing but the documents is expected here, and those once")
+        if len(message.documents) > self._top_k:
             raise FrameError("more documents came than were asked for")
-        self._rows = max(1, len(sent.documents))
-        self.sources = [public_source(document) for document in sent.documents]
+        self._rows = max(1, len(message.documents))
+        self.sources = [public_source(document) for document in message.documents]
 
-    def peer_sent_bulk(self, data: bytes) -> None:
-        """More of its distributions."""
+    def failed(self, message: str) -> None:
+        """Nothing more comes."""
+        self._scores.put_nowait(LinkError(message))
+
+    def link_down(self) -> None:
+        """Nothing more comes."""
+        self.failed("the connection was lost")
+
+    def _take_distributions(self, data: bytes) -> None:
         if self._rows is None:
             raise FrameError("distributions came before the documents they are of")
         self._data += data
@@ -192,7 +199,3 @@ class _PeerScores:
             self._left -= 1
             self._scores.put_nowait(CloudScore.unpack(bytes(self._data[:size]), self._rows))
             del self._data[:size]
-
-    def peer_failed(self, message: str) -> None:
-        """Nothing more comes."""
-        self._scores.put_nowait(LinkError(message))

@@ -1,18 +1,17 @@
-"""The generation service: from a request to the events of an answer."""
+"""The generation service: retrieve, run, next hop; from a request to the events of an answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from app.generation.accumulator import AnswerState
 from app.generation.events import Event, Finished, GenerationRequest, PeerChanged
 from app.generation.hops import Hops, NextHop
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
-from app.generation.run import Answer
+from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
@@ -65,113 +64,96 @@ class GenerationService:
 
     @property
     def peer_state(self) -> PeerStatus:
-        """How the link to the cloud peer stands."""
+        """The status of the link to the cloud peer."""
         return self.link.status
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
-        """Write one answer; closing the generator frees both sides.
+        """Write one answer, hop by hop; closing the generator frees both sides.
 
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # One text for both sides: relevance to different ones could not be compared.
         request = replace(request, query=request.query[-control.MAX_QUERY :])
         self.check(request)
-        account = self.ledger.begin(request.id, private=request.private)
-        try:
-            async with aclosing(self._write(request, account)) as events:
-                async for event in events:
+        hops = Hops(request, self.tokenizer, _limit(request))
+        hop: NextHop | None = None
+        with self.ledger.begin(request.id, private=request.private) as account:
+            if request.max_tokens == 0:
+                retrieved = await self.retrieval.find(request, 0)
+                async for event in self._prompt(request, retrieved):
                     yield event
-        finally:
-            account.end()
-
-    async def _write(
-        self, request: GenerationRequest, account: Account
-    ) -> AsyncGenerator[Event, None]:
-        plan = self._plan(request)
-        if request.max_tokens == 0:
-            retrieved = await self.retrieval.find(request, plan.limit, account.assign)
-            yield retrieved.found()
-            for event in await self._scored_prompt(request, plan, retrieved, account):
+                yield Finished("length", len(request.conversation), 0)
+                return
+            while True:
+                run = self._run(request)
+                found: Retrieved | None = None
+                if request.details is not None and request.details.prompt:
+                    found = await self.retrieval.find(request, _limit(request))
+                    async for event in self._prompt(request, found):
+                        yield event
+                async with self._recorded(run, account):
+                    found = await self._start(run, request, hop, found)
+                    if found is None:
+                        break
+                    if hop is not None:
+                        hops.begin(request)
+                    if hop is not None and hop.private:
+                        alone = PeerChanged(False, 0, "the rest is of your own documents")
+                        for event in hops.take(alone):
+                            yield event
+                    async for event in run:
+                        for placed in hops.take(event):
+                            yield placed
+                if _scored_whole(request):
+                    scorer = self._scorer(request, joint=bool(run.session.intervals()))
+                    details = await scorer.answer(request, self._plan(request), found, run.answer)
+                    for event in hops.take(details):
+                        yield event
+                if (hop := hops.next()) is None:
+                    break
+                request = hop.request
+            for event in hops.finish():
                 yield event
-            yield Finished("length", len(request.conversation), 0)
-            return
-        passes = Hops(request, self.tokenizer, plan.limit)
-        async with self._answer(request, plan, account) as answer:
-            first = request.details is not None and request.details.prompt
-            if not first:
-                answer.ask_peer()
-            retrieved = await self.retrieval.find(request, plan.limit, account.assign)
-            if first:
-                # Told before what takes long, so that a stream can begin meanwhile.
-                yield retrieved.found()
-                for event in await self._scored_prompt(request, plan, retrieved, account):
-                    yield event
-                answer.ask_peer()
-            answer.open(retrieved)
-            async with aclosing(self._pass(answer, request, plan, retrieved, account)) as events:
-                async for event in events:
-                    for told in passes.take(event):
-                        yield told
-        while (following := passes.next()) is not None:
-            goes_on = False
-            async with aclosing(self._go_on(passes, following, account)) as events:
-                async for event in events:
-                    goes_on = True
-                    for told in passes.take(event):
-                        yield told
-            if not goes_on:
-                break
-        for event in passes.finish():
-            yield event
 
-    async def _pass(
+    async def _prompt(
+        self, request: GenerationRequest, retrieved: Retrieved
+    ) -> AsyncGenerator[Event, None]:
+        """The device's sources, at once, and the prompt's tokens if they are to be scored."""
+        yield retrieved.found()
+        if request.details is not None and request.details.prompt:
+            scorer = self._scorer(request, joint=_joint(request))
+            for event in await scorer.prompt(request, self._plan(request), retrieved):
+                yield event
+
+    async def _start(
         self,
-        answer: Answer,
+        run: DeviceRun,
         request: GenerationRequest,
-        plan: Plan,
-        retrieved: Retrieved,
-        account: Account,
-    ) -> AsyncGenerator[Event, None]:
-        """Write an answer that was opened; one that is written whole is scored then."""
-        written = AnswerState(request)
-        # The sources are told before the prefill, so that a stream can begin meanwhile.
-        yield await answer.next_event()
-        await answer.begin()
-        while not answer.over:
-            event = await answer.next_event()
-            written.take(event)
-            if isinstance(event, Finished) and _scored_whole(request):
-                scorer = self._scorer(request, account, joint=bool(event.participation))
-                yield await scorer.answer(request, plan, retrieved, written)
-            yield event
+        hop: NextHop | None,
+        found: Retrieved | None,
+    ) -> Retrieved | None:
+        """Start a run with its rows: those found already, or what is retrieved now.
 
-    async def _go_on(
-        self, passes: Hops, following: NextHop, account: Account
-    ) -> AsyncGenerator[Event, None]:
-        """Write the next pass, if the side that is asked finds what goes on with the text."""
-        request = following.request
-        plan = self._plan(request)
-        retrieved = self.retrieval.bare()
-        if following.private:
-            hits = following.among(await self.retrieval.search(request))
-            retrieved = self.retrieval.rows(request, hits, plan.limit)
-            if not retrieved.sources:
-                return
-        async with self._answer(request, plan, account) as answer:
-            if not following.private:
-                answer.ask_peer()
-                if not following.among(await answer.public_sources()):
-                    return
-            try:
-                answer.open(retrieved)
-            except ContextLengthError:
-                return
-            passes.begin(request)
-            if following.private:
-                yield PeerChanged(False, 0, "the rest is of your own documents")
-            async with aclosing(self._pass(answer, request, plan, retrieved, account)) as events:
-                async for event in events:
-                    yield event
+        None, and nothing is started, if a hop finds no passage that continues the text, or no room.
+        """
+        if hop is None:
+            found = found or await self.retrieval.find(request, _limit(request))
+        elif hop.private:
+            hits = hop.among(await self.retrieval.search(request))
+            found = self.retrieval.rows(request, hits, _limit(request))
+            if not found.sources:
+                return None
+        else:
+            found = self.retrieval.bare()
+            if not hop.among(await run.public_sources()):
+                return None
+        try:
+            run.write(found)
+        except ContextLengthError:
+            if hop is None:
+                raise
+            return None
+        return found
 
     def _plan(self, request: GenerationRequest) -> Plan:
         exact = self.settings.exact
@@ -184,31 +166,30 @@ class GenerationService:
             rescore_every=self.settings.rescore_every,
         )
 
-    def _answer(self, request: GenerationRequest, plan: Plan, account: Account) -> Answer:
-        link = self.link if _joint(request) else None
-        return Answer(
+    def _run(self, request: GenerationRequest) -> DeviceRun:
+        return DeviceRun(
             replace(request, details=None) if _scored_whole(request) else request,
-            plan,
+            self._plan(request),
             engine=self.engine,
             tokenizer=self.tokenizer,
-            link=link,
+            link=self.link if _joint(request) else None,
             pace=self.pace,
-            account=account,
         )
 
-    async def _scored_prompt(
-        self, request: GenerationRequest, plan: Plan, retrieved: Retrieved, account: Account
-    ) -> Sequence[Event]:
-        """What is told of the prompt's tokens before any answer, if that was asked for."""
-        if request.details is None or not request.details.prompt:
-            return ()
-        scorer = self._scorer(request, account, joint=_joint(request))
-        return await scorer.prompt(request, plan, retrieved)
+    @asynccontextmanager
+    async def _recorded(self, run: DeviceRun, account: Account) -> AsyncIterator[None]:
+        """Enter a run; once it is left, the ledger compares what was written with what was sent."""
+        try:
+            async with run:
+                yield
+        finally:
+            private = [self.tokenizer.encode(source.text) for source in run.answer.private]
+            joint = max((end for _, end in run.session.intervals()), default=0)
+            account.wrote(private, run.session.committed, joint)
 
-    def _scorer(self, request: GenerationRequest, account: Account, *, joint: bool) -> Scorer:
+    def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
         top = 0 if request.details is None else request.details.top
-        link = self.link if joint else None
-        return Scorer(self.engine, self.tokenizer, link, top, account.assign)
+        return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def check(self, request: GenerationRequest) -> None:
         """Raises `ContextLengthError` unless prompt and answer fit the context together."""
@@ -228,7 +209,7 @@ def _joint(request: GenerationRequest) -> bool:
 
 
 def _scored_whole(request: GenerationRequest) -> bool:
-    """Whole answers are scored when they are written."""
+    """Sequencewise answers are scored once they are finished."""
     return request.mode is Mode.SEQUENCEWISE and request.details is not None
 
 

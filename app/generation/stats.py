@@ -1,4 +1,4 @@
-"""What happened while an answer was written, as its statistics tell it."""
+"""The statistics of an answer."""
 
 from __future__ import annotations
 
@@ -13,22 +13,31 @@ from dragon.protocol.session import Session
 
 @dataclass
 class Record:
-    """Times in seconds of the monotonic clock, counts of what was sent and written."""
+    """Times in seconds of the monotonic clock, counts of what was sent."""
 
     started: float = field(default_factory=time.monotonic)
     decoding: float | None = None
     first: float | None = None
-    tokens: int = 0
     sent_frames: int = 0
     sent_bytes: int = 0
 
-    def statistics(self, session: Session, pace: Pace, *, linked: bool) -> dict[str, float]:
-        """So far; `linked` adds what is known of the peer. Tells `pace` how well drafts did."""
+    def sent(self, size: int) -> None:
+        """Count a frame of `size` bytes."""
+        self.sent_frames += 1
+        self.sent_bytes += size
+
+    def statistics(
+        self, session: Session, pace: Pace, tokens: int, *, linked: bool
+    ) -> dict[str, float]:
+        """Of an answer of `tokens` tokens; `linked` adds the peer's.
+
+        `pace` takes in the acceptance rates.
+        """
         agreement, now = session.agreement, time.monotonic()
         stats = {
             "ttft_ms": 1000 * ((self.first or now) - self.started),
             "prefill_ms": 1000 * ((self.decoding or now) - self.started),
-            "ms_per_token": 1000 * (now - (self.decoding or now)) / max(1, self.tokens),
+            "ms_per_token": 1000 * (now - (self.decoding or now)) / max(1, tokens),
             "sent_frames": self.sent_frames,
             "sent_bytes": self.sent_bytes,
         }
@@ -47,13 +56,13 @@ class Record:
 
 
 def cut_statistics(cuts: CutStatistics) -> dict[str, float]:
-    """What the wire form has cost, in the mean over distributions."""
+    """What cutting distributions for the wire has cost, in the mean over them."""
     if not cuts.count:
         return {}
     return {"wire_mass": cuts.mass / cuts.count, "wire_tv": cuts.tv / cuts.count}
 
 
 def verdicts(kept: Sequence[tuple[bool, bool]]) -> str:
-    """A character a position: both drafts were taken, the device's, the cloud's, or neither."""
+    """A character a position: both drafts were accepted, the device's, the cloud's, or neither."""
     characters = {(True, True): "=", (True, False): "d", (False, True): "c", (False, False): "."}
     return "".join(characters[verdict] for verdict in kept)

@@ -1,4 +1,4 @@
-"""When what happened in an answer: the drafts of both sides and the tokens that became text."""
+"""The timeline of an answer: both sides' drafts, and the tokens that became text."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Self
 
 import orjson
 from sqlalchemy import insert, select, update
@@ -59,7 +60,8 @@ class Ledger:
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self.sessions = sessions
-        self._accounts: dict[int, Account] = {}
+        self._answers: dict[str, Account] = {}
+        self._streams: dict[int, Account] = {}
         self._pending: list[tuple[Entry, dict[str, object]]] = []
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -67,34 +69,38 @@ class Ledger:
         self._closing = False
         self._seq, self._hash = 0, GENESIS
 
-    # Reported by an answer and by the link.
+    # What it observes: answers, and the link.
 
     def begin(self, answer: str, *, private: bool) -> Account:
         """Open the account of an answer; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
         self._append(answer, BEGIN, 0, digest_of(row), row)
-        return Account(self, answer)
+        self._answers[answer] = account = Account(self, answer)
+        return account
+
+    def opened(self, stream: int, answer: str) -> None:
+        """Frames of this stream id are an answer's from now on."""
+        if (account := self._answers.get(answer)) is not None:
+            account.opened(stream)
+            self._streams[stream] = account
 
     def sent(self, stream: int, message: Message, frame: Frame) -> None:
         """Record a message sent by the link, unless it belongs to no answer (handshake, pings)."""
-        if (account := self._accounts.get(stream)) is None:
+        if (account := self._streams.get(stream)) is None:
             return
         account.outbound.note(message)
         data = frame.encode() if isinstance(frame, str) else frame
         digest = hashlib.sha256(data).hexdigest()
         self._append(account.answer, name_of(message), len(data), digest)
 
-    def assign(self, generation: int, account: Account) -> None:
-        """Attribute frames of this stream id to the answer from now on."""
-        self._accounts[generation] = account
-
     def end(self, account: Account, quoted: Quoted) -> None:
         """Close the account of an answer, with the counts of what it revealed."""
         row = asdict(quoted)
         self._append(account.answer, END, 0, digest_of(row), row)
+        self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
-        for generation in account.generations:
-            self._accounts.pop(generation, None)
+        for stream in account.streams:
+            self._streams.pop(stream, None)
 
     # Writing.
 
@@ -163,20 +169,27 @@ class Ledger:
 
 @dataclass
 class Account:
-    """One answer's account in the ledger while it is being written."""
+    """One answer's account in the ledger: a context that ends with the answer."""
 
     ledger: Ledger
     answer: str
     outbound: Outbound = field(default_factory=Outbound)
-    generations: list[int] = field(default_factory=list)
+    streams: list[int] = field(default_factory=list)
     _hops: list[Hop] = field(default_factory=list)
 
-    def assign(self, generation: int) -> None:
-        """Attribute frames of this stream id to the answer from now on."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the account: nothing more is sent for the answer."""
+        last = Hop(self.outbound, (), (), 0)
+        self.ledger.end(self, quoted([*self._hops, last]))
+
+    def opened(self, stream: int) -> None:
+        """Frames of this stream id are the answer's from now on."""
         # A further hop sends the text written so far.
         self._hops = [replace(hop, joint=len(hop.committed)) for hop in self._hops]
-        self.generations.append(generation)
-        self.ledger.assign(generation, self)
+        self.streams.append(stream)
 
     def wrote(
         self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int
@@ -188,8 +201,3 @@ class Account:
         """
         self._hops.append(Hop(self.outbound, list(documents), tuple(committed), joint))
         self.outbound = Outbound()
-
-    def end(self) -> None:
-        """Close the account: nothing more is sent for the answer."""
-        last = Hop(self.outbound, (), (), 0)
-        self.ledger.end(self, quoted([*self._hops, last]))

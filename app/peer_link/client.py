@@ -1,4 +1,4 @@
-"""The one WebSocket from the device to its peer: kept open, shared by all answers being written."""
+"""The WebSocket from the device to its peer: kept open, and shared by all streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -17,11 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from app.peer_link.status import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
-from dragon.inference.logprobs import CloudDetail, DetailMessage, Values
 from dragon.link import batching, control, registry
-from dragon.link.bulk import Bulk
 from dragon.link.handshake import check_hello
-from dragon.protocol.messages import Candidate, Draft, Resync, Score, SessionMessage, Target
 from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
@@ -33,45 +29,40 @@ _STEADY_S = 2.0
 _MAX_QUEUED = 20_000
 
 
-class Answerer(Protocol):
-    """An answer being written, as the link sees it."""
+class Receiver(Protocol):
+    """Takes what arrives on its stream. Raises `FrameError` for what does not belong there."""
 
-    def peer_ready(self, ready: control.Ready) -> None:
-        """The peer has its documents and begins."""
+    def receive(self, message: registry.Message) -> None:
+        """A message of the stream."""
 
-    def peer_said(self, message: SessionMessage) -> None:
-        """A message for the session."""
-
-    def peer_detailed(self, message: DetailMessage) -> None:
-        """What the peer tells of a token."""
-
-    def peer_failed(self, message: str) -> None:
-        """The peer cannot take part in this answer."""
-
-    def link_up(self) -> None:
-        """There is a connection (again)."""
+    def failed(self, message: str) -> None:
+        """The peer has given the stream up; the stream is closed."""
 
     def link_down(self) -> None:
-        """The connection is gone."""
+        """The connection was lost; the stream is closed."""
 
 
-class Fetching(Protocol):
-    """Documents or scores being fetched, as the link sees it."""
+class Rejoining(Receiver, Protocol):
+    """A receiver that outlives a connection, and may open another stream on the next one."""
 
-    def peer_sent_documents(self, sent: control.Fetched | control.Scoring) -> None:
-        """The documents."""
+    def link_up(self) -> None:
+        """There is a connection again."""
 
-    def peer_sent_bulk(self, data: bytes) -> None:
-        """More of their KV, or of the distributions with them."""
 
-    def peer_failed(self, message: str) -> None:
-        """Nothing more comes."""
+class Observer(Protocol):
+    """Sees what leaves the device."""
+
+    def opened(self, stream: int, answer: str) -> None:
+        """From now on the frames of a stream id are sent for an answer, named by its id."""
+
+    def sent(self, stream: int, message: registry.Message, frame: registry.Frame) -> None:
+        """A message is sent as this frame; all but the greeting are reported."""
 
 
 class Link:
-    """Connects, greets, keeps time, reconnects with backoff, and routes frames to answers.
+    """Connects, greets, pings, reconnects with backoff, and routes frames to their streams.
 
-    `witness` sees every frame that is sent, but the greeting.
+    `attached` receivers are notified of new connections.
     """
 
     def __init__(
@@ -81,45 +72,38 @@ class Link:
         hello: control.Hello,
         vocab_size: int,
         meter: LinkMeter,
-        witness: Callable[[int, registry.Message, registry.Frame], None],
+        observer: Observer,
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._hello = hello
         self._vocab_size = vocab_size
         self._numbers = itertools.count(1)
-        self._answers: dict[int, Answerer] = {}
-        self._fetches: dict[int, Fetching] = {}
+        self._streams: dict[int, Receiver] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
         self._connection: ClientConnection | None = None
         self._meter = meter
-        self._witness = witness
-        self.last_heard = 0.0
+        self._observer = observer
+        self.last_received = 0.0
         self.status = PeerStatus("connecting")
-        self.attached: set[Answerer] = set()
+        self.attached: set[Rejoining] = set()
 
     @property
     def connected(self) -> bool:
         """Whether frames can be sent now."""
         return self._connection is not None
 
-    def open(self, answer: Answerer) -> int:
-        """A generation number for an answer, whose frames go to it from now on."""
-        number = next(self._numbers)
-        self._answers[number] = answer
-        return number
+    def open(self, receiver: Receiver, answer: str) -> int:
+        """A new stream id for an answer, whose frames go to the receiver from now on."""
+        stream = next(self._numbers)
+        self._streams[stream] = receiver
+        self._observer.opened(stream, answer)
+        return stream
 
-    def open_fetch(self, fetching: Fetching) -> int:
-        """A generation number for a fetch, whose frames go to it from now on."""
-        number = next(self._numbers)
-        self._fetches[number] = fetching
-        return number
-
-    def close(self, generation: int, reason: str) -> None:
-        """Tell the peer that an answer is over, and route nothing to it any more."""
-        known = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
-        if known is not None and self.connected:
-            self.send(control.Close(reason=reason), generation)
+    def close(self, stream: int, reason: str) -> None:
+        """Close a stream on both sides; frames that still arrive for it are dropped."""
+        if self._streams.pop(stream, None) is not None and self.connected:
+            self.send(control.Close(reason=reason), stream)
 
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
         """Queue a message; the bytes of its frame, 0 where there is no connection to send it by."""
@@ -129,7 +113,7 @@ class Link:
             self.drop("the peer does not read")
             return 0
         frame = registry.encode(message, stream)
-        self._witness(stream, message, frame)
+        self._observer.sent(stream, message, frame)
         self._outbound.put_nowait(frame)
         if self._meter.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
@@ -167,15 +151,17 @@ class Link:
                         if time.monotonic() - greeted > _STEADY_S:
                             delay = _BACKOFF_S[0]
             except HandshakeError as error:
-                self._stand(PeerStatus("refused", detail=error.message))
+                self._set_status(PeerStatus("refused", detail=error.message))
                 delay = _BACKOFF_S[1]
             except InvalidStatus as error:
                 body = (error.response.body or b"")[:500].decode(errors="replace")
                 detail = body or f"HTTP {error.response.status_code}"
-                self._stand(PeerStatus("refused", detail=f"the peer refuses the link: {detail}"))
+                self._set_status(
+                    PeerStatus("refused", detail=f"the peer refuses the link: {detail}")
+                )
                 delay = _BACKOFF_S[1]
             except (OSError, TimeoutError, WebSocketException, LinkError) as error:
-                self._stand(PeerStatus("connecting", detail=str(error) or "no answer"))
+                self._set_status(PeerStatus("connecting", detail=str(error) or "no answer"))
             finally:
                 if self._connection is not None:
                     self._connection = None
@@ -198,14 +184,14 @@ class Link:
         self._connection = connection
         self._outbound = asyncio.Queue()
         self._meter.reset()
-        self.last_heard = time.monotonic()
-        self._stand(PeerStatus("connected"))
+        self.last_received = time.monotonic()
+        self._set_status(PeerStatus("connected"))
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
-        for answer in tuple(self.attached):
-            answer.link_up()
+        for receiver in tuple(self.attached):
+            receiver.link_up()
         try:
             async for message in connection:
-                self.last_heard = time.monotonic()
+                self.last_received = time.monotonic()
                 for frame in batching.split(message):
                     try:
                         self._route(frame)
@@ -233,7 +219,7 @@ class Link:
             # The first ones come quickly, so that the draft window is right from the start.
             await asyncio.sleep(PING_S if number > 2 else PING_S / 10)
             now = time.monotonic()
-            if now - max(self._meter.oldest(now), self.last_heard) > 20 * PING_S:
+            if now - max(self._meter.oldest(now), self.last_received) > 20 * PING_S:
                 self.drop("the peer does not answer")
 
     def _send_ping(self, behind: int = 0) -> None:
@@ -243,39 +229,27 @@ class Link:
     def _route(self, frame: registry.Frame) -> None:
         stream, message = registry.decode(frame, Role.CLOUD, self._vocab_size)
         match message:
-            case Draft() | Target() | Resync() | Candidate() | Score():
-                if (answer := self._answers.get(stream)) is not None:
-                    answer.peer_said(message)
-            case CloudDetail() | Values():
-                if (answer := self._answers.get(stream)) is not None:
-                    answer.peer_detailed(message)
-            case control.Ready():
-                if (answer := self._answers.get(stream)) is not None:
-                    answer.peer_ready(message)
-            case Bulk():
-                if (fetching := self._fetches.get(stream)) is not None:
-                    fetching.peer_sent_bulk(message.data)
-            case control.Fetched() | control.Scoring():
-                if (fetching := self._fetches.get(stream)) is not None:
-                    fetching.peer_sent_documents(message)
-            case control.Fault() if stream == registry.LINK:
-                raise LinkError(message.message)
-            case control.Fault():
-                failed = self._answers.pop(stream, None) or self._fetches.pop(stream, None)
-                if failed is not None:
-                    failed.peer_failed(message.message)
             case control.Ping():
                 self.send(control.Pong(number=message.number))
             case control.Pong():
-                self._heard_pong(message.number)
+                self._take_pong(message.number)
+            case control.Fault() if stream == registry.LINK:
+                raise LinkError(message.message)
+            case control.Fault():
+                if (receiver := self._streams.pop(stream, None)) is not None:
+                    receiver.failed(message.message)
+            case _:
+                # A stream that was just closed may still be sent to.
+                if (receiver := self._streams.get(stream)) is not None:
+                    receiver.receive(message)
 
-    def _heard_pong(self, number: int) -> None:
+    def _take_pong(self, number: int) -> None:
         self._meter.pong(number, time.monotonic())
         if (rtt := self._meter.round_trip.seen) is not None:
-            self._stand(PeerStatus("connected", rtt_ms=round(1000 * rtt, 1)))
+            self._set_status(PeerStatus("connected", rtt_ms=round(1000 * rtt, 1)))
 
-    def _stand(self, status: PeerStatus) -> None:
-        """Note how the link stands. A change is logged, with its reason; each attempt is not."""
+    def _set_status(self, status: PeerStatus) -> None:
+        """Set the status. A change is logged with its reason, repeated attempts are not."""
         before, self.status = self.status, status
         if (status.state, bool(status.detail)) == (before.state, bool(before.detail)):
             return
@@ -285,10 +259,7 @@ class Link:
             log.warning("no link to the cloud peer at %s: %s", self._url, status.detail)
 
     def _lost(self) -> None:
-        self._answers.clear()
-        self._stand(PeerStatus("connecting", detail="the connection was lost"))
-        for fetching in self._fetches.values():
-            fetching.peer_failed(self.status.detail)
-        self._fetches.clear()
-        for answer in tuple(self.attached):
-            answer.link_down()
+        self._set_status(PeerStatus("connecting", detail="the connection was lost"))
+        streams, self._streams = self._streams, {}
+        for receiver in streams.values():
+            receiver.link_down()

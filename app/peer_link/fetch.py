@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.peer_link.client import Link
@@ -18,6 +18,8 @@ from dragon.errors import FrameError, LinkError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.link.bulk import Bulk
+from dragon.link.registry import Message
 from dragon.retrieval.relevance import Hit, relevance
 
 log = logging.getLogger(__name__)
@@ -34,30 +36,27 @@ class PublicHit(Hit):
 
 @dataclass
 class Fetcher:
-    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows.
-
-    `opened` takes the generation number a fetch gets on the link.
-    """
+    """Asks the peer for documents, as text or, with `kv`, with the KV of their rows."""
 
     link: Link
     tokenizer: Tokenizer
     model: LanguageModel
-    opened: Callable[[int], None]
 
-    async def fetch(self, query: str, top_k: int, *, raw: bool, kv: bool) -> Sequence[PublicHit]:
-        """The documents the peer finds; none without a peer that answers."""
+    async def fetch(
+        self, answer: str, query: str, top_k: int, *, raw: bool, kv: bool
+    ) -> Sequence[PublicHit]:
+        """The documents that the peer finds for an answer; none if the peer does not reply."""
         if not self.link.connected:
             return []
         fetching = _Fetching(self, top_k, raw=raw, kv=kv)
-        generation = self.link.open_fetch(fetching)
-        self.opened(generation)
+        stream = self.link.open(fetching, answer)
         request = control.Fetch(
             query=query,
             top_k=top_k,
             raw=raw,
             weights=self.model.weights if kv else None,
         )
-        self.link.send(request, generation)
+        self.link.send(request, stream)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 return await fetching.hits
@@ -65,11 +64,11 @@ class Fetcher:
             log.warning("no documents were fetched: %s", error or "no answer in time")
             return []
         finally:
-            self.link.close(generation, "fetched")
+            self.link.close(stream, "fetched")
 
 
 class _Fetching:
-    """One fetch under way, as the link sees it."""
+    """One fetch: receives what the peer sends for it."""
 
     def __init__(self, fetcher: Fetcher, top_k: int, *, raw: bool, kv: bool) -> None:
         self._fetcher = fetcher
@@ -81,32 +80,40 @@ class _Fetching:
         self._data = bytearray()
         self.hits: asyncio.Future[list[PublicHit]] = asyncio.get_running_loop().create_future()
 
-    def peer_sent_documents(self, fetched: control.Fetched | control.Scoring) -> None:
-        """The documents; if there is to be KV, how long theirs are follows."""
-        if self._documents is not None or not isinstance(fetched, control.Fetched):
-            raise FrameError("documents that were fetched once came again")
-        if len(fetched.documents) > self._top_k:
-            raise FrameError("more documents came than were asked for")
-        self._documents = fetched.documents
-        if self._kv:
-            tokenizer, model = self._fetcher.tokenizer, self._fetcher.model
-            rows = [tokenizer.document_row(d.text, raw=self._raw) for d in fetched.documents]
-            if any(len(row) >= model.context for row in rows):
-                raise FrameError("a fetched document is longer than the context")
-            self._sizes = [model.packed_bytes(len(row)) for row in rows]
+    def receive(self, message: Message) -> None:
+        """The documents; if their KV was asked for, it follows."""
+        if isinstance(message, Bulk):
+            self._take_kv(message.data)
+        elif isinstance(message, control.Fetched) and self._documents is None:
+            self._take_documents(message.documents)
+        else:
+            raise FrameError("nothing but the documents is expected here, and those once")
         self._finish_if_whole()
 
-    def peer_sent_bulk(self, data: bytes) -> None:
-        """More of the documents' KV."""
-        if len(self._data) + len(data) > sum(self._sizes):
-            raise FrameError("more document KV than the documents have")
-        self._data += data
-        self._finish_if_whole()
-
-    def peer_failed(self, message: str) -> None:
+    def failed(self, message: str) -> None:
         """The peer does not send any."""
         if not self.hits.done():
             self.hits.set_exception(LinkError(message))
+
+    def link_down(self) -> None:
+        """Nothing more comes."""
+        self.failed("the connection was lost")
+
+    def _take_documents(self, documents: Sequence[control.PublicDocument]) -> None:
+        if len(documents) > self._top_k:
+            raise FrameError("more documents came than were asked for")
+        self._documents = documents
+        if self._kv:
+            tokenizer, model = self._fetcher.tokenizer, self._fetcher.model
+            rows = [tokenizer.document_row(d.text, raw=self._raw) for d in documents]
+            if any(len(row) >= model.context for row in rows):
+                raise FrameError("a fetched document is longer than the context")
+            self._sizes = [model.packed_bytes(len(row)) for row in rows]
+
+    def _take_kv(self, data: bytes) -> None:
+        if len(self._data) + len(data) > sum(self._sizes):
+            raise FrameError("more document KV than the documents have")
+        self._data += data
 
     def _finish_if_whole(self) -> None:
         if self._documents is None or len(self._data) < sum(self._sizes) or self.hits.done():

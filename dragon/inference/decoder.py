@@ -1,4 +1,4 @@
-"""One side's rows of one generation: a document a row, mixed into one distribution a token."""
+"""One side's rows of one answer: a document a row, mixed into one distribution a token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dragon.sampling.quantized import cut
 
 @dataclass
 class CutStatistics:
-    """What the wire form has cost so far: sums over distributions."""
+    """What cutting distributions for the wire has cost so far: sums over distributions."""
 
     count: int = 0
     mass: float = 0.0
@@ -163,7 +163,7 @@ def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> No
 
 
 def document_kv(model: LanguageModel, row: Row, store: KVStore | None) -> KV:
-    """A document's keys and values; an errand of the engine. `OverloadedError` without a slot."""
+    """A document's KV, as a job of the engine. Raises `OverloadedError` if no slot is free."""
     slots = model.cache.acquire(1)
     if slots is None:
         raise OverloadedError("no slot is free now")

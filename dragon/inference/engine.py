@@ -1,10 +1,10 @@
-"""The engine: one thread that owns torch, and steps every generation that has work.
+"""The engine: one thread that owns torch, and steps every decoder that has work.
 
 Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
-what was closed and does at most one prefill, then all decode steps, of those too that came
-meanwhile, then at most one errand (an embedding, say), so that answers being written are never far
-apart and nothing waits for ever. Chores, the work of ingestion, fill the time that is left; while
-answers are being written they get a small share of it.
+what was closed, does at most one prefill, then all decode steps, those included that have arrived
+meanwhile, then at most one urgent job (embedding a query, say), so that no answer is held up for
+long and nothing starves. Idle jobs, the work of ingestion, fill the remaining time; while answers
+are being written they get a small share of it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MAX_WAITING = 256
-# Of the last turn's time: what the next one may wait for generations to share its forward.
+# Of the last turn's time: what the next one may wait for decoders to share its forward.
 _PATIENCE = 1.0
-# While an answer is being written, this many times what a chore took goes by before the next one:
-# it delays fewer than one token in twenty.
-_CHORE_REST = 40
+# While an answer is being written, this many times what an idle job took goes by before the next
+# one: it delays fewer than one token in twenty.
+_IDLE_REST = 40
 
 
 class Engine:
-    """Runs decoders of a model. `batching` puts several generations into one forward.
+    """Runs decoders of a model. `batching` puts several of them into one forward.
 
     `store` keeps documents' keys and values; without it every answer computes them.
     """
@@ -57,13 +57,13 @@ class Engine:
         self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
         self._writing: set[Decoder] = set()
         self._patience = 0.0
-        self._rested = 0.0  # when the next chore may run beside answers
+        self._rested = 0.0  # when the next idle job may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
 
     @property
     def free_slots(self) -> int:
-        """Slots nobody holds."""
+        """Slots that are free."""
         return self.model.cache.free
 
     @property
@@ -78,7 +78,7 @@ class Engine:
 
     @property
     def wanted(self) -> bool:
-        """Whether an answer waits for the engine: what has no hurry makes way."""
+        """Whether an answer waits for the engine; idle jobs then yield to it."""
         return bool(self._inbox.steps or self._inbox.openings)
 
     def open(
@@ -129,29 +129,29 @@ class Engine:
             self._inbox.closed.append(decoder)
             self._changed.notify()
 
-    def errand(self, function: Callable[[], T]) -> Future[T]:
-        """Run something that an answer waits for and that needs torch, such as an embedding."""
+    def submit_urgent(self, function: Callable[[], T]) -> Future[T]:
+        """Queue a job that an answer waits for, such as embedding its query."""
         future: Future[T] = Future()
         with self._changed:
-            self._inbox.errands.append((function, future))
+            self._inbox.urgent.append((function, future))
             self._changed.notify()
         return future
 
-    def chore(self, function: Callable[[], T]) -> Future[T]:
-        """Run something short that nobody waits for; many, when answers leave time for them."""
+    def submit_idle(self, function: Callable[[], T]) -> Future[T]:
+        """Queue a short job of low priority, which runs when answers leave time for it."""
         future: Future[T] = Future()
         with self._changed:
-            self._inbox.chores.append((function, future))
+            self._inbox.idle.append((function, future))
             self._changed.notify()
         return future
 
     def stop(self) -> None:
-        """End the thread after the step under way; errands and chores not yet run are cancelled."""
+        """End the thread after the step under way; jobs that have not begun are cancelled."""
         with self._changed:
             self._inbox.stopping = True
             self._changed.notify()
         self._thread.join()
-        for _, future in [*self._inbox.errands, *self._inbox.chores]:
+        for _, future in [*self._inbox.urgent, *self._inbox.idle]:
             future.cancel()
 
     # On the engine's thread.
@@ -159,7 +159,7 @@ class Engine:
     def _loop(self) -> None:
         while True:
             with self._changed:
-                while self._inbox.idle() or self._blocked():
+                while self._inbox.empty() or self._blocked():
                     rest = self._rest()
                     if rest == 0:
                         break
@@ -173,12 +173,12 @@ class Engine:
             with self._changed:
                 steps, self._inbox.steps = self._inbox.steps, []
             self._run_steps([s for s in steps if s.decoder not in self._closing])
-            self._run(self._inbox.errands)
-            if self._rest() == 0 and (self._answering or self._inbox.idle()):
+            self._run(self._inbox.urgent)
+            if self._rest() == 0 and (self._answering or self._inbox.empty()):
                 began = time.perf_counter()
-                self._run(self._inbox.chores)
+                self._run(self._inbox.idle)
                 ended = time.perf_counter()
-                self._rested = ended + _CHORE_REST * (ended - began)
+                self._rested = ended + _IDLE_REST * (ended - began)
 
     @property
     def _answering(self) -> bool:
@@ -186,20 +186,20 @@ class Engine:
         return self.free_slots < self.model.cache.slots
 
     def _rest(self) -> float | None:
-        """Seconds until a chore may run; None if there is none."""
-        if not self._inbox.chores:
+        """Seconds until an idle job may run; None if there is none."""
+        if not self._inbox.idle:
             return None
         return max(0.0, self._rested - time.perf_counter()) if self._answering else 0.0
 
     def _gather(self) -> None:
-        """Let those that the last turn answered come back, so that they share a forward again.
+        """Wait for the decoders of the last turn, so that they share a forward again.
 
-        Without this the first to come back would have one of its own, and the others the next.
+        Without this the first to return would have a forward of its own, and the others the next.
         """
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
         self._awaited = self._answered - {step.decoder for step in inbox.steps}
-        while inbox.steps and not (self._can_open or inbox.errands or inbox.stopping):
+        while inbox.steps and not (self._can_open or inbox.urgent or inbox.stopping):
             self._awaited -= self._closing
             left = deadline - time.perf_counter()
             if not self._awaited or left <= 0:
@@ -208,9 +208,9 @@ class Engine:
         self._awaited = set()
 
     def _blocked(self) -> bool:
-        """Whether all there is to do is openings that wait for slots."""
+        """Whether there are only openings that wait for slots."""
         inbox = self._inbox
-        if inbox.steps or inbox.errands or inbox.closed or inbox.stopping or not inbox.openings:
+        if inbox.steps or inbox.urgent or inbox.closed or inbox.stopping or not inbox.openings:
             return False
         return not self._can_open
 

@@ -1,4 +1,4 @@
-"""What the engine is asked, and how what comes of it gets back to who asked."""
+"""The engine's queues, and the delivery of results to the loops that wait for them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Post = Callable[[Callable[[], None]], object]
 
 @dataclass(frozen=True)
 class Decoded:
-    """What came of a step: a distribution an output, or None when it was abandoned.
+    """The result of a step: a distribution per output, or None if it was abandoned.
 
-    `microseconds` is what the step took its generation, waiting for others included;
-    `log_likelihood` is the decoder's, of the text scored so far.
+    `microseconds` is the time since it was queued, waiting for others included; `log_likelihood` is
+    the decoder's, of the text scored so far.
     """
 
     sides: list[Side] | None
@@ -38,15 +38,15 @@ Outcome = Decoded | DragonError
 
 
 def directly(call: Callable[[], None]) -> None:
-    """The post of who wants calls on the engine's thread."""
+    """The post of a caller that takes results on the engine's thread."""
     call()
 
 
 @dataclass(eq=False)
 class Step:
-    """A decode step under way. Setting `stale` abandons it between two layers.
+    """A queued decode step. Setting `stale` abandons it between two layers.
 
-    `post` takes a call of `done` to where its owner wants it.
+    `post` carries a call of `done` to the thread that waits for it.
     """
 
     decoder: Decoder
@@ -59,24 +59,24 @@ class Step:
 
 @dataclass
 class Inbox:
-    """What other threads have asked for and is not begun; guarded by the engine's lock."""
+    """What other threads have queued; guarded by the engine's lock."""
 
     steps: list[Step] = field(default_factory=list)
     openings: deque[Decoder] = field(default_factory=deque)
-    errands: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
-    chores: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
+    urgent: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
+    idle: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
     closed: list[Decoder] = field(default_factory=list)
     stopping: bool = False
 
-    def idle(self) -> bool:
-        """Whether there is nothing to look at but chores."""
-        return not (self.steps or self.openings or self.errands or self.closed or self.stopping)
+    def empty(self) -> bool:
+        """Whether there is nothing but idle jobs."""
+        return not (self.steps or self.openings or self.urgent or self.closed or self.stopping)
 
 
 def deliver(finished: Sequence[tuple[Step, Outcome]]) -> None:
-    """Post the outcomes of steps, all that go to one place together.
+    """Post the outcomes of steps: one call for all that go to one place.
 
-    To wake an event loop for each would take longer than what it then does.
+    Waking an event loop for each would take longer than the loop's own work.
     """
     together: dict[Post, list[tuple[Step, Outcome]]] = {}
     for request, outcome in finished:
@@ -89,5 +89,5 @@ def _finish(finished: list[tuple[Step, Outcome]]) -> None:
     for request, outcome in finished:
         try:
             request.done(outcome)
-        except Exception:  # one answer's, which must not keep the others from theirs
+        except Exception:  # of one answer, which must not stop the others
             log.exception("an answer failed on its step")

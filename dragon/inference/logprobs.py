@@ -1,4 +1,4 @@
-"""What is told of a token once both sides have taken it: how likely it was, and who said it.
+"""Per-token log-probabilities and source attribution in the mixture of both sides.
 
 All of it is of the full mixture at temperature 1, eta p^device + (1 - eta) p^cloud before any cut.
 The device has its own full distribution; the cloud sends its likeliest tokens. A token outside of
@@ -26,7 +26,7 @@ MAX_ASKED = 2048
 
 @dataclass(frozen=True)
 class CloudDetail:
-    """From the cloud, after it has committed a token: what its full distribution says of it.
+    """From the cloud, of a token it has committed: its full distribution there, in brief.
 
     `shares` is P(d | token) of each of its rows; `top` its likeliest tokens and their
     log-probabilities, the likeliest first.
@@ -73,7 +73,7 @@ class Estimated:
 
 
 def cloud_detail(settled: Settled, top: int) -> CloudDetail:
-    """What the cloud tells of a token that it has committed."""
+    """The detail of a token that the cloud has committed."""
     full = full_of(settled.own)
     return CloudDetail(
         settled.position,

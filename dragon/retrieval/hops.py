@@ -42,7 +42,7 @@ _LINK, _ROOT = 3, 5
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """The hop after `written`, an answer to `question` from the passage `source`."""
+    """What `written`, an answer to `question` from the passage `source`, leaves open."""
 
     question: str
     written: str

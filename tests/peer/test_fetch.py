@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from dragon.link.bulk import Bulk
 from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
-from peer.context import Channel, Shared
+from peer.context import Shared
 from peer.fetch import CloudFetch
 from peer.metrics import PeerMetrics
 from tests import tiny
@@ -34,28 +34,8 @@ class OneDocument:
         return [HIT]
 
 
-class Desk:
-    """A connection's place: keeps what would be sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[Message] = []
-        self.begun = asyncio.Event()
-        self.over = asyncio.Event()
-
-    def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        return asyncio.create_task(work)
-
-    def send(self, message: Message, stream: int) -> int:
-        assert stream == 7
-        self.sent.append(message)
-        self.begun.set()
-        return 1
-
-    def forget(self, generation: int) -> None:
-        self.over.set()
-
-    def fail(self, generation: int, error: Exception) -> None:
-        raise AssertionError(error)
+async def collect(messages: AsyncIterator[Message]) -> list[Message]:
+    return [message async for message in messages]
 
 
 @pytest.mark.timeout(120)
@@ -68,7 +48,6 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
     while engine.free_slots:
         answers.append(engine.open([document_row(tokenizer, "x", "", raw=False)], [20]))
         await asyncio.wrap_future(answers[-1].prefilled)
-    desk = Desk()
     shared: dict[str, Any] = {
         "engine": engine,
         "tokenizer": tokenizer,
@@ -79,16 +58,16 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "decode": None,
     }
     asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)
-    fetch = CloudFetch(Shared(**shared), cast(Channel, desk), 7, asked)
-    fetch.start()
-    await desk.begun.wait()
-    assert not desk.over.is_set()
+    fetched = CloudFetch(Shared(**shared), asked).messages()
+    assert isinstance(await anext(fetched), control.Fetched)
+    rest = asyncio.ensure_future(collect(fetched))
+    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
+    assert not rest.done()
     engine.close(answers.pop())
-    await desk.over.wait()
-    data = b"".join(piece.data for piece in desk.sent if isinstance(piece, Bulk))
+    data = b"".join(piece.data for piece in await rest if isinstance(piece, Bulk))
     row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
     assert len(data) == model.packed_bytes(len(row.tokens))
     assert isinstance(KV.unpack(data, *model._kv_shape), KV)
-    await asyncio.wrap_future(engine.errand(lambda: None))
+    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
     assert engine.free_slots == 1
     await asyncio.to_thread(engine.stop)

@@ -107,7 +107,7 @@ async def test_deletion_while_kv_is_computed(
 
 
 async def engine_idle(engine: Engine) -> None:
-    await asyncio.wrap_future(engine.errand(lambda: None))
+    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
 
 
 async def test_an_answer_under_way_keeps_nothing_of_a_deleted_document(

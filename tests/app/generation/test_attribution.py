@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from app.generation.attribution import AnswerDetails
-from app.generation.events import Detailed, TokenDetail
+from app.generation.events import TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.distribution import DetailedSide, FullDistribution
-from dragon.inference.logprobs import Question, Settled, Values, cloud_detail
+from dragon.inference.logprobs import Values, cloud_detail
 from dragon.inference.tokenizer import Tokenizer
+from dragon.protocol.committed_text import Settled
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
 from peer.logprobs import CloudDetails
@@ -39,20 +40,22 @@ class Table:
         theirs = [Settled(t, self.tokens[t], 100 + t, cloud[t], device[t]) for t in every]
         self.peer = CloudDetails(TOP)
         self.said = list(self.peer.of(theirs))
-        self.asked: list[Question] = []
-        self.told: list[TokenDetail] = []
-        self.details = AnswerDetails(TOP, tokenizer, ask=self.asked.append, tell=self.tell)
+        self.details = AnswerDetails(TOP, tokenizer)
         self.details.own_sources, self.details.sources = 2, 4
-
-    def tell(self, event: Detailed) -> None:
-        assert event.details
-        self.told += event.details
+        self._described: list[TokenDetail] = []
 
     def hear(self, position: int) -> None:
-        """The cloud tells of a token, and answers at once what is asked then."""
-        self.details.hear(self.said[position])
-        while self.asked:
-            self.details.hear(self.peer.answer(self.asked.pop()))
+        """The cloud describes a token, and answers at once what is asked then."""
+        self.details.receive(self.said[position])
+        while questions := self.details.take_questions():
+            for question in questions:
+                self.details.receive(self.peer.answer(question))
+
+    @property
+    def told(self) -> list[TokenDetail]:
+        """The tokens described so far."""
+        self._described += self.details.take_described()
+        return self._described
 
     @property
     def positions(self) -> list[int]:
@@ -107,7 +110,7 @@ def test_a_lost_cloud_leaves_the_device_to_tell(tokenizer: Tokenizer) -> None:
     table.hear(0)
     table.details.lose()
     assert table.positions == [0, 1, 2, 3]
-    table.details.hear(table.said[2])  # too late
+    table.details.receive(table.said[2])  # too late
     assert table.positions == [0, 1, 2, 3]
     assert table.told[0].tv is not None
 
@@ -116,8 +119,8 @@ def test_frames_of_another_text_are_not_taken(tokenizer: Tokenizer) -> None:
     table = Table(tokenizer, "The key")
     table.details.take(table.own, 7)
     other = Settled(0, 5, 9, table.own[0].own, table.own[0].remote)
-    table.details.hear(cloud_detail(other, TOP))
-    table.details.hear(Values(0, 100, (-1.0,)))  # nothing was asked
+    table.details.receive(cloud_detail(other, TOP))
+    table.details.receive(Values(0, 100, (-1.0,)))  # nothing was asked
     assert table.told == []
 
 
@@ -127,9 +130,9 @@ def test_a_cloud_that_does_not_know_any_more(tokenizer: Tokenizer) -> None:
     own = Settled(0, 5, 1, same, same)
     table = Table(tokenizer, "x")
     table.details.take([own], 1)
-    table.details.hear(cloud_detail(own, TOP))
-    assert table.asked
-    table.details.hear(Values(0, 1, ()))
+    table.details.receive(cloud_detail(own, TOP))
+    assert table.details.take_questions()
+    table.details.receive(Values(0, 1, ()))
     assert table.told[0].cloud == 0.0
 
 

@@ -43,18 +43,13 @@ def asked(text: tuple[int, ...], **more: object) -> control.ScoreText:
     )  # fmt: skip
 
 
-def unlinked(generation: int) -> None:
-    raise AssertionError("nothing is asked of a peer")
-
-
 async def test_scores_without_documents_are_those_of_transformers(
     path: Path, tokenizer: Tokenizer
 ) -> None:
     engine = Engine(LanguageModel.load(path, tiny.VOCABULARY))
     free = engine.free_slots
-    found = await Scorer(engine, tokenizer, None, 4, unlinked).score(
-        asked(TEXT), [Row((), 0.0)], None
-    )
+    scorer = Scorer(engine, tokenizer, None, 4)
+    found = await scorer.score("answer", asked(TEXT), [Row((), 0.0)], None)
     network = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     with torch.inference_mode():
         logits = network(torch.tensor([TEXT])).logits[0, :-1, : tiny.VOCABULARY]
@@ -68,7 +63,7 @@ async def test_scores_without_documents_are_those_of_transformers(
             values.tolist(), abs=1e-4
         )
         assert (each.tv, each.estimated.cloud, each.cloud) == (None, 0.0, ())
-    await asyncio.wrap_future(engine.errand(lambda: None))
+    await asyncio.wrap_future(engine.submit_urgent(lambda: None))
     assert engine.free_slots == free
     await asyncio.to_thread(engine.stop)
 
@@ -77,7 +72,7 @@ async def test_a_prompt_of_one_token_is_told_but_not_scored(tokenizer: Tokenizer
     engine = Engine(LanguageModel.load(EMBEDDED_MODEL, tiny.VOCABULARY))
     request = GenerationRequest((20,), "x", Sampling(), 0, raw=True, details=Details(2, True))
     plan = Plan(0, 0, None, catch_up=False, rescore_every=0)
-    scorer = Scorer(engine, tokenizer, None, 2, unlinked)
+    scorer = Scorer(engine, tokenizer, None, 2)
     sources, told = await scorer.prompt(request, plan, Retrieved([Row((), 0.0)], []))
     (detail,) = told.details
     assert (sources.sources, detail.logprob, detail.top) == ((), None, ())

@@ -138,7 +138,7 @@ def test_closing_frees_slots_and_abandons_the_step(engine: Engine) -> None:
     engine.close(decoder)
     leave.set()
     hook.remove()
-    engine.errand(lambda: None).result(WAIT_S)
+    engine.submit_urgent(lambda: None).result(WAIT_S)
     assert engine.free_slots == free
 
 
@@ -183,14 +183,14 @@ def test_openings_wait_for_slots(engine: Engine) -> None:
     assert given_up.prefilled.cancelled()
     for decoder in [*decoders, waiting]:
         engine.close(decoder)
-    engine.errand(lambda: None).result(WAIT_S)
+    engine.submit_urgent(lambda: None).result(WAIT_S)
     assert engine.free_slots == engine.model.cache.slots
 
 
-def test_errands_bring_results_and_errors(engine: Engine) -> None:
-    assert engine.errand(lambda: 7).result(WAIT_S) == 7
+def test_jobs_return_results_and_errors(engine: Engine) -> None:
+    assert engine.submit_urgent(lambda: 7).result(WAIT_S) == 7
     with pytest.raises(ZeroDivisionError):
-        engine.errand(lambda: 1 // 0).result(WAIT_S)
+        engine.submit_urgent(lambda: 1 // 0).result(WAIT_S)
 
 
 def test_a_prompt_over_the_context_is_refused(engine: Engine) -> None:
@@ -205,7 +205,7 @@ def test_a_step_of_a_closed_decoder_does_not_harm_the_others(engine: Engine) -> 
     alone = run(engine, other, Work(0, (30,), 1, 0))
     outcomes: list[Future[Outcome]] = [Future(), Future()]
     gate = threading.Event()
-    engine.errand(gate.wait)
+    engine.submit_urgent(gate.wait)
     engine.run(one, Work(0, (30,), 1, 0), outcomes[0].set_result)
     engine.run(other, Work(0, (30,), 1, 0), outcomes[1].set_result)
     engine.close(one)
@@ -232,7 +232,7 @@ def test_those_answered_together_are_waited_for(
     monkeypatch.setattr(engine.model, "forward", counting)
     outcomes: list[Future[Outcome]] = [Future() for _ in range(4)]
     gate = threading.Event()
-    engine.errand(gate.wait)
+    engine.submit_urgent(gate.wait)
     engine.run(one, Work(0, (30,), 1, 0), outcomes[0].set_result)
     engine.run(other, Work(0, (31,), 1, 0), outcomes[1].set_result)
     gate.set()
@@ -248,24 +248,24 @@ def test_those_answered_together_are_waited_for(
     assert rows == ([4, 2] if closing else [4, 4])
 
 
-def test_chores_wait_for_answers_but_not_for_ever(engine: Engine) -> None:
+def test_idle_jobs_wait_for_answers_but_not_for_ever(engine: Engine) -> None:
     order: list[str] = []
     gate = threading.Event()
-    engine.errand(gate.wait)
-    chores = [engine.chore(lambda: order.append("chore")) for _ in range(3)]
-    errand = engine.errand(lambda: order.append("errand"))
+    engine.submit_urgent(gate.wait)
+    idle = [engine.submit_idle(lambda: order.append("idle")) for _ in range(3)]
+    urgent = engine.submit_urgent(lambda: order.append("urgent"))
     gate.set()
-    for chore in chores:
-        chore.result(WAIT_S)
-    errand.result(WAIT_S)
-    assert order[0] == "errand"
+    for job in idle:
+        job.result(WAIT_S)
+    urgent.result(WAIT_S)
+    assert order[0] == "urgent"
     decoder = opened(engine, ROWS, [20])
-    first = engine.chore(lambda: time.sleep(0.01))
-    second = engine.chore(time.perf_counter)
+    first = engine.submit_idle(lambda: time.sleep(0.01))
+    second = engine.submit_idle(time.perf_counter)
     first.result(WAIT_S)
     began = time.perf_counter()
     run(engine, decoder, Work(0, (30,), 1, 0))
     assert second.result(WAIT_S) - began > 0.01 * 20, "it waits while an answer is being written"
-    third = engine.chore(lambda: None)
+    third = engine.submit_idle(lambda: None)
     engine.close(decoder)
     third.result(WAIT_S)

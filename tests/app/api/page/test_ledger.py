@@ -39,21 +39,20 @@ def send(ledger: Ledger, message: registry.Message, stream: int) -> None:
 
 
 def write(ledger: Ledger, answer: str, generation: int) -> None:
-    account = ledger.begin(answer, private=False)
-    account.assign(generation)
-    for number in range(3):
-        send(ledger, Join(number, 0, (1, 2)), generation)
-    send(ledger, control.Ping(number=1), registry.LINK)
-    send(ledger, control.Close(reason="finished"), generation)
-    account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
-    account.end()
+    with ledger.begin(answer, private=False) as account:
+        ledger.opened(generation, answer)
+        for number in range(3):
+            send(ledger, Join(number, 0, (1, 2)), generation)
+        send(ledger, control.Ping(number=1), registry.LINK)
+        send(ledger, control.Close(reason="finished"), generation)
+        account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
 
 
 async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
     heads = []
     for number in (1, 2):
         async with opened(tmp_path) as ledger:
-            write(ledger, f"answer-{number}", number)
+            write(ledger, f"answer-{number}", number + 1)
             await ledger.written()
             found = await verify.verify(ledger.sessions)
             assert (found.answers, found.entries) == (number, 6 * number)

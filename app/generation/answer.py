@@ -1,0 +1,135 @@
+"""What an answer consists of while it is written on the device: text, sources, details, statistics.
+
+No clock decides anything in here, and nothing is sent: a run feeds it, and emits the events that it
+returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.generation.attribution import AnswerDetails
+from app.generation.events import Finished, GenerationRequest, Source, SourcesFound, TextDelta
+from app.generation.stats import Record, cut_statistics, verdicts
+from app.generation.timeline import Trace
+from dragon.inference.decoder import CutStatistics
+from dragon.inference.estimates import Pace
+from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.link import control
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.session import Session
+
+
+class Answer:
+    """One answer: its `tokens`, the one that ended it included, and `length` characters of text.
+
+    `details` describes its tokens, where that was asked for.
+    """
+
+    def __init__(self, request: GenerationRequest, tokenizer: Tokenizer) -> None:
+        self._request = request
+        self._tokenizer = tokenizer
+        self._stream = TextStream(tokenizer, request.stop)
+        self._found = SourcesFound(())
+        self.record = Record()
+        self.trace = Trace()
+        self.details: AnswerDetails | None = None
+        if request.details is not None:
+            self.details = AnswerDetails(request.details.top, tokenizer)
+        self.tokens: list[int] = []
+        self.length = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has ended it."""
+        return self._stream.stopped
+
+    @property
+    def private(self) -> list[Source]:
+        """The person's documents among its sources."""
+        return [source for source in self._found.sources if source.side == "private"]
+
+    @property
+    def public(self) -> list[Source]:
+        """The cloud's documents among its sources, as far as it has sent them."""
+        return [source for source in self._found.sources if source.side == "public"]
+
+    def take_own(self, found: SourcesFound) -> SourcesFound:
+        """Add what the device has retrieved; returns all sources."""
+        if self.details is not None:
+            self.details.own_sources = len(found.sources)
+        return self._take_sources(replace(found, sources=(*found.sources, *self._found.sources)))
+
+    def take_public(self, documents: Sequence[control.PublicDocument]) -> SourcesFound:
+        """Replace the cloud's documents; returns all sources."""
+        own = self._found.sources[: len(self._found.sources) - len(self.public)]
+        public = map(public_source, documents)
+        return self._take_sources(replace(self._found, sources=(*own, *public)))
+
+    def take(self, tokens: Sequence[int], settled: Sequence[Settled], *, last: bool) -> TextDelta:
+        """Add committed tokens; with `last` no more are to come. Returns the text that is final.
+
+        Tokens after a stop string are not taken.
+        """
+        self.record.first = self.record.first or time.monotonic()
+        text = ""
+        before = len(self.tokens)
+        # One by one, so that what follows a stop string is never counted, however many came.
+        for token in tokens:
+            if self._stream.stopped:
+                break
+            self.tokens.append(token)
+            if token not in self._tokenizer.end_ids:
+                text += self._stream.push([token])
+        if last or self._stream.stopped:
+            text += self._stream.finish()
+        taken = tuple(self.tokens[before:])
+        self.trace.text(before, len(taken))
+        self.length += len(text)
+        if self.details is not None:
+            self.details.take(settled[: len(taken)], self.length)
+        return TextDelta(text, taken)
+
+    def finish(
+        self, session: Session, pace: Pace, cuts: CutStatistics | None, *, linked: bool
+    ) -> Finished:
+        """How it ended; `linked` adds the statistics of the peer."""
+        if self.details is not None:
+            self.details.end(self.length, stopped=self.stopped)
+        stats = self.record.statistics(session, pace, len(self.tokens), linked=linked)
+        texts = (source.text for source in self._found.sources)
+        stats["document_tokens"] = sum(len(self._tokenizer.encode(text)) for text in texts)
+        if cuts is not None:
+            stats |= cut_statistics(cuts)
+        intervals, count = session.intervals(), len(self.tokens)
+        return Finished(
+            reason="stop"
+            if self.stopped or self.tokens[-1] in self._tokenizer.end_ids
+            else "length",
+            prompt_tokens=len(self._request.conversation),
+            completion_tokens=count,
+            participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
+            stats={name: round(value, 4) for name, value in stats.items()},
+            verdicts=verdicts(session.agreement.verdicts[:count]),
+            trace=tuple(self.trace.entries),
+        )
+
+    def _take_sources(self, found: SourcesFound) -> SourcesFound:
+        self._found = found
+        if self.details is not None:
+            self.details.sources = len(found.sources)
+        return found
+
+
+def public_source(document: control.PublicDocument) -> Source:
+    """A document of the cloud as a source."""
+    return Source(
+        "public",
+        document.id,
+        document.title,
+        document.text,
+        score=document.score,
+        weight=document.weight,
+    )

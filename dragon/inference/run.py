@@ -1,0 +1,165 @@
+"""One side's part in an answer: its session, its decoder, and the engine's steps between them.
+
+Everything here happens on the event loop on which the run was made. The results of one turn of the
+engine, of all runs of a service, come with one wake-up of that loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, ParamSpec, Self, TypeVar
+
+from dragon.errors import DragonError
+from dragon.inference.adjustment import Adjustment
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import Pace
+from dragon.inference.jobs import Decoded, Outcome, Step
+from dragon.inference.rows import Row
+from dragon.inference.weighting import Rescoring
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import SessionMessage
+from dragon.protocol.session import Session
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+P = ParamSpec("P")
+
+
+class Run(ABC, Generic[Item]):
+    """A session with its decoder, read as one async iterator of what the run has produced.
+
+    The iterator ends with the run, or raises the `DragonError` that ended it. What comes from
+    outside comes by method calls (`receive`); a run never calls its owner. `activity` counts
+    messages and results, so that a clock can tell a standstill from slow work.
+    """
+
+    def __init__(self, session: Session, engine: Engine, pace: Pace) -> None:
+        self.session = session
+        self.activity = 0
+        self._engine = engine
+        self._pace = pace
+        self._items: asyncio.Queue[Item | DragonError | None] = asyncio.Queue()
+        self._post = asyncio.get_running_loop().call_soon_threadsafe
+        self._decoder: Decoder | None = None
+        self._step: Step | None = None
+        self._prefilled = False
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        item = await self._items.get()
+        if item is None:
+            raise StopAsyncIteration
+        if isinstance(item, DragonError):
+            raise item
+        return item
+
+    def open(
+        self,
+        rows: Sequence[Row],
+        conversation: Sequence[int],
+        rescoring: Rescoring | None,
+        adjustment: Adjustment | None,
+        *,
+        detailed: bool,
+    ) -> Decoder:
+        """Have the engine prefill these rows; decoding begins once it has.
+
+        Raises `ContextLengthError` and `OverloadedError` as `Engine.open` does.
+        """
+        self._decoder = decoder = self._engine.open(
+            rows, conversation, rescoring, adjustment, detailed=detailed
+        )
+        asyncio.wrap_future(decoder.prefilled).add_done_callback(self._take_prefill)
+        return decoder
+
+    def receive(self, message: SessionMessage) -> None:
+        """Take a message of the other side's session."""
+        self.activity += 1
+        self._guarded(self.session.receive, message)
+
+    def advance(self) -> None:
+        """Hand out what the session has produced, and give the decoder its next work."""
+        if self._closed:
+            return
+        for message in self.session.take_outbox():
+            self._send(message)
+        settled = self.session.take_settled()
+        if tokens := self.session.take_commits():
+            self._commit(tokens, settled)
+        if self._closed or self._decoder is None or not self._prefilled:
+            return
+        if self._step is not None:
+            self._step.stale = self.session.stale
+            return
+        self.session.window = self._pace.window(self._engine.sharing)
+        if (work := self.session.next_work()) is not None:
+            self._step = self._engine.run(self._decoder, work, self._take_result, self._post)
+
+    def close(self) -> None:
+        """Free the decoder before the engine's next step; a second call does nothing."""
+        self._closed = True
+        if self._decoder is not None:
+            self._engine.close(self._decoder)
+            self._decoder = None
+
+    @abstractmethod
+    def _begin(self, decoder: Decoder) -> None:
+        """The rows are prefilled; the first step follows."""
+
+    @abstractmethod
+    def _send(self, message: SessionMessage) -> None:
+        """Send a message of the session to the other side, in order."""
+
+    @abstractmethod
+    def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
+        """Take tokens that are final on this side, and what they were drawn from."""
+
+    def _fail(self, error: DragonError) -> None:
+        """End the run with an error."""
+        self.close()
+        self._items.put_nowait(error)
+
+    def _take_prefill(self, prefilled: asyncio.Future[None]) -> None:
+        if prefilled.cancelled():
+            return
+        error = prefilled.exception()
+        if self._closed or self._decoder is None:
+            return
+        if error is not None:
+            self._fail(error if isinstance(error, DragonError) else DragonError(str(error)))
+            return
+        self._prefilled = True
+        self._guarded(self._begin, self._decoder)
+
+    def _take_result(self, outcome: Outcome) -> None:
+        step, self._step = self._step, None
+        self.activity += 1
+        if self._closed:
+            return
+        if not isinstance(outcome, Decoded):
+            self._fail(outcome)
+            return
+        if outcome.sides and step is not None and step.work.tokens:
+            work = step.work
+            context = max(step.decoder.bases) + work.keep + len(work.tokens)
+            self._pace.decode.add(outcome.microseconds / 1e6, context)
+        self._guarded(
+            self.session.complete, outcome.sides, outcome.microseconds, outcome.log_likelihood
+        )
+
+    def _guarded(self, change: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Change the session and advance; a fault in either ends this run, and no other."""
+        try:
+            change(*args, **kwargs)
+            self.advance()
+        except Exception as error:
+            log.exception("an answer failed")
+            self._fail(DragonError(f"the answer failed: {error}"))
