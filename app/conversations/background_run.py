@@ -9,12 +9,11 @@ from contextlib import aclosing, suppress
 
 from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
-from app.generation.accumulator import AnswerState
+from app.generation.accumulator import AnswerState, Write
 from app.generation.events import Event, GenerationRequest, TextDelta
 from app.problems import reported
 from app.storage.tables import Message, MessageState
 
-Write = Callable[[AnswerState], AsyncGenerator[Event, None]]
 Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
 
 _TOGETHER_S = 0.04

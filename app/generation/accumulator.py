@@ -109,6 +109,9 @@ class AnswerState:
         return sum(values) / len(values) if values else -math.inf
 
 
+Write = Callable[[AnswerState], AsyncGenerator[Event, None]]
+
+
 class Observer(Protocol):
     """Sees every answer and every event of it, after the answer's state was updated."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from app.api.openai.choices import choices_of
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
 from app.api.openai.parameters import requests_of
@@ -30,4 +31,4 @@ async def create_chat_completion(http: Request, body: ChatBody, state: State) ->
     limit = body.max_completion_tokens or body.max_tokens
     requests = requests_of(body, [prompt], limit, state, raw=False, details=body.details)
     renderer = ChatRenderer(body.model, state.generation.tokenizer, logprobs=bool(body.logprobs))
-    return await respond(http, state, Call.of(body, requests, 1, renderer))
+    return await respond(http, state, Call(body, choices_of(requests, 1), 1, renderer))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from app.generation.accumulator import AnswerState
+from app.generation.accumulator import AnswerState, Write
 from app.generation.events import Event, GenerationRequest
 
 # One call with many choices must not take every slot of the engine.
 _SIDE_BY_SIDE = 4
 _QUEUED_EVENTS = 64
-
-Write = Callable[[AnswerState], AsyncGenerator[Event, None]]
 
 
 @dataclass(frozen=True)

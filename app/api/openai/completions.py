@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from app.api.openai.choices import choices_of
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
 from app.api.openai.parameters import requests_of
@@ -42,4 +43,5 @@ async def create_completion(http: Request, body: CompletionBody, state: State) -
         logprobs=body.logprobs is not None,
         echo=bool(body.echo),
     )
-    return await respond(http, state, Call.of(body, requests, len(prompts), renderer))
+    choices = choices_of(requests, len(prompts))
+    return await respond(http, state, Call(body, choices, len(prompts), renderer))

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from app.api.openai import dragon_fields
-from app.api.openai.choices import Choice, best, choices_of, merged
+from app.api.openai.choices import Choice, best, merged
 from app.api.openai.renderers import Renderer
 from app.api.openai.responses import Dragon, Usage
 from app.api.openai.schemas import GenerationBody
@@ -22,7 +22,6 @@ from app.generation.events import (
     Detailed,
     Event,
     Finished,
-    GenerationRequest,
     PeerChanged,
     PromptDetailed,
     TextDelta,
@@ -34,36 +33,12 @@ _DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True)
 class Call:
-    """One API call: its choices, of so many distinct prompts, and how to answer."""
+    """One API call: its body, its choices of so many distinct prompts, and their renderer."""
 
+    body: GenerationBody
     choices: Sequence[Choice]
     prompts: int
     renderer: Renderer
-    stream: bool
-    include_usage: bool
-    show_dragon: bool
-    show_provenance: bool
-    kept: int  # choices of a prompt in the response: the best, of those that were written
-
-    @classmethod
-    def of(
-        cls,
-        body: GenerationBody,
-        requests: Sequence[GenerationRequest],
-        prompts: int,
-        renderer: Renderer,
-    ) -> Call:
-        """The call that a body makes."""
-        return cls(
-            choices_of(requests, prompts),
-            prompts,
-            renderer,
-            stream=bool(body.stream),
-            include_usage=body.include_usage,
-            show_dragon=body.dragon is not None,
-            show_provenance=body.wants_provenance,
-            kept=body.n or 1,
-        )
 
 
 async def respond(http: Request, state: AppState, call: Call) -> Response:
@@ -76,7 +51,7 @@ async def respond(http: Request, state: AppState, call: Call) -> Response:
         state.generation.check(answer.request)  # all of them, before one begins
     events = merged(state.answers.write, answers)
     try:
-        if call.stream:
+        if call.body.stream:
             # The first event is awaited here, so that a refusal still gets its own status.
             first = await unless_gone(http.receive, anext(events))
             return EventStream(_frames(call, first, events), events)
@@ -90,10 +65,10 @@ async def respond(http: Request, state: AppState, call: Call) -> Response:
 async def _whole(call: Call, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
     async for _ in events:
         pass
-    kept = best(call.choices, call.prompts, call.kept)
+    kept = best(call.choices, call.prompts, call.body.n or 1)
     dragon = None
-    if call.show_dragon:
-        dragon = dragon_fields.reply(kept, provenance=call.show_provenance)
+    if call.body.dragon is not None:
+        dragon = dragon_fields.reply(kept, provenance=call.body.dragon.provenance)
     content = call.renderer.whole(kept, _usage(call), dragon)
     return Response(content, media_type="application/json")
 
@@ -112,7 +87,7 @@ async def _frames(
             async for index, event in events:
                 for chunk in _chunks(call, index, event):
                     yield chunk
-            if call.include_usage:
+            if call.body.include_usage:
                 yield _frame(call.renderer.chunk(None, _usage(call), with_usage=True))
         except Exception as error:
             found = reported(error, "an answer in mid-stream")
@@ -134,13 +109,14 @@ def _chunks(call: Call, index: int, event: Event) -> Iterator[bytes]:
                     yield from _scores(call, renderer.scores(each, details, prompt=True))
         case Detailed(details=details):
             yield from _scores(call, renderer.scores(choice, details))
-            if call.show_provenance:
+            if call.body.wants_provenance:
                 yield _chunk(call, empty, dragon_fields.provenance_notice(index, details))
-        case PeerChanged() if call.show_dragon:
+        case PeerChanged() if call.body.dragon is not None:
             yield _chunk(call, empty, dragon_fields.peer_notice(index, event))
         case Finished(reason=reason):
             # Provenance went out with the text.
-            dragon = dragon_fields.reply([choice], provenance=False) if call.show_dragon else None
+            wanted = call.body.dragon is not None
+            dragon = dragon_fields.reply([choice], provenance=False) if wanted else None
             yield _chunk(call, renderer.closing(index, reason), dragon)
 
 
@@ -150,7 +126,7 @@ def _scores(call: Call, scores: BaseModel | None) -> Iterator[bytes]:
 
 
 def _chunk(call: Call, choice: BaseModel, dragon: Dragon | None = None) -> bytes:
-    return _frame(call.renderer.chunk(choice, None, dragon, with_usage=call.include_usage))
+    return _frame(call.renderer.chunk(choice, None, dragon, with_usage=call.body.include_usage))
 
 
 def _frame(data: bytes) -> bytes:
