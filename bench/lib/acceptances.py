@@ -14,7 +14,6 @@ from pathlib import Path
 
 import torch
 
-from bench.experiments.two_sided import QUESTIONS, read
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -26,6 +25,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL
+from harness.two_sided import QUESTIONS, read
 
 Acceptance = list[tuple[bool, bool]]
 
