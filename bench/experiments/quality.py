@@ -180,7 +180,7 @@ def distribution_measures(options: argparse.Namespace) -> Iterator[Measure]:
     for name, queries in kinds.items():
         pairs = distributions.collect(queries, options.model, 48)
         full = [one for pair in pairs for one in (pair.full_device, pair.full_cloud)]
-        tv = mean([cut(one).tv for one in full])
+        tv = mean([cut(one.numpy()).tv for one in full])
         yield Measure(f"TV(full, wire): {name}", tv, len(full), "<= 0.05")
 
 

@@ -19,7 +19,7 @@ import torch
 
 from bench.lib import distributions, report, workload
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import codec
+from dragon.link import drafts, registry
 from dragon.protocol.messages import Draft
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import Embedder
@@ -34,7 +34,7 @@ VOCABULARIES = (8192, 50_272, 151_936)
 # The first is the paper's mass.
 CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
-_NOTES = f"""`bytes` are those of a whole frame, {codec.DRAFT_HEAD_BYTES} bytes of head included;
+_NOTES = f"""`bytes` are those of a whole frame, {drafts.HEAD_BYTES} bytes of head included;
 `bytes_60` is the largest frame of those whose nucleus holds at most 60 tokens. None such can take
 more than 290 at a vocabulary of 151,936: a step or a weight of three bytes is over 2^14, so there
 are at most 9 and 4 of them. `json` and `float16` are the bytes of the whole vector. `tv` is the
@@ -62,7 +62,7 @@ def frame_bytes(one: Cut, vocabulary: int) -> int:
     """The size of a draft's frame."""
     wire = WireDistribution.of(stretched(one.wire.ids, vocabulary), one.wire.weights)
     draft = Draft(0, 0, 100, 99, 1 << 31, int(wire.ids[0]), 30_000, Side(wire, 1000))
-    return len(codec.encode(1, draft))
+    return len(registry.encode(draft, 1))
 
 
 def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
@@ -70,7 +70,7 @@ def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
     number_bytes = np.mean([len(json.dumps(one.tolist())) / one.numel() for one in full[::8]])
     rows = []
     for mass, cap in CUTS:
-        cuts = [cut(one, mass=mass, cap=cap) for one in full]
+        cuts = [cut(one.numpy(), mass=mass, cap=cap) for one in full]
         tokens = np.array([len(one.wire.ids) for one in cuts])
         for vocabulary in VOCABULARIES:
             sizes = np.array([frame_bytes(one, vocabulary) for one in cuts])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
 from dragon.inference.estimates import draft_window
 from dragon.protocol.aggregator_policy import Aggregated, Conditions, Schedule, Scheduler
-from dragon.protocol.messages import Role
+from dragon.sampling.role import Role
 
 _ROLES = (Role.DEVICE, Role.CLOUD)
 # The paper's jitter is a sinus of period 20 pi seconds (section 7.4).

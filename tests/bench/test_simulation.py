@@ -15,14 +15,17 @@ from bench.lib.acceptances import algorithm_1
 from bench.simulation import simulation
 from bench.simulation.simulation import World
 from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
-from dragon.protocol.messages import Limits, Role, Work
-from dragon.protocol.rules.speculative import Judged, SpeculativeSession
-from dragon.protocol.rules.tokenwise import TokenwiseSession
+from dragon.protocol.messages import Limits, Work
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import ToyDecoder, toy_side
 
 TOKENS = 60
@@ -33,7 +36,7 @@ class Clock:
     """Real sessions and toy decoders; events happen at times of their own."""
 
     def __init__(
-        self, world: World, kind: Callable[..., Session], catch_up: bool, sampling: Sampling
+        self, world: World, rule: Callable[[Session], Rule], catch_up: bool, sampling: Sampling
     ):
         assert world.windows is not None
         self.world = world
@@ -44,7 +47,7 @@ class Clock:
         self.decoders = {role: ToyDecoder(role) for role in Role}
         self.works: dict[Role, tuple[Work, float]] = {}
         self.sessions = {
-            role: kind(role, sampling, LIMITS, catch_up=catch_up, window=window)
+            role: Session(role, sampling, LIMITS, rule, catch_up=catch_up, window=window)
             for role, window in zip(Role, world.windows, strict=True)
         }
 
@@ -88,7 +91,7 @@ class Clock:
             self.advance(role)
 
 
-Rule = Callable[[Role, Side, Sampling, int], int]
+Choosing = Callable[[Role, Side, Sampling, int], int]
 
 
 def coupled_draft(_: Role, side: Side, sampling: Sampling, position: int) -> int:
@@ -96,7 +99,7 @@ def coupled_draft(_: Role, side: Side, sampling: Sampling, position: int) -> int
 
 
 def accepted(
-    text: list[int], sampling: Sampling, rule: Rule = coupled_draft
+    text: list[int], sampling: Sampling, rule: Choosing = coupled_draft
 ) -> list[tuple[bool, bool]]:
     """Whose draft each token of a text was."""
 
@@ -127,7 +130,7 @@ def test_coupled_takes_as_long_as_the_real_sessions(
     world: World, catch_up: bool, seed: int
 ) -> None:
     sampling = Sampling(1.0, 1.0, seed)
-    seconds, text = Clock(world, Session, catch_up, sampling).run()
+    seconds, text = Clock(world, Coupled, catch_up, sampling).run()
     simulated = simulation.coupled(world, accepted(text, sampling), catch_up=catch_up)
     assert simulated.seconds == pytest.approx(seconds)
 
@@ -135,7 +138,7 @@ def test_coupled_takes_as_long_as_the_real_sessions(
 @pytest.mark.parametrize("world", WORLDS)
 def test_tokenwise_takes_as_long_as_the_real_sessions(world: World) -> None:
     sampling = Sampling(1.0, 1.0, 5)
-    seconds, text = Clock(world, TokenwiseSession, False, sampling).run()
+    seconds, text = Clock(world, Tokenwise, False, sampling).run()
     one = World(world.device_s, world.cloud_s, world.rtt_s, windows=(1, 1))
     drafts = accepted(text, sampling)
     assert simulation.speculative(one, drafts, Schedule.DEVICE).seconds == pytest.approx(seconds)
@@ -152,8 +155,8 @@ def test_speculative_takes_as_long_as_the_real_sessions(world: World, schedule: 
         seen.append(judged.last)
         return scheduler.next(role, None, judged.last)
 
-    kind = partial(SpeculativeSession, first=scheduler.first, next_aggregator=following)
-    seconds, text = Clock(world, kind, False, sampling).run()
+    rule = partial(Speculative, first=scheduler.first, next_aggregator=following)
+    seconds, text = Clock(world, rule, False, sampling).run()
     drafts = accepted(text, sampling, algorithm1.draft)
     simulated = simulation.speculative(world, drafts, schedule, 4)
     assert simulated.seconds == pytest.approx(seconds)
