@@ -142,7 +142,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
         profile = Profile.read(settings.data_dir, model.name)
         pace = Pace(LinkMeter(profile), DecodeDelay(profile))
-        ledger = Ledger(sessions, tokenizer.vocab_size)
+        ledger = Ledger(sessions)
         await ledger.start()
         stack.push_async_callback(ledger.close)
         vocab, url = tokenizer.vocab_size, settings.peer_url

@@ -13,13 +13,14 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.protocol.messages import Role, Work
+from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import relevance
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.role import Role
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from fastapi import FastAPI
 from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
-from bench.lib import workload
 from cli import serving
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import Hit
+from harness import fixed_documents
 from harness.reference import Passage
 from harness.throttle import slow_down
 from peer.main import create_app as create_peer
@@ -90,7 +90,8 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     generation = app.state.dragon.generation
     adapt_model(generation.engine.model, generation.tokenizer, options)
     if options.documents:
-        generation.retrieval.documents = FixedSearcher(workload.load(options.documents, "device"))
+        own = fixed_documents.load(options.documents, "device")
+        generation.retrieval.documents = FixedSearcher(own)
         generation.engine.store.admit(OWN)
 
 
@@ -99,7 +100,7 @@ def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
     shared = app.state.peer.shared
     adapt_model(shared.engine.model, shared.tokenizer, options)
     if options.documents:
-        found = workload.load(options.documents, "cloud")
+        found = fixed_documents.load(options.documents, "cloud")
         parts = vars(shared.retriever)
         shared.retriever = FixedRetriever(**parts, passages=found)
 
@@ -123,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("service", choices=("device", "peer"))
     parser.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
-    parser.add_argument("--documents", type=Path, help="what bench.lib.workload saved")
+    parser.add_argument("--documents", type=Path, help="what harness.fixed_documents saved")
     parser.add_argument("--endless", action="store_true", help="no end tokens")
     options = parser.parse_args()
     logging.basicConfig()

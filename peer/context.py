@@ -12,6 +12,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay, Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
+from dragon.link.registry import LINK, Message
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 
@@ -37,8 +38,8 @@ class Channel(Protocol):
     def pace(self) -> Pace:
         """What is known of the link and of both sides' steps."""
 
-    def send(self, frame: str | bytes) -> None:
-        """Queue a frame. A device that does not read is hung up on."""
+    def send(self, message: Message, stream: int = LINK) -> int:
+        """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.rows import Row
-from dragon.link import bulk_frames, control
+from dragon.link import bulk, control
 from dragon.retrieval.prompt_rows import document_rows
 from peer.context import Channel, Shared
 from peer.task import CloudTask
@@ -16,8 +16,8 @@ from peer.task import CloudTask
 class CloudFetch(CloudTask):
     """Finds documents and sends them, as text or with their KV in bfloat16."""
 
-    def __init__(self, shared: Shared, channel: Channel, asked: control.Fetch) -> None:
-        super().__init__(shared, channel, asked.generation)
+    def __init__(self, shared: Shared, channel: Channel, stream: int, asked: control.Fetch) -> None:
+        super().__init__(shared, channel, stream)
         self._asked = asked
 
     async def _run(self) -> None:
@@ -36,11 +36,11 @@ class CloudFetch(CloudTask):
             )
             for hit in kept
         )
-        self._send(control.encode(control.Fetched(generation=self._number, documents=documents)))
+        self._send(control.Fetched(documents=documents))
         if asked.weights is not None:
             for row in rows[: len(kept)]:
-                for frame in bulk_frames.encode(self._number, await self._kv(row)):
-                    self._send(frame)
+                for piece in bulk.pieces(await self._kv(row)):
+                    self._send(piece)
 
     async def _kv(self, row: Row) -> bytes:
         """What the model makes of a row; it waits for a slot, as an answer does."""

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from dragon.inference.logprobs import CloudDetail, Question, Settled, Values, cloud_detail
+from dragon.inference.distribution import full_of
+from dragon.inference.logprobs import CloudDetail, Question, Values, cloud_detail
+from dragon.protocol.committed_text import Settled
 
 # Of full distributions kept for questions, in one answer; the oldest go first.
 _KEPT_BYTES = 64 << 20
@@ -22,8 +24,8 @@ class CloudDetails:
     def of(self, settled: Sequence[Settled]) -> Iterator[CloudDetail]:
         """What is told of tokens just committed."""
         for token in settled:
-            if self._top and token.own.full is not None:
-                mixed = token.own.full.mixed
+            if self._top:
+                mixed = full_of(token.own).mixed
                 self._kept[token.position, token.checksum] = mixed
                 if len(self._kept) * mixed.nbytes > _KEPT_BYTES:
                     del self._kept[next(iter(self._kept))]

@@ -8,11 +8,14 @@ import logging
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.decoder import Decoder
 from dragon.inference.driver import Driver
-from dragon.inference.logprobs import Question, Settled
-from dragon.link import control, detail_frames, frames
-from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.inference.logprobs import Question
+from dragon.link import control
+from dragon.link.registry import Message
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from peer.context import Channel, Shared
 from peer.logprobs import CloudDetails
 
@@ -22,9 +25,12 @@ log = logging.getLogger(__name__)
 class CloudAnswer:
     """The cloud's part in one answer: documents, rows, a session that follows the device."""
 
-    def __init__(self, shared: Shared, channel: Channel, opening: control.Open) -> None:
+    def __init__(
+        self, shared: Shared, channel: Channel, stream: int, opening: control.Open
+    ) -> None:
         self._shared = shared
         self._channel = channel
+        self._stream = stream
         self._opening = opening
         self._decoder: Decoder | None = None
         self._opened: asyncio.Task[None] | None = None
@@ -74,12 +80,11 @@ class CloudAnswer:
             self._fail(DragonError("the cloud peer failed"))
             return
         ready = control.Ready(
-            generation=self._number,
             documents=found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
         )
         self._session.set_horizon(decoder.horizon)
-        self._channel.send(control.encode(ready))
+        self._send(ready)
         self._driver.start(decoder)
 
     def receive(self, message: SessionMessage) -> None:
@@ -91,7 +96,7 @@ class CloudAnswer:
     def receive_question(self, question: Question) -> None:
         """What the device still has to know about a token."""
         if self._details is not None:
-            self._send_frame(detail_frames.encode(self._number, self._details.answer(question)))
+            self._send(self._details.answer(question))
 
     def close(self) -> None:
         """Free the slots before the next step."""
@@ -101,23 +106,15 @@ class CloudAnswer:
         if self._decoder is not None:
             self._shared.engine.close(self._decoder)
 
-    @property
-    def _number(self) -> int:
-        return self._opening.generation
-
     def _committed(self, _: list[int], settled: list[Settled]) -> None:
         if self._details is not None:
             for detail in self._details.of(settled):
-                self._send_frame(detail_frames.encode(self._number, detail))
+                self._send(detail)
 
-    def _send(self, message: SessionMessage) -> None:
-        self._send_frame(frames.pack(self._number, message))
-
-    def _send_frame(self, frame: str | bytes) -> None:
-        self._shared.metrics.sent_bytes.inc(len(frame))
-        self._channel.send(frame)
+    def _send(self, message: Message) -> None:
+        self._shared.metrics.sent_bytes.inc(self._channel.send(message, self._stream))
 
     def _fail(self, error: DragonError) -> None:
         if not isinstance(error, ContextLengthError):
             log.error("answer failed: %s", error.message)
-        self._channel.fail(self._number, error)
+        self._channel.fail(self._stream, error)

@@ -7,7 +7,7 @@ import asyncio
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.scoring import CREDIT, CloudScore
-from dragon.link import bulk_frames, control
+from dragon.link import bulk, control
 from peer.context import Channel, Shared
 from peer.task import CloudTask
 
@@ -17,8 +17,10 @@ _PATIENCE_S = 60.0
 class CloudScoring(CloudTask):
     """Scores one text."""
 
-    def __init__(self, shared: Shared, channel: Channel, asked: control.ScoreAsked) -> None:
-        super().__init__(shared, channel, asked.generation)
+    def __init__(
+        self, shared: Shared, channel: Channel, stream: int, asked: control.ScoreText
+    ) -> None:
+        super().__init__(shared, channel, stream)
         self._asked = asked
         self._adjustment = asked.adjustment
         self._credit = asyncio.Semaphore(CREDIT)
@@ -45,17 +47,13 @@ class CloudScoring(CloudTask):
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)
             documents = found.documents(decoder.weights.tolist())
-            self._send(
-                control.encode(control.Scoring(generation=self._number, documents=documents))
-            )
+            self._send(control.Scoring(documents=documents))
             text = iter(asked.text)
             size = scoring.forward_size(engine.model, len(found.rows))
             for work in scoring.works(asked.text, size):
                 for side in await asyncio.wrap_future(scoring.run(engine, decoder, work)):
                     await self._wait_for_room()
-                    for frame in bulk_frames.encode(
-                        self._number, CloudScore.of(side, next(text)).pack()
-                    ):
-                        self._send(frame)
+                    for piece in bulk.pieces(CloudScore.of(side, next(text)).pack()):
+                        self._send(piece)
         finally:
             engine.close(decoder)

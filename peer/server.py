@@ -18,10 +18,11 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.inference.estimates import LinkMeter, Pace
-from dragon.inference.logprobs import DetailMessage, Question
-from dragon.link import batching, codec, detail_frames, frames
-from dragon.link import control as messages
+from dragon.inference.logprobs import Question
+from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
+from dragon.protocol.messages import Candidate, Draft, Join, Target
+from dragon.sampling.role import Role
 from peer.context import Shared
 from peer.fetch import CloudFetch
 from peer.run import CloudAnswer
@@ -73,13 +74,13 @@ class Connection:
         """Exchange hellos; raises `HandshakeError` when the sides cannot work together."""
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
-                hello = messages.decode(await self._socket.receive_text())
+                _, hello = self._decode(await self._socket.receive_text())
         except (TimeoutError, KeyError) as error:
             raise HandshakeError("the first frame of a link is a hello, as text") from error
-        if not isinstance(hello, messages.Hello):
+        if not isinstance(hello, control.Hello):
             raise HandshakeError("the first frame of a link is a hello")
         check_hello(self._shared.hello, hello)
-        await self._socket.send_text(messages.encode(self._shared.hello))
+        await self._socket.send_text(str(registry.encode(self._shared.hello)))
 
     async def run(self) -> None:
         """Read until the device is gone; raises `FrameError` for what no device sends."""
@@ -92,29 +93,28 @@ class Connection:
                 return
             data = event.get("bytes")
             for frame in batching.split(event["text"] if data is None else data):
-                if isinstance(frame, bytes):
-                    self._route(frame)
-                else:
-                    self._control(messages.decode(frame))
+                self._route(*self._decode(frame))
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
-        fault = messages.Fault(code=error.code, message=error.message[:1000])
+        fault = control.Fault(code=error.code, message=error.message[:1000])
         try:
-            await self._socket.send_text(messages.encode(fault))
+            await self._socket.send_text(str(registry.encode(fault)))
             await self._socket.close(1002, error.code)
         except (RuntimeError, WebSocketDisconnect):
             pass  # gone already
 
-    def send(self, frame: str | bytes) -> None:
-        """Queue a frame. A device that does not read is hung up on."""
+    def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
+        """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
+        frame = registry.encode(message, stream)
         if self._outbound.full() or self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES:
             self._hang_up("does not read")
-            return
+            return 0
         self._outbound.put_nowait(frame)
         self._queued_bytes += len(frame)
         if self.pace.link.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
+        return len(frame)
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""
@@ -134,11 +134,7 @@ class Connection:
     def fail(self, generation: int, error: DragonError) -> None:
         """An answer cannot go on here; the device goes on without."""
         self.forget(generation)
-        self.send(
-            messages.encode(
-                messages.Fault(generation=generation, code=error.code, message=error.message)
-            )
-        )
+        self.send(control.Fault(code=error.code, message=error.message), generation)
 
     def close(self) -> None:
         """Free everything."""
@@ -153,56 +149,37 @@ class Connection:
             log.warning("hanging up on a device: it %s", reason)
             self.start(self._socket.close(1008, reason))
 
-    def _route(self, frame: bytes) -> None:
-        if detail_frames.is_detail(frame):
-            self._route_question(*detail_frames.decode(frame, self._shared.tokenizer.vocab_size))
-            return
-        generation, message = codec.decode(frame, self._shared.tokenizer.vocab_size)
-        # A frame for an answer that has just ended here is nothing out of the ordinary.
-        if isinstance(answer := self._answers.get(generation), CloudAnswer):
-            answer.receive(message)
+    def _decode(self, frame: registry.Frame) -> tuple[int, registry.Message]:
+        return registry.decode(frame, Role.DEVICE, self._shared.tokenizer.vocab_size)
 
-    def _route_question(self, generation: int, question: DetailMessage) -> None:
-        if not isinstance(question, Question):
-            raise FrameError("a device only asks about tokens")
-        if isinstance(answer := self._answers.get(generation), CloudAnswer):
-            answer.receive_question(question)
-
-    def _control(self, control: messages.AnyControl) -> None:
-        match control:
-            case messages.Open():
-                biased = tuple(token for token, _ in control.logit_bias)
-                self._check_tokens((*control.conversation, *control.committed, *biased))
-                self._open(control.generation, lambda: CloudAnswer(self._shared, self, control))
-            case messages.Fetch():
-                self._open(control.generation, lambda: CloudFetch(self._shared, self, control))
-            case messages.ScoreAsked():
-                biased = tuple(token for token, _ in control.logit_bias)
-                self._check_tokens((*control.conversation, *control.text, *biased))
-                self._open(control.generation, lambda: CloudScoring(self._shared, self, control))
-            case messages.ScoreTaken():
-                if isinstance(asked := self._answers.get(control.generation), CloudScoring):
+    def _route(self, stream: int, message: registry.Message) -> None:
+        # A message for an answer that has just ended here is nothing out of the ordinary.
+        match message:
+            case Draft() | Target() | Join() | Candidate():
+                if isinstance(answer := self._answers.get(stream), CloudAnswer):
+                    answer.receive(message)
+            case Question():
+                if isinstance(answer := self._answers.get(stream), CloudAnswer):
+                    answer.receive_question(message)
+            case control.Open():
+                self._open(stream, lambda: CloudAnswer(self._shared, self, stream, message))
+            case control.Fetch():
+                self._open(stream, lambda: CloudFetch(self._shared, self, stream, message))
+            case control.ScoreText():
+                self._open(stream, lambda: CloudScoring(self._shared, self, stream, message))
+            case control.ScoreTaken():
+                if isinstance(asked := self._answers.get(stream), CloudScoring):
                     asked.taken()
-            case messages.Joined():
-                self._check_tokens(control.tail)
-                self._hand_on(control)
-            case messages.CandidateSent():
-                self._check_tokens(control.tokens)
-                self._hand_on(control)
-            case messages.Close():
-                self.forget(control.generation)
-            case messages.Ping():
-                self.send(messages.encode(messages.Pong(number=control.number)))
-            case messages.Probe():
-                self.send(messages.encode(messages.Probe(payload="." * control.reply)))
-            case messages.Pong():
-                self.pace.link.pong(control.number, time.monotonic())
+            case control.Close():
+                self.forget(stream)
+            case control.Ping():
+                self.send(control.Pong(number=message.number))
+            case control.Probe():
+                self.send(control.Probe(payload="." * message.reply))
+            case control.Pong():
+                self.pace.link.pong(message.number, time.monotonic())
             case _:
-                raise FrameError(f"a device does not send {control.kind}")
-
-    def _hand_on(self, control: messages.SessionControl) -> None:
-        if isinstance(answer := self._answers.get(control.generation), CloudAnswer):
-            answer.receive(frames.session_message(control))
+                raise FrameError(f"a device does not send {registry.name_of(message)} here")
 
     def _open(self, generation: int, make: Callable[[], CloudAnswer | CloudTask]) -> None:
         if generation in self._answers:
@@ -221,10 +198,6 @@ class Connection:
         shared.metrics.sessions.set(shared.sessions)
         shared.metrics.answers.inc()
         answer.start()
-
-    def _check_tokens(self, tokens: tuple[int, ...]) -> None:
-        if max(tokens, default=0) >= self._shared.tokenizer.vocab_size:
-            raise FrameError("a token is outside the vocabulary")
 
     async def _write(self) -> None:
         try:
@@ -248,4 +221,4 @@ class Connection:
 
     def _send_ping(self, behind: int = 0) -> None:
         number = self.pace.link.ping(time.monotonic(), behind)
-        self.send(messages.encode(messages.Ping(number=number)))
+        self.send(control.Ping(number=number))

@@ -7,6 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 
 from dragon.errors import DragonError
+from dragon.link.registry import Message
 from peer.context import Channel, Shared
 
 log = logging.getLogger(__name__)
@@ -15,10 +16,10 @@ log = logging.getLogger(__name__)
 class CloudTask(ABC):
     """Counts as a session while it runs; closing it ends it at once."""
 
-    def __init__(self, shared: Shared, channel: Channel, number: int) -> None:
+    def __init__(self, shared: Shared, channel: Channel, stream: int) -> None:
         self._shared = shared
         self._channel = channel
-        self._number = number
+        self._stream = stream
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -34,17 +35,16 @@ class CloudTask(ABC):
     async def _run(self) -> None:
         """Do what was asked for; raises `DragonError` where that cannot be done."""
 
-    def _send(self, frame: str | bytes) -> None:
-        self._shared.metrics.sent_bytes.inc(len(frame))
-        self._channel.send(frame)
+    def _send(self, message: Message) -> None:
+        self._shared.metrics.sent_bytes.inc(self._channel.send(message, self._stream))
 
     async def _guarded(self) -> None:
         try:
             await self._run()
         except DragonError as error:
-            self._channel.fail(self._number, error)
+            self._channel.fail(self._stream, error)
         except Exception:
             log.exception("what a device asked for could not be done")
-            self._channel.fail(self._number, DragonError("the cloud peer failed"))
+            self._channel.fail(self._stream, DragonError("the cloud peer failed"))
         else:
-            self._channel.forget(self._number)
+            self._channel.forget(self._stream)

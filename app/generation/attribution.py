@@ -11,17 +11,18 @@ from dataclasses import dataclass, replace
 
 from app.generation.events import Detailed, TokenDetail
 from dragon.inference import logprobs
+from dragon.inference.distribution import full_of
 from dragon.inference.logprobs import (
     CloudDetail,
     DetailMessage,
     Estimated,
     Mixture,
     Question,
-    Settled,
     Values,
 )
 from dragon.inference.scoring import Scored
 from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.protocol.committed_text import Settled
 
 
 @dataclass
@@ -142,8 +143,7 @@ class AnswerDetails:
             waiting.estimated = waiting.mixture.estimate()
 
     def _alone(self, waiting: _Waiting) -> None:
-        full = waiting.settled.own.full
-        assert full is not None
+        full = full_of(waiting.settled.own)
         waiting.shares, waiting.settled = (), replace(waiting.settled, remote=None)
         waiting.estimated = logprobs.alone(full, waiting.settled.token, self._top)
 
@@ -160,8 +160,7 @@ class AnswerDetails:
 
     def _told(self, waiting: _Waiting, found: Estimated) -> TokenDetail:
         settled = waiting.settled
-        assert settled.own.full is not None
-        shares = tuple(settled.own.full.shares(settled.token))
+        shares = tuple(full_of(settled.own).shares(settled.token))
         scored = Scored(found, shares, waiting.shares, logprobs.distance(settled))
         return described(waiting.detail, scored, self.own_sources, self.sources)
 

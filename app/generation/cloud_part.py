@@ -17,9 +17,10 @@ from app.peer_link.client import Link
 from dragon.inference.driver import Driver
 from dragon.inference.estimates import Pace
 from dragon.inference.logprobs import DetailMessage, Question
-from dragon.link import control, detail_frames
-from dragon.protocol.messages import Draft, Role, SessionMessage
+from dragon.link import control
+from dragon.protocol.messages import Draft, SessionMessage
 from dragon.protocol.session import Session
+from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
 
@@ -76,12 +77,8 @@ class Partner:
         self._ready = False
         self._generation = self._link.open(self)
         self._opened(self._generation)
-        changes = {
-            "generation": self._generation,
-            "committed": committed,
-            "joint": self._session.joint,
-        }
-        self._link.send(control.encode(self._opening.model_copy(update=changes)))
+        changes = {"committed": committed, "joint": self._session.joint}
+        self._link.send(self._opening.model_copy(update=changes), self._generation)
 
     async def heard(self) -> None:
         """Return once the peer has documents for this answer, or is not here, or is late."""
@@ -103,7 +100,7 @@ class Partner:
 
     def send(self, message: SessionMessage) -> int:
         """Send a message of the session; the bytes of its frame, 0 when nobody is there."""
-        return 0 if self._generation is None else self._link.say(self._generation, message)
+        return 0 if self._generation is None else self._link.send(message, self._generation)
 
     @property
     def present(self) -> bool:
@@ -113,7 +110,7 @@ class Partner:
     def ask_about(self, question: Question) -> None:
         """Ask the peer about a token."""
         if self._generation is not None:
-            self._link.send(detail_frames.encode(self._generation, question))
+            self._link.send(question, self._generation)
 
     def note(self) -> None:
         """Say so if the session has let the peer go: its context is full, or no agreement."""
@@ -212,7 +209,7 @@ class Partner:
             self._driver.advance()
 
     def _gone(self, reason: str) -> None:
-        self._say(False, self._session.alone_since, reason)
+        self._say(False, self._session.membership.alone_since, reason)
 
     def _say(self, joint: bool, position: int, reason: str) -> None:
         """Tell people, once for each change."""

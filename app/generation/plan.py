@@ -52,7 +52,6 @@ class Plan:
 def opening(request: GenerationRequest, plan: Plan) -> control.Open:
     """What the peer is told of a request."""
     return control.Open(
-        generation=0,
         conversation=request.conversation,
         raw=request.raw,
         query=request.query,
@@ -68,10 +67,9 @@ def opening(request: GenerationRequest, plan: Plan) -> control.Open:
     )
 
 
-def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreAsked:
+def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
     """Scores the prompt as it stands: bias, penalties and re-scoring are of the answer."""
-    return control.ScoreAsked(
-        generation=0,
+    return control.ScoreText(
         conversation=request.conversation[:1],
         text=request.conversation[1:],
         raw=request.raw,
@@ -85,11 +83,10 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreAsked
 
 def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
-) -> control.ScoreAsked:
+) -> control.ScoreText:
     """Scores an answer that was written whole."""
     sampling = request.sampling
-    return control.ScoreAsked(
-        generation=0,
+    return control.ScoreText(
         conversation=request.conversation,
         text=tokens,
         raw=request.raw,

@@ -28,10 +28,12 @@ from dragon.inference.decoder import Decoder
 from dragon.inference.driver import Driver
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import DetailMessage, Question, Settled
+from dragon.inference.logprobs import DetailMessage, Question
 from dragon.inference.tokenizer import TextStream, Tokenizer
-from dragon.protocol.messages import Draft, Limits, Role, SessionMessage
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.sampling.role import Role
 
 
 class Answer:

@@ -92,7 +92,7 @@ class Scorer:
         return Detailed(tuple(found))
 
     async def score(
-        self, asked: control.ScoreAsked, rows: Sequence[Row], rescoring: Rescoring | None
+        self, asked: control.ScoreText, rows: Sequence[Row], rescoring: Rescoring | None
     ) -> ScoredText:
         """Score `asked.text`; raises `DragonError` when the model fails."""
         peer = None
@@ -141,7 +141,7 @@ class _PeerScores:
     def __init__(
         self,
         link: Link,
-        asked: control.ScoreAsked,
+        asked: control.ScoreText,
         vocab_size: int,
         opened: Callable[[int], None],
     ) -> None:
@@ -155,14 +155,14 @@ class _PeerScores:
         self.sources: Sequence[Source] = []
         self._number = link.open_fetch(self)
         opened(self._number)
-        link.send(control.encode(asked.model_copy(update={"generation": self._number})))
+        link.send(asked, self._number)
 
     async def next(self) -> CloudScore:
         """The next position's; raises `LinkError` when none is to come."""
         score = await self._scores.get()
         if isinstance(score, LinkError):
             raise score
-        self._link.send(control.encode(control.ScoreTaken(generation=self._number)))
+        self._link.send(control.ScoreTaken(), self._number)
         return score
 
     def close(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from dragon.protocol.messages import Draft, Role
+from dragon.protocol.messages import Draft
+from dragon.sampling.role import Role
 
 _MOST = 1200
 """Entries kept; a long answer's beginning shows how it was written."""

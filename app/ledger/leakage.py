@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dragon.inference.logprobs import DetailMessage
-from dragon.link.codec import DraftHead
-from dragon.link.control import AnyControl, CandidateSent, Joined, Open, ScoreAsked
-from dragon.protocol.messages import Draft, Target
+from dragon.link.control import Open, ScoreText
+from dragon.link.registry import Message
+from dragon.protocol.messages import Candidate, Draft, Join
 
 N = 5
 
 Gram = tuple[int, ...]
-Sent = DraftHead | Draft | Target | DetailMessage | AnyControl
 
 
 def ngrams(tokens: Sequence[int]) -> set[Gram]:
@@ -41,19 +39,19 @@ class Outbound:
     _candidates: list[Sequence[int]] = field(default_factory=list)
     _sent: int = 0  # committed tokens that were sent as such
 
-    def note(self, message: Sent) -> None:
+    def note(self, message: Message) -> None:
         """Record a message that was sent."""
         match message:
-            case Draft() | DraftHead():
+            case Draft():
                 chain = (message.incarnation, message.epoch)
                 self._drafts.append((chain, message.position, message.token))
-            case CandidateSent():
+            case Candidate():
                 self._candidates.append(message.tokens)
-            case ScoreAsked():
+            case ScoreText():
                 self._candidates.append(message.text)
             case Open():
                 self._sent = max(self._sent, len(message.committed))
-            case Joined():
+            case Join():
                 self._sent = max(self._sent, message.base + len(message.tail))
             case _:
                 pass  # targets are part of the answer; other messages hold no run of its tokens

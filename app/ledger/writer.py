@@ -19,10 +19,9 @@ import orjson
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger.leakage import Hop, Outbound, Quoted, Sent, quoted
+from app.ledger.leakage import Hop, Outbound, Quoted, quoted
 from app.storage.tables import LedgerAnswer, LedgerEntry
-from dragon.link import codec, detail_frames
-from dragon.link import control as messages
+from dragon.link.registry import Frame, Message, name_of
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +57,8 @@ class Ledger:
     rather than understates. A device that is killed loses the last quarter of a second of entries.
     """
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession], vocab_size: int) -> None:
+    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self.sessions = sessions
-        self._vocab_size = vocab_size
         self._accounts: dict[int, Account] = {}
         self._pending: list[tuple[Entry, dict[str, object]]] = []
         self._changed = asyncio.Event()
@@ -77,26 +75,14 @@ class Ledger:
         self._append(answer, BEGIN, 0, digest_of(row), row)
         return Account(self, answer)
 
-    def sent(self, frame: str | bytes) -> None:
+    def sent(self, stream: int, message: Message, frame: Frame) -> None:
         """Record a frame sent by the link, unless it belongs to no answer (handshake, pings)."""
-        message: Sent
-        generation: int | None
-        if isinstance(frame, bytes) and detail_frames.is_detail(frame):
-            generation, message = detail_frames.decode(frame, self._vocab_size)
-            kind, data = type(message).__name__.lower(), frame
-        elif isinstance(frame, bytes) and (head := codec.draft_head(frame)) is not None:
-            generation, message, kind, data = head.generation, head, "draft", frame
-        elif isinstance(frame, bytes):
-            generation, message = codec.decode(frame, self._vocab_size)
-            kind, data = type(message).__name__.lower(), frame
-        else:
-            control = messages.decode(frame)
-            kind, data = control.kind, frame.encode()
-            generation, message = getattr(control, "generation", None), control
-        if generation is None or (account := self._accounts.get(generation)) is None:
+        if (account := self._accounts.get(stream)) is None:
             return
         account.outbound.note(message)
-        self._append(account.answer, kind, len(data), hashlib.sha256(data).hexdigest())
+        data = frame.encode() if isinstance(frame, str) else frame
+        digest = hashlib.sha256(data).hexdigest()
+        self._append(account.answer, name_of(message), len(data), digest)
 
     def assign(self, generation: int, account: Account) -> None:
         """Attribute frames of this stream id to the answer from now on."""

@@ -17,11 +17,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from app.generation.events import PeerStatus
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
-from dragon.inference.logprobs import DetailMessage, Question
-from dragon.link import batching, bulk_frames, codec, detail_frames, frames
-from dragon.link import control as messages
+from dragon.inference.logprobs import CloudDetail, DetailMessage, Values
+from dragon.link import batching, control, registry
+from dragon.link.bulk import Bulk
 from dragon.link.handshake import check_hello
-from dragon.protocol.messages import SessionMessage
+from dragon.protocol.messages import Candidate, Draft, Resync, Score, SessionMessage, Target
+from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ _MAX_QUEUED = 20_000
 class Answerer(Protocol):
     """An answer being written, as the link sees it."""
 
-    def peer_ready(self, ready: messages.Ready) -> None:
+    def peer_ready(self, ready: control.Ready) -> None:
         """The peer has its documents and begins."""
 
     def peer_said(self, message: SessionMessage) -> None:
@@ -57,7 +58,7 @@ class Answerer(Protocol):
 class Fetching(Protocol):
     """Documents or scores being fetched, as the link sees it."""
 
-    def peer_sent_documents(self, sent: messages.Fetched | messages.Scoring) -> None:
+    def peer_sent_documents(self, sent: control.Fetched | control.Scoring) -> None:
         """The documents."""
 
     def peer_sent_bulk(self, data: bytes) -> None:
@@ -77,10 +78,10 @@ class Link:
         self,
         url: str,
         key: str | None,
-        hello: messages.Hello,
+        hello: control.Hello,
         vocab_size: int,
         meter: LinkMeter,
-        witness: Callable[[str | bytes], None],
+        witness: Callable[[int, registry.Message, registry.Frame], None],
     ) -> None:
         self._url = url
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -118,24 +119,20 @@ class Link:
         """Tell the peer that an answer is over, and route nothing to it any more."""
         known = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
         if known is not None and self.connected:
-            self.send(messages.encode(messages.Close(generation=generation, reason=reason)))
+            self.send(control.Close(reason=reason), generation)
 
-    def send(self, frame: str | bytes) -> None:
-        """Queue a frame; it is dropped when there is no connection."""
+    def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
+        """Queue a message; the bytes of its frame, 0 where there is no connection to send it by."""
         if self._connection is None:
-            return
+            return 0
         if self._outbound.qsize() >= _MAX_QUEUED:
             self.drop("the peer does not read")
-            return
-        self._witness(frame)
+            return 0
+        frame = registry.encode(message, stream)
+        self._witness(stream, message, frame)
         self._outbound.put_nowait(frame)
         if self._meter.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
-
-    def say(self, generation: int, message: SessionMessage) -> int:
-        """Send a session's message; the bytes of its frame."""
-        frame = frames.pack(generation, message)
-        self.send(frame)
         return len(frame)
 
     def drop(self, reason: str) -> None:
@@ -155,7 +152,7 @@ class Link:
                     self._url,
                     additional_headers=self._headers,
                     compression=None,
-                    max_size=messages.MAX_CONTROL_BYTES,
+                    max_size=control.MAX_CONTROL_BYTES,
                     open_timeout=OPEN_TIMEOUT_S,
                     close_timeout=1,
                     ping_interval=None,  # our own pings measure and watch
@@ -187,13 +184,13 @@ class Link:
             delay = min(2 * delay, _BACKOFF_S[1])
 
     async def _greet(self, connection: ClientConnection) -> None:
-        await connection.send(messages.encode(self._hello))
+        await connection.send(registry.encode(self._hello))
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             reply = await connection.recv(decode=True)
-        other = messages.decode(str(reply))
-        if isinstance(other, messages.Fault):
+        _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
+        if isinstance(other, control.Fault):
             raise HandshakeError(other.message)
-        if not isinstance(other, messages.Hello):
+        if not isinstance(other, control.Hello):
             raise FrameError("the peer's first frame is no hello")
         check_hello(self._hello, other)
 
@@ -241,51 +238,36 @@ class Link:
 
     def _send_ping(self, behind: int = 0) -> None:
         number = self._meter.ping(time.monotonic(), behind)
-        self.send(messages.encode(messages.Ping(number=number)))
+        self.send(control.Ping(number=number))
 
-    def _route(self, frame: str | bytes) -> None:
-        if isinstance(frame, bytes) and bulk_frames.is_bulk(frame):
-            generation, data = bulk_frames.decode(frame)
-            if (fetching := self._fetches.get(generation)) is not None:
-                fetching.peer_sent_bulk(data)
-            return
-        if isinstance(frame, bytes) and detail_frames.is_detail(frame):
-            generation, detail = detail_frames.decode(frame, self._vocab_size)
-            if isinstance(detail, Question):
-                raise FrameError("a peer does not ask about tokens")
-            if (answer := self._answers.get(generation)) is not None:
-                answer.peer_detailed(detail)
-            return
-        if isinstance(frame, bytes):
-            generation, message = codec.decode(frame, self._vocab_size)
-            if (answer := self._answers.get(generation)) is not None:
-                answer.peer_said(message)
-            return
-        control = messages.decode(frame)
-        match control:
-            case messages.Pong():
-                self._heard_pong(control.number)
-            case messages.Ping():
-                self.send(messages.encode(messages.Pong(number=control.number)))
-            case messages.Ready():
-                if (answer := self._answers.get(control.generation)) is not None:
-                    answer.peer_ready(control)
-            case messages.Fetched() | messages.Scoring():
-                if (fetching := self._fetches.get(control.generation)) is not None:
-                    fetching.peer_sent_documents(control)
-            case messages.CandidateSent() if max(control.tokens) >= self._vocab_size:
-                raise FrameError("a token is outside the vocabulary")
-            case messages.ResyncAsked() | messages.CandidateSent() | messages.CandidateScored():
-                if (answer := self._answers.get(control.generation)) is not None:
-                    answer.peer_said(frames.session_message(control))
-            case messages.Fault(generation=int(generation)):
-                failed = self._answers.pop(generation, None) or self._fetches.pop(generation, None)
+    def _route(self, frame: registry.Frame) -> None:
+        stream, message = registry.decode(frame, Role.CLOUD, self._vocab_size)
+        match message:
+            case Draft() | Target() | Resync() | Candidate() | Score():
+                if (answer := self._answers.get(stream)) is not None:
+                    answer.peer_said(message)
+            case CloudDetail() | Values():
+                if (answer := self._answers.get(stream)) is not None:
+                    answer.peer_detailed(message)
+            case control.Ready():
+                if (answer := self._answers.get(stream)) is not None:
+                    answer.peer_ready(message)
+            case Bulk():
+                if (fetching := self._fetches.get(stream)) is not None:
+                    fetching.peer_sent_bulk(message.data)
+            case control.Fetched() | control.Scoring():
+                if (fetching := self._fetches.get(stream)) is not None:
+                    fetching.peer_sent_documents(message)
+            case control.Fault() if stream == registry.LINK:
+                raise LinkError(message.message)
+            case control.Fault():
+                failed = self._answers.pop(stream, None) or self._fetches.pop(stream, None)
                 if failed is not None:
-                    failed.peer_failed(control.message)
-            case messages.Fault():
-                raise LinkError(control.message)
-            case _:
-                raise FrameError(f"a peer does not send {control.kind}")
+                    failed.peer_failed(message.message)
+            case control.Ping():
+                self.send(control.Pong(number=message.number))
+            case control.Pong():
+                self._heard_pong(message.number)
 
     def _heard_pong(self, number: int) -> None:
         self._meter.pong(number, time.monotonic())

@@ -52,13 +52,12 @@ class Fetcher:
         generation = self.link.open_fetch(fetching)
         self.opened(generation)
         request = control.Fetch(
-            generation=generation,
             query=query,
             top_k=top_k,
             raw=raw,
             weights=self.model.weights if kv else None,
         )
-        self.link.send(control.encode(request))
+        self.link.send(request, generation)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 return await fetching.hits

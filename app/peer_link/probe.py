@@ -11,9 +11,10 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from dragon.errors import FrameError, HandshakeError, LinkError
-from dragon.link import control
-from dragon.link.control import MAX_PROBE, AnyControl, Hello, Ping, Pong, Probe
+from dragon.link import control, registry
+from dragon.link.control import MAX_PROBE, Control, Hello, Ping, Pong, Probe
 from dragon.link.handshake import check_hello
+from dragon.sampling.role import Role
 
 _TIMEOUT_S = 30.0
 _PINGS = 20
@@ -21,7 +22,7 @@ _PROBES = 3
 # Less than this beyond a round trip is noise: the link is too fast to be measured so.
 _MIN_TRANSFER_S = 0.001
 
-M = TypeVar("M", bound=AnyControl)
+M = TypeVar("M", bound=Control)
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,19 @@ def _bandwidth(transfer_s: float) -> float | None:
 
 
 def _greet(connection: ClientConnection, hello: Hello) -> None:
-    connection.send(control.encode(hello))
+    connection.send(registry.encode(hello))
     check_hello(hello, _next(connection, Hello, lambda _: True))
 
 
 def _pinged(connection: ClientConnection, number: int) -> float:
     began = time.perf_counter()
-    connection.send(control.encode(Ping(number=number)))
+    connection.send(registry.encode(Ping(number=number)))
     _next(connection, Pong, lambda pong: pong.number == number)
     return time.perf_counter() - began
 
 
 def _probed(connection: ClientConnection, sent: int, received: int) -> float:
-    probe = control.encode(Probe(payload="." * sent, reply=received))
+    probe = registry.encode(Probe(payload="." * sent, reply=received))
     began = time.perf_counter()
     connection.send(probe)
     _next(connection, Probe, lambda reply: len(reply.payload) == received)
@@ -88,10 +89,12 @@ def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], boo
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         left = max(0.0, deadline - time.monotonic())
-        message = control.decode(str(connection.recv(left, decode=True)))
+        # No token crosses the link before an answer is opened.
+        frame = str(connection.recv(left, decode=True))
+        _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
         if isinstance(message, control.Fault):
             raise HandshakeError(message.message)
         if isinstance(message, kind) and wanted(message):
             return message
         if not isinstance(message, Ping):
-            raise FrameError(f"the peer answered with {message.kind}")
+            raise FrameError(f"the peer answered with {registry.name_of(message)}")

@@ -24,12 +24,14 @@ from bench.lib import distributions, report, workload
 from bench.lib.distributions import Pair
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
-from dragon.link import codec
-from dragon.protocol.messages import Draft, Role
-from dragon.protocol.target_cache import Judge
+from dragon.link import registry
+from dragon.protocol.acceptance import Agreement
+from dragon.protocol.messages import Draft
+from dragon.protocol.target_cache import TargetCache
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
+from dragon.sampling.role import Role
 from harness.services import EMBEDDED_MODEL
 
 _VOCABULARY = wire.VOCABULARIES[0]
@@ -48,10 +50,10 @@ def timed(call: Callable[[Pair], object], pairs: Sequence[Pair]) -> list[float]:
     return taken[len(pairs) // 10 :]
 
 
-def frame(side: Side) -> bytes:
+def frame(side: Side) -> registry.Frame:
     """The frame of a side's draft."""
     token = int(side.wire.ids[0])
-    return codec.encode(1, Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side))
+    return registry.encode(Draft(0, 0, 100, 99, 1 << 31, token, 30_000, side), 1)
 
 
 def dispatched(times: int) -> list[float]:
@@ -83,11 +85,12 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """A row for each part, and their sum."""
     frames = {id(pair): frame(pair.cloud) for pair in pairs}
-    judge = Judge(Role.DEVICE, Sampling())
+    judge = TargetCache(Role.DEVICE, Sampling(), Agreement())
     parts = {
-        "encode": timed(lambda pair: (cut(pair.full_device), frame(pair.device)), pairs),
+        "encode": timed(lambda pair: (cut(pair.full_device.numpy()), frame(pair.device)), pairs),
         "decode": timed(
-            lambda pair: codec.decode(frames[id(pair)], pair.full_device.numel()), pairs
+            lambda pair: registry.decode(frames[id(pair)], Role.CLOUD, pair.full_device.numel()),
+            pairs,
         ),
         "mix": timed(lambda pair: judge.target(pair.device, pair.cloud, 100), pairs),
         "dispatch": dispatch,

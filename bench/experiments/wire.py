@@ -1,7 +1,7 @@
 """Bytes a draft, and what the cut costs: `python -m bench.wire [options]`
 
 Distributions of the embedded model, both sides, at temperature 1: while it answers questions about
-its documents (bench/two_sided.jsonl), which it was made for, and while it writes on prompts at
+its documents (harness/two_sided.jsonl), which it was made for, and while it writes on prompts at
 large, where a small model is unsure. They are cut at several masses and caps and encoded as the
 link does. A larger vocabulary is that of the model stretched by a power, i -> i^(log V / log 8192):
 ids keep their order and stay dense where tokens are frequent, the weights are the same.
@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.experiments.two_sided import QUESTIONS, notes_of, read
 from bench.lib import distributions, report, workload
-from bench.lib.workload import Query
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import codec
+from dragon.link import drafts, registry
 from dragon.protocol.messages import Draft
 from dragon.retrieval.chunking import sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
+from harness.fixed_documents import Query
 from harness.services import EMBEDDED_MODEL
+from harness.two_sided import QUESTIONS, notes_of, read
 
 VOCABULARIES = (8192, 50_272, 151_936)
 # The first is the paper's mass.
 CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
-_NOTES = f"""`bytes` are those of a whole frame, {codec.DRAFT_HEAD_BYTES} bytes of head included;
+_NOTES = f"""`bytes` are those of a whole frame, {drafts.HEAD_BYTES} bytes of head included;
 `bytes_60` is the largest frame of those whose nucleus holds at most 60 tokens. None such can take
 more than 290 at a vocabulary of 151,936: a step or a weight of three bytes is over 2^14, so there
 are at most 9 and 4 of them. `json` and `float16` are the bytes of the whole vector. `tv` is the
@@ -62,7 +62,7 @@ def frame_bytes(one: Cut, vocabulary: int) -> int:
     """The size of a draft's frame."""
     wire = WireDistribution.of(stretched(one.wire.ids, vocabulary), one.wire.weights)
     draft = Draft(0, 0, 100, 99, 1 << 31, int(wire.ids[0]), 30_000, Side(wire, 1000))
-    return len(codec.encode(1, draft))
+    return len(registry.encode(draft, 1))
 
 
 def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
@@ -70,7 +70,7 @@ def measure(name: str, full: Sequence[torch.Tensor]) -> list[Row]:
     number_bytes = np.mean([len(json.dumps(one.tolist())) / one.numel() for one in full[::8]])
     rows = []
     for mass, cap in CUTS:
-        cuts = [cut(one, mass=mass, cap=cap) for one in full]
+        cuts = [cut(one.numpy(), mass=mass, cap=cap) for one in full]
         tokens = np.array([len(one.wire.ids) for one in cuts])
         for vocabulary in VOCABULARIES:
             sizes = np.array([frame_bytes(one, vocabulary) for one in cuts])

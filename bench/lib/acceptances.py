@@ -14,18 +14,19 @@ from pathlib import Path
 
 import torch
 
-from bench.experiments.two_sided import QUESTIONS, read
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.protocol.messages import Role, Work
+from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL
+from harness.two_sided import QUESTIONS, read
 
 Acceptance = list[tuple[bool, bool]]
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from dragon.protocol.messages import Role
+from dragon.sampling.role import Role
 
 
 class SpanKind(StrEnum):

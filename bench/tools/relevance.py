@@ -2,7 +2,7 @@
 
     python -m bench.relevance --data ../shared/data
 
-Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
+Questions whose answer stands on one side only are asked of both: those of harness/two_sided.jsonl
 with its notes on the device and the demo corpus on the cloud, and questions of SQuAD 2.0
 (`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
@@ -32,7 +32,6 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 
-from bench.experiments import two_sided
 from bench.lib import report, squad
 from bench.lib.workload import DATA, read_prompts
 from dragon.inference.tokenizer import Tokenizer
@@ -41,13 +40,13 @@ from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
-from harness.services import EMBEDDED_MODEL, ROOT
+from harness import two_sided
+from harness.services import DEMO_CORPUS, EMBEDDED_MODEL
 
 TOP_K = 2
 THRESHOLDS = np.arange(0.10, 0.61, 0.01)
 MOST_LOST = 0.015
 INSTRUCTIONS = 200
-CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
 
 Array = npt.NDArray[np.float64]
 
@@ -119,7 +118,7 @@ def cut(
 
 def corpus_sentences(embedder: Embedder, tokenizer: Tokenizer) -> Sentences:
     """The demo corpus."""
-    with CORPUS.open(encoding="utf-8", newline="") as file:
+    with DEMO_CORPUS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     titles = [row["title"] for row in rows]
     return cut([row["text"] for row in rows], embedder, tokenizer, titles)

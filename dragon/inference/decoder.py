@@ -13,7 +13,7 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.cache import KV
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
-from dragon.inference.distribution import FullDistribution
+from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.likelihood import SequenceLikelihood
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weighting
@@ -136,12 +136,14 @@ class Decoder:
         probabilities = torch.softmax(logits, -1)
         weights = self.weighting.at(position)
         mixed = (weights.rows.to(probabilities.dtype)[:, None] * probabilities).sum(0)
-        result = cut(mixed)
+        result = cut(mixed.numpy())
         self.statistics.count += 1
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
-        full = FullDistribution.of(logits, weights.rows) if self._detailed else None
-        return Side(result.wire, weights.log_h, full)
+        if not self._detailed:
+            return Side(result.wire, weights.log_h)
+        full = FullDistribution.of(logits, weights.rows)
+        return DetailedSide(result.wire, weights.log_h, full)
 
 
 def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:

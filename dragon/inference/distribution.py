@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+
+from dragon.sampling.mixture import Side
 
 # Nats that stand for log 0, which JSON cannot carry.
 LOWEST = -1e4
@@ -32,3 +34,16 @@ class FullDistribution:
         """P(d | token) = softmax(R)_d p(token | d) / p^s(token): which row said it."""
         shares: list[float] = torch.softmax(self.rows[:, token] + self.log_weights, 0).tolist()
         return shares
+
+
+@dataclass(frozen=True)
+class DetailedSide(Side):
+    """A side's distribution beside the full one that it was cut from, which stays on its side."""
+
+    full: FullDistribution = field(compare=False)
+
+
+def full_of(side: Side) -> FullDistribution:
+    """What a side's distribution was cut from; only of a decoder that was opened as `detailed`."""
+    assert isinstance(side, DetailedSide), "details were not asked for when this was decoded"
+    return side.full

@@ -13,7 +13,7 @@ from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.jobs import Decoded, Outcome, Post, Step
-from dragon.inference.logprobs import Settled
+from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import SessionMessage
 from dragon.protocol.session import Session
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from dragon.inference.profile import Profile
 from dragon.protocol.aggregator_policy import Conditions
-from dragon.protocol.messages import MAX_WINDOW, Draft, Role
+from dragon.protocol.messages import MAX_WINDOW, Draft
+from dragon.sampling.role import Role
 
 # The weight of a new observation.
 _WEIGHT = 0.2
@@ -163,6 +164,11 @@ class Pace:
         """Take in how long the other side decoded; its first distribution was there already."""
         if frame.position > 0 and frame.decode_us > 0:
             self.remote_decode.add(frame.decode_us / 1e6)
+
+    def observe_acceptance(self, device: float, cloud: float) -> None:
+        """Take in how likely the drafts of a position were to be accepted, 0 to 1."""
+        self.accept_device.add(device)
+        self.accept_cloud.add(cloud)
 
     def window(self, sharing: int = 1) -> int:
         """How far to draft ahead; a guess before anything was measured.

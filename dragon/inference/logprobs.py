@@ -15,26 +15,13 @@ from dataclasses import dataclass
 
 import torch
 
-from dragon.inference.distribution import LOWEST, FullDistribution
-from dragon.sampling.mixture import ETA_ONE, Side, device_weight, total_variation
+from dragon.inference.distribution import LOWEST, FullDistribution, full_of
+from dragon.protocol.committed_text import Settled
+from dragon.sampling.mixture import ETA_ONE, device_weight, total_variation
 
 MAX_TOP = 20
 # Of one question, so that no frame is long.
 MAX_ASKED = 2048
-
-
-@dataclass(frozen=True)
-class Settled:
-    """A committed token and what it was drawn from; no `remote` where a side wrote alone.
-
-    `checksum` is that of the text up to and including the token.
-    """
-
-    position: int
-    token: int
-    checksum: int
-    own: Side
-    remote: Side | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,7 @@ class Estimated:
 
 def cloud_detail(settled: Settled, top: int) -> CloudDetail:
     """What the cloud tells of a token that it has committed."""
-    full = _full(settled.own)
+    full = full_of(settled.own)
     return CloudDetail(
         settled.position,
         settled.checksum,
@@ -107,7 +94,7 @@ class Mixture:
 
     def __init__(self, settled: Settled, detail: CloudDetail, top: int) -> None:
         assert settled.remote is not None
-        self._device = _full(settled.own).mixed
+        self._device = full_of(settled.own).mixed
         self._token = settled.token
         self._top = top
         eta = device_weight(settled.own.log_h, settled.remote.log_h) / ETA_ONE
@@ -159,11 +146,6 @@ def likeliest(logprobs: torch.Tensor, top: int) -> tuple[tuple[int, float], ...]
 def distance(settled: Settled) -> float | None:
     """The total variation between the two sides as they were mixed, 0 to 1."""
     return None if settled.remote is None else total_variation(settled.own, settled.remote)
-
-
-def _full(side: Side) -> FullDistribution:
-    assert side.full is not None, "details were not asked for when this was decoded"
-    return side.full
 
 
 def _log(weight: float) -> float:

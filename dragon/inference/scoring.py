@@ -17,7 +17,7 @@ import torch
 from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
-from dragon.inference.distribution import LOWEST, FullDistribution
+from dragon.inference.distribution import LOWEST, full_of
 from dragon.inference.engine import Engine
 from dragon.inference.jobs import Decoded, Outcome
 from dragon.inference.logprobs import Estimated, alone, likeliest
@@ -75,7 +75,7 @@ class CloudScore:
     @classmethod
     def of(cls, side: Side, token: int) -> CloudScore:
         """Of a distribution and the token that stands there."""
-        full = _full(side)
+        full = full_of(side)
         return cls(side.log_h, tuple(full.shares(token)), full.mixed)
 
 
@@ -114,13 +114,13 @@ def run(engine: Engine, decoder: Decoder, work: Work) -> Future[list[Side]]:
 
 def scored_alone(side: Side, token: int, top: int) -> Scored:
     """A token of a text that one side scores alone."""
-    full = _full(side)
+    full = full_of(side)
     return Scored(alone(full, token, top), tuple(full.shares(token)))
 
 
 def scored(side: Side, cloud: CloudScore, token: int, top: int) -> Scored:
     """A token of a text in the mixture of both sides; the distance is of full distributions."""
-    full = _full(side)
+    full = full_of(side)
     eta = device_weight(side.log_h, cloud.log_h) / ETA_ONE
     rest = cloud.logprobs + (math.log(1.0 - eta) if eta < 1.0 else LOWEST)
     mixed = torch.logaddexp(full.mixed + math.log(eta), rest)
@@ -132,8 +132,3 @@ def scored(side: Side, cloud: CloudScore, token: int, top: int) -> Scored:
         cloud.shares,
         0.5 * float((full.mixed.exp() - cloud.logprobs.exp()).abs().sum()),
     )
-
-
-def _full(side: Side) -> FullDistribution:
-    assert side.full is not None, "the decoder was opened without details"
-    return side.full

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from dragon.errors import FrameError
-from dragon.link import bulk_frames
+from dragon.link.kinds import BinaryKind
 
-KIND = 7  # 1 to 6 are drafts, targets, bulk data and details
 # From so many bytes on a message is long enough: its first frame arrives no sooner than its last.
 _ENOUGH = 32 * 1024
 MAX_BYTES = 128 * 1024
+_BUNDLE = bytes([BinaryKind.BUNDLE])
 _LENGTH = struct.Struct("<I")
 
 
@@ -43,7 +43,7 @@ def messages(frames: Iterable[str | bytes]) -> Iterator[str | bytes]:
     """The messages that carry frames, in their order. Bulk data is long enough without company."""
     small: list[bytes] = []
     for frame in frames:
-        if isinstance(frame, bytes) and not bulk_frames.is_bulk(frame):
+        if isinstance(frame, bytes) and frame[0] != BinaryKind.BULK:
             small.append(frame)
             continue
         yield from _joined(small)
@@ -56,12 +56,12 @@ def _joined(frames: Sequence[bytes]) -> Sequence[bytes]:
     if len(frames) < 2:
         return frames
     parts = (_LENGTH.pack(len(frame)) + frame for frame in frames)
-    return [b"".join([bytes([KIND]), *parts])]
+    return [b"".join([_BUNDLE, *parts])]
 
 
 def split(message: str | bytes) -> Sequence[str | bytes]:
     """The frames of a message; raises `FrameError` for a bundle that is none."""
-    if isinstance(message, str) or message[:1] != bytes([KIND]):
+    if isinstance(message, str) or message[:1] != _BUNDLE:
         return (message,)
     if len(message) > MAX_BYTES:
         raise FrameError(f"a bundle of frames has at most {MAX_BYTES} bytes, not {len(message)}")
@@ -75,7 +75,7 @@ def split(message: str | bytes) -> Sequence[str | bytes]:
         frame = message[start : start + size]
         if not 0 < size == len(frame):
             raise FrameError(f"a bundle of frames is cut short, or one is empty: {size} bytes")
-        if frame[0] == KIND or bulk_frames.is_bulk(frame):
+        if frame[0] in (BinaryKind.BUNDLE, BinaryKind.BULK):
             raise FrameError("a bundle of frames holds no bundle and no bulk data")
         frames.append(frame)
         start += size

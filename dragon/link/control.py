@@ -1,24 +1,19 @@
-"""Control messages of the link: JSON text frames, validated on arrival.
+"""Control messages of the link, beside those of a session: JSON, validated on arrival.
 
-`hello` is the first frame each way. `open`, `join`, `close`, `fetch`, `score_text` and
-`score_taken` come from the device; `ready`, `fetched`, `scoring`, `resync` and `score` from the
-cloud; `candidate`, `error`, `ping` and `pong` from either. `probe` is a device's that measures the
-link, and the cloud's answer to it.
+`Hello` is the first message each way. Who sends what is in `dragon.link.registry`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from dragon.errors import FrameError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.logprobs import MAX_TOP
 from dragon.protocol.aggregator_policy import Schedule
+from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
-from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import (
     MAX_BIAS,
     MAX_BIASED,
@@ -29,19 +24,13 @@ from dragon.sampling.params import (
     Sampling,
 )
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAX_CONTROL_BYTES = 1 << 20
-MAX_TOKENS = 1 << 16
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
 
-Token = Annotated[int, Field(ge=0, lt=1 << 31)]
-Tokens = Annotated[tuple[Token, ...], Field(max_length=MAX_TOKENS)]
-Generation = Annotated[int, Field(ge=0, lt=1 << 32)]
-Incarnation = Annotated[int, Field(ge=0, lt=1 << 16)]
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
-LogLikelihood = Annotated[float, Field(le=0)]
 Bias = tuple[Token, Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]]
 Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY)]
 
@@ -60,7 +49,6 @@ class Hello(Control):
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-    kind: Literal["hello"] = "hello"
     version: int = PROTOCOL_VERSION
     tokenizer: Text = ""
     noise: Text = Field(default_factory=noise.fingerprint)
@@ -75,7 +63,6 @@ class Asking(Control):
     question, that may go on with a text.
     """
 
-    generation: Generation
     conversation: Tokens
     raw: bool
     query: Text
@@ -85,6 +72,10 @@ class Asking(Control):
     logit_bias: Annotated[tuple[Bias, ...], Field(max_length=MAX_BIASED)] = ()
     presence_penalty: Penalty = 0.0
     frequency_penalty: Penalty = 0.0
+
+    def largest_token(self) -> int:
+        """The largest token id in it."""
+        return max((*self.conversation, *(token for token, _ in self.logit_bias)), default=0)
 
     @property
     def adjustment(self) -> Adjustment | None:
@@ -104,7 +95,6 @@ class Open(Asking):
     With `details` the cloud tells of each token, and of so many of its likeliest ones.
     """
 
-    kind: Literal["open"] = "open"
     mode: Mode
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)]
     top_p: Annotated[float, Field(gt=0, le=1)]
@@ -116,6 +106,10 @@ class Open(Asking):
     details: Annotated[int, Field(ge=0, le=MAX_TOP)] | None = None
     committed: Tokens = ()
     joint: bool = True
+
+    def largest_token(self) -> int:
+        """As in `Asking`, and in the committed text."""
+        return max(super().largest_token(), *self.committed, 0)
 
 
 class PublicDocument(Control):
@@ -131,8 +125,6 @@ class PublicDocument(Control):
 class Ready(Control):
     """The cloud has found its documents; `horizon` is how many tokens its context takes."""
 
-    kind: Literal["ready"] = "ready"
-    generation: Generation
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
     horizon: Annotated[int, Field(ge=0)]
 
@@ -143,8 +135,6 @@ class Fetch(Control):
     `weights` is `LanguageModel.weights`; `raw` says which kind of row the KV is for.
     """
 
-    kind: Literal["fetch"] = "fetch"
-    generation: Generation
     query: Text
     top_k: Annotated[int, Field(ge=0, le=32)]
     raw: bool
@@ -154,89 +144,43 @@ class Fetch(Control):
 class Fetched(Control):
     """The documents asked for; their KV follows in binary frames, in this order."""
 
-    kind: Literal["fetched"] = "fetched"
-    generation: Generation
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
 
 
-class ScoreAsked(Asking):
+class ScoreText(Asking):
     """Score `text` after `conversation`: send the full distribution of each of its positions.
 
     Documents are chosen to leave room for an answer of `max_tokens` to a prompt of `prompt` tokens.
     """
 
-    kind: Literal["score_text"] = "score_text"
     text: Annotated[tuple[Token, ...], Field(min_length=1, max_length=MAX_TOKENS)]
     prompt: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
     max_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
+
+    def largest_token(self) -> int:
+        """As in `Asking`, and in the text."""
+        return max(super().largest_token(), *self.text)
 
 
 class Scoring(Control):
     """The cloud scores with these documents; its distributions follow in binary frames."""
 
-    kind: Literal["scoring"] = "scoring"
-    generation: Generation
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
 
 
 class ScoreTaken(Control):
     """The device has taken one more distribution: the cloud may send another."""
 
-    kind: Literal["score_taken"] = "score_taken"
-    generation: Generation
-
-
-class Joined(Control):
-    """The device's tokens stand: the committed text is `[:base] + tail`."""
-
-    kind: Literal["join"] = "join"
-    generation: Generation
-    incarnation: Incarnation
-    base: Annotated[int, Field(ge=0, le=MAX_TOKENS)]
-    tail: Tokens
-
-
-class ResyncAsked(Control):
-    """The cloud sees that the sides differ."""
-
-    kind: Literal["resync"] = "resync"
-    generation: Generation
-    incarnation: Incarnation
-
-
-class CandidateSent(Control):
-    """Sequencewise: the sender's whole answer, and how likely it is under the sender."""
-
-    kind: Literal["candidate"] = "candidate"
-    generation: Generation
-    incarnation: Incarnation
-    tokens: Annotated[tuple[Token, ...], Field(min_length=1, max_length=MAX_TOKENS)]
-    log_likelihood: LogLikelihood
-    log_h: Annotated[int, Field(ge=-LOG_H_LIMIT, le=LOG_H_LIMIT)]
-
-
-class CandidateScored(Control):
-    """Sequencewise: how likely the device's candidate is under the cloud."""
-
-    kind: Literal["score"] = "score"
-    generation: Generation
-    incarnation: Incarnation
-    log_likelihood: LogLikelihood
-
 
 class Close(Control):
     """The answer is over on the device: finished, stopped or failed."""
 
-    kind: Literal["close"] = "close"
-    generation: Generation
     reason: Text
 
 
 class Fault(Control):
-    """Something failed. With a generation only that one is lost, without it the link."""
+    """Something failed: of a stream only that answer is lost, of the link all of it."""
 
-    kind: Literal["error"] = "error"
-    generation: Generation | None = None
     code: str
     message: Text
 
@@ -244,57 +188,17 @@ class Fault(Control):
 class Ping(Control):
     """Asks for a pong with the same number."""
 
-    kind: Literal["ping"] = "ping"
     number: Number
 
 
 class Pong(Control):
     """Answers a ping."""
 
-    kind: Literal["pong"] = "pong"
     number: Number
 
 
 class Probe(Control):
     """Bytes that say nothing; a device's asks for as many back as `reply` says."""
 
-    kind: Literal["probe"] = "probe"
     payload: Annotated[str, Field(max_length=MAX_PROBE)] = ""
     reply: Annotated[int, Field(ge=0, le=MAX_PROBE)] = 0
-
-
-SessionControl = Joined | ResyncAsked | CandidateSent | CandidateScored
-AnyControl = (
-    Hello
-    | Open
-    | Ready
-    | Fetch
-    | Fetched
-    | ScoreAsked
-    | Scoring
-    | ScoreTaken
-    | SessionControl
-    | Close
-    | Fault
-    | Ping
-    | Pong
-    | Probe
-)
-_ADAPTER: TypeAdapter[AnyControl] = TypeAdapter(Annotated[AnyControl, Field(discriminator="kind")])
-
-
-def encode(message: AnyControl) -> str:
-    """The text frame of a control message."""
-    return orjson.dumps(message.model_dump(mode="json")).decode()
-
-
-def decode(frame: str) -> AnyControl:
-    """The control message of a text frame; raises `FrameError` for anything else."""
-    if len(frame) > MAX_CONTROL_BYTES:
-        raise FrameError(f"a control frame has at most {MAX_CONTROL_BYTES} bytes")
-    try:
-        return _ADAPTER.validate_json(frame)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise FrameError(f"not a control message: {where}: {first['msg']}") from error

@@ -1,4 +1,6 @@
-"""Which side aggregates the next token of Algorithm 1 (paper, section 5; formulas as corrected).
+"""Which side aggregates the next token of Algorithm 1.
+
+DRAGON, arXiv 2504.11197, section 5, with its formulas corrected.
 
 Pure: no clock, no I/O. `l` is the side that aggregates, `r` the other one.
 
@@ -17,12 +19,13 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragon.protocol.messages import Role
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
+from dragon.sampling.role import Role
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -41,7 +44,7 @@ _QUEUE_CAP = 8
 
 
 class Schedule(StrEnum):
-    """How the aggregating side is chosen: plays, the paper's formula, or one of its baselines."""
+    """How the aggregating side is chosen: by plays, DRAGON's formula, or one of its baselines."""
 
     GREEDY = "greedy"
     PAPER = "paper"
@@ -59,6 +62,16 @@ class Conditions:
     rtt_s: float
     accept_device: float
     accept_cloud: float
+
+
+class Estimates(Protocol):
+    """What a side knows of both sides' speed and of the link."""
+
+    def observe_acceptance(self, device: float, cloud: float) -> None:
+        """Take in how likely the drafts of a position were to be accepted, 0 to 1."""
+
+    def conditions(self, role: Role) -> Conditions | None:
+        """The conditions as `role` sees them; None until all of them were measured."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +146,7 @@ class Scheduler:
     ) -> Role:
         """Who aggregates next; the same side where the conditions are not known yet.
 
-        `last` is what `aggregator` has just done. Without it `GREEDY` has only the paper's formula.
+        `last` is what `aggregator` has just done. Without it `GREEDY` has only that formula.
         """
         if self._schedule is Schedule.RANDOM:
             return self._chance.choice(list(Role))

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 
-from dragon.inference.logprobs import Settled
 from dragon.protocol.messages import Draft
+from dragon.sampling.mixture import Side
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A committed token and what it was drawn from; no `remote` where a side wrote alone.
+
+    `checksum` is that of the text up to and including the token.
+    """
+
+    position: int
+    token: int
+    checksum: int
+    own: Side
+    remote: Side | None
 
 
 class CommittedText:
@@ -31,7 +46,7 @@ class CommittedText:
         self._tokens.append(token)
         self._check(token)
         self._added.append(token)
-        if own is not None and own.side.full is not None:
+        if own is not None:
             other = None if remote is None else remote.side
             self._settled.append(Settled(own.position, token, self._checks[-1], own.side, other))
 
@@ -46,7 +61,7 @@ class CommittedText:
         return added
 
     def take_settled(self) -> list[Settled]:
-        """Of the tokens added since the last call those whose full distribution is known."""
+        """The own drafts among the tokens added since the last call."""
         settled, self._settled = self._settled, []
         return settled
 

@@ -9,7 +9,7 @@ from dragon.protocol.messages import Work
 
 
 @dataclass
-class Fed:
+class DecoderPrefix:
     """The generated tokens a decoder holds, the first `valid` of which are those of the text."""
 
     tokens: list[int] = field(default_factory=list)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Annotated
 
-from dragon.sampling.mixture import Side
+from annotated_types import Interval, Len
+
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
+from dragon.sampling.role import Role
 
 MAX_WINDOW = 64  # how far a side may draft ahead
+MAX_TOKENS = 1 << 16  # of a text
 
-
-class Role(StrEnum):
-    """The device decides when the sides differ; the cloud follows."""
-
-    DEVICE = "device"
-    CLOUD = "cloud"
+Token = Annotated[int, Interval(ge=0, lt=1 << 31)]
+Tokens = Annotated[tuple[Token, ...], Len(0, MAX_TOKENS)]
+Incarnation = Annotated[int, Interval(ge=0, lt=1 << 16)]
+# Of a text, in nats, and finite.
+LogLikelihood = Annotated[float, Interval(ge=-sys.float_info.max, le=0.0)]
 
 
 @dataclass(frozen=True)
@@ -54,34 +58,34 @@ class Target:
 class Join:
     """From the device: its tokens stand. The committed text is now `[:base] + tail`."""
 
-    incarnation: int
-    base: int
-    tail: tuple[int, ...]
+    incarnation: Incarnation
+    base: Annotated[int, Interval(ge=0, le=MAX_TOKENS)]
+    tail: Tokens
 
 
 @dataclass(frozen=True)
 class Resync:
     """From the cloud: the two sides differ, in this incarnation."""
 
-    incarnation: int
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True)
 class Candidate:
     """Sequencewise only: a side's whole answer, how likely it is under that side, and its log h."""
 
-    incarnation: int
-    tokens: tuple[int, ...]
-    log_likelihood: float
-    log_h: int
+    incarnation: Incarnation
+    tokens: Annotated[tuple[Token, ...], Len(1, MAX_TOKENS)]
+    log_likelihood: LogLikelihood
+    log_h: Annotated[int, Interval(ge=-LOG_H_LIMIT, le=LOG_H_LIMIT)]
 
 
 @dataclass(frozen=True)
 class Score:
     """Sequencewise only: how likely the device's candidate is under the cloud."""
 
-    incarnation: int
-    log_likelihood: float
+    incarnation: Incarnation
+    log_likelihood: LogLikelihood
 
 
 SessionMessage = Draft | Target | Join | Resync | Candidate | Score

@@ -1,53 +1,85 @@
 """The protocol of one answer on one side, as a state machine without socket, clock or thread.
 
-A driver asks `next_work` for what the decoder should run, brings results to `complete` and frames
-to `receive`, and carries away `take_outbox` and `take_commits` after each. `Session` is coupled
-aggregation (design, section 4); `dragon.protocol.rules.tokenwise` is its slow reference.
+A driver asks `next_work` for what the decoder should run, brings results to `complete` and messages
+to `receive`, and carries away `take_outbox` and `take_commits` after each. How the sides agree on a
+token is the business of the rule that a session holds (`dragon.protocol.rules`).
 
-Why both sides commit the same tokens: a token is computed from the two frames of its position
-alone, frames of one side arrive in order, and a frame conditioned on a rejected token is known by
-its epoch, the count of its side's rejections. Both sides count alike, since they compute alike.
+Why both sides commit the same tokens: a token is computed from the two drafts of its position
+alone, the messages of one side arrive in order, and a draft conditioned on a rejected token is
+known by its epoch, the count of its side's rejections. Both sides count alike, since they compute
+alike. Where they differ after a fault the cloud asks for a resync, and the device's tokens stand.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
-from dragon.inference.logprobs import Settled
 from dragon.protocol.acceptance import Agreement
-from dragon.protocol.decoder_prefix import Fed
-from dragon.protocol.membership import Participant
-from dragon.protocol.messages import MAX_WINDOW, Draft, Join, Resync, Role, SessionMessage, Work
-from dragon.protocol.target_cache import Judge
+from dragon.protocol.committed_text import CommittedText, Settled
+from dragon.protocol.decoder_prefix import DecoderPrefix
+from dragon.protocol.draft_queues import Admission, DraftQueues
+from dragon.protocol.membership import MAX_INCARNATION, Membership
+from dragon.protocol.messages import Draft, Join, Limits, Resync, SessionMessage, Work
+from dragon.protocol.rules.rule import Rule
 from dragon.sampling.mixture import Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 
 
-@dataclass
-class Session(Participant):
-    """Coupled aggregation on one side.
+class Session:
+    """One side of an answer: its text, the drafts of both sides, who takes part, and a rule.
 
-    `catch_up` lets a side that is behind run the other side's tokens in one forward. `window`
-    bounds how far it drafts ahead.
+    `catch_up` lets a side that is behind run the other side's drafts in one forward, where the rule
+    knows how; `window` bounds how far this side drafts ahead.
     """
 
-    catch_up: bool = True
-    window: int = 1
-    agreement: Agreement = field(default_factory=Agreement)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._heads = Judge(self.role, self.sampling)
-        self._own: deque[Draft] = deque()
-        self._remote: deque[Draft] = deque()
-        self._own_epoch = 0
-        self._remote_epoch = 0
-        self._fed = Fed()
-        self._version = 0
+    def __init__(
+        self,
+        role: Role,
+        sampling: Sampling,
+        limits: Limits,
+        rule: Callable[[Session], Rule],
+        *,
+        committed: Sequence[int] = (),
+        joint: bool = True,
+        catch_up: bool = True,
+        window: int = 1,
+    ) -> None:
+        self.role = role
+        self.sampling = sampling
+        self.limits = limits
+        self.catch_up = catch_up
+        self.window = window
+        self.committed = list(committed)
+        self.membership = Membership(joint, joint_since=len(self.committed))
+        self.queues = DraftQueues()
+        self.agreement = Agreement()
+        self._text = CommittedText(self.committed)
+        self._prefix = DecoderPrefix()
+        self._version = 0  # counts what made the work in flight worthless
         self._work: Work | None = None
+        self._outbox: list[SessionMessage] = []
+        self.rule = rule(self)
 
-    # What the driver reads.
+    # What a driver reads.
+
+    @property
+    def joint(self) -> bool:
+        """Whether both sides take part now."""
+        return self.membership.joint
+
+    @property
+    def incarnation(self) -> int:
+        """Raised by every resync, loss and rejoin."""
+        return self.membership.incarnation
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete on this side."""
+        length = len(self.committed)
+        return length >= self.limits.tokens or (
+            length > 0 and self.committed[-1] in self.limits.end_ids
+        )
 
     @property
     def stale(self) -> bool:
@@ -55,28 +87,50 @@ class Session(Participant):
         return self._work is not None and (self._work.version != self._version or self.finished)
 
     @property
-    def queued(self) -> int:
-        """Frames held in both queues; bounded by two windows."""
-        return len(self._own) + len(self._remote)
+    def busy(self) -> bool:
+        """Whether work is in flight."""
+        return self._work is not None
+
+    @property
+    def joinable(self) -> bool:
+        """Device: whether a cloud that does not take part can still be let in."""
+        room = len(self.committed) < self.limits.horizon and self.incarnation < MAX_INCARNATION
+        return room and not (self.joint or self.finished) and self.rule.joinable
+
+    @property
+    def resyncs(self) -> int:
+        """How often this standstill was waited for already."""
+        return self.rule.retries
+
+    def intervals(self) -> tuple[tuple[int, int], ...]:
+        """The half-open token ranges in which both sides took part."""
+        return self.membership.intervals(len(self.committed))
+
+    def take_outbox(self) -> list[SessionMessage]:
+        """Messages to send, in order."""
+        messages, self._outbox = self._outbox, []
+        return messages
 
     def take_commits(self) -> list[int]:
         """Tokens committed since the last call. They never change, on the device."""
         return self._text.take_added()
 
     def take_settled(self) -> list[Settled]:
-        """Of the tokens committed since the last call those whose full distribution is known."""
+        """The own drafts among the tokens committed since the last call."""
         return self._text.take_settled()
 
     # The decoder's side.
 
     def next_work(self) -> Work | None:
         """What to decode next; None while one is in flight or nothing may be drafted."""
-        position = len(self.committed) + len(self._own)
-        if self._work is not None or not self._may_draft(position):
+        if self._work is not None:
             return None
-        known = [*self.committed, *(frame.token for frame in self._own)]
-        ahead = self._lookahead(position)
-        self._work = self._fed.feed(known, ahead, self._version)
+        drafting = None
+        position = len(self.committed) + len(self.queues.own)
+        if self._may_draft(position):
+            known = [*self.committed, *(draft.token for draft in self.queues.own)]
+            drafting = self._prefix.feed(known, self.rule.lookahead(position), self._version)
+        self._work = self.rule.work(drafting)
         return self._work
 
     def complete(
@@ -84,172 +138,177 @@ class Session(Participant):
     ) -> None:
         """The result of the work in flight, a distribution an output; None if it was abandoned.
 
-        `log_likelihood` is of the text scored so far, where works ask for scores.
+        `log_likelihood` is of the text scored so far, where work asks for scores.
         """
         work, self._work = self._work, None
         assert work is not None, "no work is in flight"
         if sides is None:
-            self._fed.abandon(work)
+            self._prefix.abandon(work)
             return
         if work.version != self._version:
             return
+        if not work.outputs:
+            self.rule.scored(work, log_likelihood)
+            self.advance()
+            return
         for side in sides:
-            position = len(self.committed) + len(self._own)
+            position = len(self.committed) + len(self.queues.own)
             if not self._may_draft(position):
                 break
             self._push(position, side, decode_us)
-            self._advance()
+            self.advance()
             # What follows was conditioned on a token that the text does not have here.
-            if work.version != self._version or self._fed.valid <= position:
+            if work.version != self._version or self._prefix.valid <= position:
                 break
 
     # The link's side.
 
     def receive(self, message: SessionMessage) -> None:
         """A message of the other side, in the order it was sent."""
-        match message:
-            case Draft():
-                self._receive_draft(message)
-            case Join() if self.role is Role.CLOUD:
-                self._follow(message)
-            case Resync() if self.role is Role.DEVICE:
-                if self.joint and message.incarnation == self.incarnation:
-                    self._desync()
-            case _ if self.joint:
-                self._desync()
+        if isinstance(message, Join) and self.role is Role.CLOUD:
+            self._follow(message)
+        elif not self.joint:
+            return
+        elif isinstance(message, Join):
+            self.desync()  # only the device sends one
+        elif message.incarnation != self.incarnation:
+            return  # of an old connection, or from before a resync
+        elif not self.finished or isinstance(message, Resync):
+            self.rule.receive(message)
+
+    def stalled(self) -> None:
+        """The driver saw no progress for as long as counts as a desync."""
+        if self.joint and not self.finished:
+            self.rule.stalled()
+
+    def join(self, base: int) -> None:
+        """Device: the cloud, which knows the first `base` tokens, takes part from here on."""
+        assert self.role is Role.DEVICE
+        assert not self.joint
+        if not self.joinable:
+            return
+        self.membership.enter(len(self.committed))
+        self._restart(self.incarnation + 1)
+        self.send(Join(self.incarnation, base, tuple(self.committed[base:])))
 
     def lose(self) -> None:
-        """As in `Participant`. What the cloud sent counts no more."""
-        self._remote.clear()
-        super().lose()
+        """Device: go on alone (eta = 1) from the last committed token; drafts in hand count."""
+        self.queues.remote.clear()
+        if self.joint:
+            self.membership.leave(len(self.committed))
+            self.advance()
+
+    def set_horizon(self, horizon: int) -> None:
+        """The cloud's context takes `horizon` generated tokens."""
+        self.limits = Limits(self.limits.end_ids, self.limits.tokens, horizon)
+        self.advance()
+
+    # What a rule does with it.
+
+    def send(self, message: SessionMessage) -> None:
+        """Queue a message for the other side."""
+        self._outbox.append(message)
+
+    def admit(self, draft: Draft) -> None:
+        """Queue a draft of the other side and commit what it makes certain."""
+        match self.queues.admit(draft, self._text, len(self.committed)):
+            case Admission.QUEUED:
+                self.advance()
+            case Admission.DESYNC:
+                self.desync()
+
+    def commit(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
+        """Append a token to the text, with the drafts it was drawn from."""
+        self._prefix.settle(len(self.committed), token)
+        self._text.add(token, own, remote)
+
+    def settle(self, own: Draft, remote: Draft, token: int) -> None:
+        """Commit the target of both heads, and drop what was conditioned on another token."""
+        self.commit(token, own, remote)
+        if remote.token != token:
+            self.queues.reject_remote()
+        if own.token != token:
+            self.queues.reject_own()
+            self._version += 1
+
+    def advance(self) -> None:
+        """Commit all that can be committed."""
+        while not self.finished:
+            if not self.joint:
+                if self.role is Role.CLOUD or not self.queues.own:
+                    return
+                draft = self.queues.own.popleft()
+                self.commit(draft.token, draft)
+            elif len(self.committed) >= self.limits.horizon:
+                if self.role is Role.DEVICE:
+                    self.lose()
+                return
+            elif not self.rule.step():
+                return
+        self.drop_drafts()
+
+    def score(self, keep: int, tokens: tuple[int, ...], scored: tuple[int, ...]) -> Work:
+        """Work without drafts: behind the first `keep` it feeds `tokens` and scores `scored`."""
+        return Work(keep, tokens, 0, self._version, scored)
+
+    def drop_drafts(self) -> None:
+        """Drop all drafts, and the work in flight that extends them."""
+        self.queues.clear()
+        self._version += 1
+
+    def desync(self) -> None:
+        """The two sides differ: the cloud asks, the device's tokens stand."""
+        if self.role is Role.CLOUD:
+            self.membership.joint = False
+            self.send(Resync(self.incarnation))
+            self.drop_drafts()
+        elif self.membership.resync(len(self.committed)):
+            self._restart(self.incarnation + 1)
+            self.send(Join(self.incarnation, 0, tuple(self.committed)))
+        else:
+            self.lose()
 
     # Inside.
 
     def _may_draft(self, position: int) -> bool:
-        if self.finished or position >= self.limits.tokens:
+        waits = self.role is Role.CLOUD and not self.joint
+        if waits or self.finished or position >= self.limits.tokens:
             return False
-        if self.joint and position >= self.limits.horizon:
-            return False
-        if self.role is Role.CLOUD and not self.joint:
-            return False
-        if self._own and self._own[-1].token in self.limits.end_ids:
-            return False
-        return len(self._own) < max(1, min(self.window, MAX_WINDOW))
-
-    def _lookahead(self, position: int) -> list[int]:
-        """Catch-up: the other side's tokens from `position` on, if this side has none itself.
-
-        Not before the first token: its distribution is that of the prefill and waits for no step.
-        """
-        if not self.catch_up or self._own or position == 0:
-            return []
-        tokens: list[int] = []
-        end = min(self.limits.tokens, self.limits.horizon)
-        for frame in self._remote:
-            if frame.token in self.limits.end_ids or position + len(tokens) + 1 >= end:
-                break
-            tokens.append(frame.token)
-        return tokens
+        own = self.queues.own
+        ended = bool(own) and own[-1].token in self.limits.end_ids
+        return not ended and self.rule.may_draft(position)
 
     def _push(self, position: int, side: Side, decode_us: int) -> None:
-        token = self._propose(position, side)
-        frame = Draft(
+        token = self.rule.propose(position, side)
+        length = len(self.committed)
+        draft = Draft(
             self.incarnation,
-            self._own_epoch,
+            self.queues.own_epoch,
             position,
-            len(self.committed),
-            self._text.checksum(len(self.committed)),
+            length,
+            self._text.checksum(length),
             token,
             decode_us,
             side,
         )
-        self._own.append(frame)
-        self._fed.settle(position, token)
+        self.queues.own.append(draft)
+        self._prefix.settle(position, token)
         if self.joint:
-            self._send(frame)
+            self.rule.share(draft)
 
-    def _send(self, frame: Draft) -> None:
-        self._outbox.append(frame)
-
-    def _propose(self, position: int, side: Side) -> int:
-        """The token of an own frame: the target where it is known already, else an own draft."""
-        if self.catch_up and self._remote and not self._own:
-            return self._heads.target(side, self._remote[0].side, position)
-        return self._heads.draft(side, position)
-
-    def _advance(self) -> None:
-        """Commit all that can be committed."""
-        while not self.finished:
-            if not self.joint:
-                if self.role is Role.CLOUD or not self._own:
-                    return
-                draft = self._own.popleft()
-                self._commit(draft.token, draft)
-            elif len(self.committed) >= self.limits.horizon:
-                if self.role is Role.CLOUD:
-                    return
-                self.lose()
-            elif self._own and self._remote and self._decides():
-                self._judge(self._own.popleft(), self._remote.popleft())
-            else:
-                return
-        self._clear()
-
-    def _decides(self) -> bool:
-        """Whether this side computes tokens now: in coupled aggregation both always do."""
-        return True
-
-    def _judge(self, own: Draft, remote: Draft) -> None:
-        self._take(own, remote, self._decided(own, remote))
-
-    def _decided(self, own: Draft, remote: Draft) -> int:
-        """The target; the device notes how well the sides agree."""
-        token = self._heads.target(own.side, remote.side, own.position)
-        if (judgement := self._heads.judgement) is not None:
-            self.agreement.add(judgement)
-        return token
-
-    def _take(self, own: Draft, remote: Draft, token: int) -> None:
-        """The heads of both queues are judged: keep what agrees, throw away what does not."""
-        self._commit(token, own, remote)
-        if remote.token != token:
-            self._remote.clear()
-            self._remote_epoch += 1
-        if own.token != token:
-            self._own.clear()
-            self._own_epoch += 1
-            self._version += 1
-
-    def _commit(self, token: int, own: Draft | None = None, remote: Draft | None = None) -> None:
-        self._fed.settle(len(self.committed), token)
-        self._text.add(token, own, remote)
-
-    def _receive_draft(self, frame: Draft) -> None:
-        if not self.joint or self.finished or frame.incarnation != self.incarnation:
+    def _follow(self, join: Join) -> None:
+        """Cloud: take over the device's tokens."""
+        if join.incarnation <= self.incarnation:
+            return  # an old connection's
+        if join.base > len(self.committed):
+            self.send(Resync(join.incarnation))
             return
-        # The prefix is checked before the epoch: the other order deadlocks after a fault, when a
-        # side that went astray raises its epoch and is then taken for one that is merely late.
-        # A sender cannot have committed further than this side: its frames up to there came first.
-        length = len(self.committed)
-        if frame.committed > length or frame.checksum != self._text.checksum(frame.committed):
-            self._desync()
-        elif frame.epoch < self._remote_epoch:
-            return
-        elif (
-            frame.epoch > self._remote_epoch
-            or frame.position != length + len(self._remote)
-            or len(self._remote) >= MAX_WINDOW
-        ):
-            self._desync()
-        else:
-            self._remote.append(frame)
-            self._advance()
+        self.membership.joint = True
+        self._text.cut(join.base)
+        for token in join.tail:
+            self.commit(token)
+        self._restart(join.incarnation)
 
     def _restart(self, incarnation: int) -> None:
-        self._own_epoch = self._remote_epoch = 0
-        super()._restart(incarnation)
-
-    def _clear(self) -> None:
-        self._own.clear()
-        self._remote.clear()
-        self._version += 1
+        self.membership.incarnation = incarnation
+        self.rule.restart()

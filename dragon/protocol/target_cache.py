@@ -1,38 +1,29 @@
-"""Drafting for a position and judging the frames of both sides for it, as either of them does."""
+"""Drafts and targets under shared noise, each computed once."""
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from dragon.protocol.acceptance import Judgement
-from dragon.protocol.messages import MAX_WINDOW, Role
+from dragon.protocol.acceptance import Agreement, Judgement
+from dragon.protocol.messages import MAX_WINDOW, Draft
 from dragon.sampling import fast_target, mixture
 from dragon.sampling.fast_target import Race
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
-
-T = TypeVar("T")
-
-
-def by_role(role: Role, own: T, remote: T) -> tuple[T, T]:
-    """The device's first."""
-    return (own, remote) if role is Role.DEVICE else (remote, own)
+from dragon.sampling.role import Role, by_role
 
 
-class Judge:
-    """Remembers the races of own drafts that may still be judged, and the last target.
+class TargetCache:
+    """Keeps the noisy scores of own drafts that may still be judged, and the last target.
 
-    Catch-up asks for a target twice.
-
-    The device's `judgement` tells more of it; the cloud, which needs no more, saves the rest.
+    Catch-up asks for a target twice. The device notes in `agreement` how well the sides agree.
     """
 
-    def __init__(self, role: Role, sampling: Sampling) -> None:
+    def __init__(self, role: Role, sampling: Sampling, agreement: Agreement) -> None:
         self._role = role
         self._sampling = sampling
+        self._agreement = agreement
         self._races: dict[int, Race] = {}  # of own sides, by position
         self._last: tuple[Side, Side, int, int] | None = None
-        self.judgement: Judgement | None = None
+        self._judgement: Judgement | None = None
 
     def draft(self, own: Side, position: int) -> int:
         """The token this side would take if it were alone."""
@@ -41,15 +32,22 @@ class Judge:
         return fast_target.draft(self._race(own, position), self._sampling, position)
 
     def target(self, own: Side, remote: Side, position: int) -> int:
-        """Of two heads, or of two that are about to be."""
+        """The token both sides commit, of their distributions at a position."""
         last = self._last
         if last is None or last[0] is not own or last[1] is not remote or last[2] != position:
-            token = self._judge(own, remote, position)
+            token = self._compute(own, remote, position)
             self._last = last = own, remote, position, token
             self._races = {p: run for p, run in self._races.items() if p > position}
         return last[3]
 
-    def _judge(self, own: Side, remote: Side, position: int) -> int:
+    def judge(self, own: Draft, remote: Draft) -> int:
+        """The target of two drafts that are about to be committed or rejected."""
+        token = self.target(own.side, remote.side, own.position)
+        if self._judgement is not None:
+            self._agreement.add(self._judgement)
+        return token
+
+    def _compute(self, own: Side, remote: Side, position: int) -> int:
         sampling = self._sampling
         sides = by_role(self._role, own, remote)
         if sampling.top_p < 1.0:
@@ -63,13 +61,13 @@ class Judge:
         if self._role is Role.DEVICE:
             device, cloud = (draft == token for draft in drafts)
             tv = mixture.total_variation(own, remote)
-            self.judgement = Judgement(token, (device, cloud), tv)
+            self._judgement = Judgement(token, (device, cloud), tv)
         return token
 
     def _race(self, own: Side, position: int) -> Race:
         run = self._races.get(position)
         if run is None or run.side is not own:
             run = self._races[position] = Race.run(own, self._sampling, position)
-            # A side alone, or one that is told the target, judges nothing.
+            # A side alone, or one that is sent the target, computes none that would drop these.
             self._races.pop(position - MAX_WINDOW, None)
         return run

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: two independent drafts in, a token distributed as the mixture out.
+"""DRAGON, arXiv 2504.11197, Algorithm 1: two independent drafts in, a draw from the mixture out.
 
 Its randomness is the counter-based noise, in lanes apart from the one that `coupled` shares: each
 side's drafts have one of their own, and so has all that the aggregating side draws. The token is
@@ -12,11 +12,11 @@ from enum import IntEnum
 
 import numpy as np
 
-from dragon.protocol.messages import Role
 from dragon.sampling import mixture, noise
 from dragon.sampling.mixture import ETA_ONE, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 
 class _Lane(IntEnum):

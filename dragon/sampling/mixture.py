@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from dragon.inference.distribution import FullDistribution
 from dragon.sampling import noise
 from dragon.sampling.noise import Floats, Ids
 from dragon.sampling.params import STREAM_BITS, Sampling
@@ -24,15 +23,10 @@ DOUBT = 1e-6
 
 @dataclass(frozen=True)
 class Side:
-    """What one side says about a position: p^s in wire form and log h^s in 1/1024 nats.
-
-    `full` is what the wire form was cut from; it stays on the side it was made on, where details of
-    tokens are asked for, and nowhere else is there any.
-    """
+    """One side's distribution of a position: p^s, quantized, and log h^s in 1/1024 nats."""
 
     wire: WireDistribution
     log_h: int
-    full: FullDistribution | None = field(default=None, compare=False)
 
 
 def fixed_log_h(log_h: float) -> int:
@@ -41,7 +35,7 @@ def fixed_log_h(log_h: float) -> int:
 
 
 def device_weight(device_log_h: int, cloud_log_h: int) -> int:
-    """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN` (design, sections 3, 5)."""
+    """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN`."""
     difference = (cloud_log_h - device_log_h) / LOG_H_STEPS
     return max(ETA_MIN, round(ETA_ONE / (1.0 + noise.exp(difference))))
 

@@ -1,6 +1,6 @@
 """Shared Gumbel noise: the same bits on every machine, from a seed, a position and a token.
 
-Both sides draw with the same noise instead of agreeing over the network (design, section 4), so
+Both sides draw with the same noise instead of agreeing over the network, so
 nothing here may depend on a platform's libm: uniform numbers come from an integer hash, logarithms
 from + - x / and frexp alone, which IEEE 754 rounds alike everywhere. Each operation is a NumPy call
 of its own, so that no compiler fuses two into one rounding.
@@ -98,7 +98,7 @@ def uniform(seed: int, stream: int, position: int, tokens: Ids) -> Floats:
 
 
 def gumbel(seed: int, stream: int, position: int, tokens: Ids) -> Floats:
-    """G_t(v) = -log(-log U(seed, t, v)), float64 [n] for token ids [n] (design, section 4)."""
+    """G_t(v) = -log(-log U(seed, t, v)), float64 [n] for token ids [n]."""
     return -log(-log(uniform(seed, stream, position, tokens)))
 
 

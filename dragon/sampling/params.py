@@ -21,7 +21,7 @@ _PASS_BITS = 16  # a request has fewer choices
 
 
 class Mode(StrEnum):
-    """How the two sides agree on a token (design, section 4)."""
+    """How the two sides agree on a token: the aggregation mode."""
 
     COUPLED = "coupled"
     SPECULATIVE = "speculative"

@@ -1,7 +1,7 @@
 """The wire form of a next-token distribution: a nucleus of sorted ids with integer weights.
 
 What is cut here is not approximated later: from the cut on, a side's distribution *is* its wire
-form, which it drafts from, sends and mixes (design, section 3).
+form, which it drafts from, sends and mixes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from dragon.errors import FrameError
@@ -79,12 +78,11 @@ class Cut:
     tv: float
 
 
-def cut(probabilities: torch.Tensor, *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP) -> Cut:
-    """Cut probabilities float [V] to a nucleus: the fewest tokens holding `mass`, at most `cap`.
+def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NUCLEUS_CAP) -> Cut:
+    """Cut probabilities float32 [V] to a nucleus: the fewest tokens holding `mass`, at most `cap`.
 
     Weights are the renormalised probabilities in steps of 1/65536, at least one each.
     """
-    whole = probabilities.numpy()
     for most in (min(_FEW, cap), cap):  # to find many takes long, and few are mostly enough
         top = _largest(whole, most)
         reached = np.cumsum(top, dtype=np.float64) >= mass

@@ -85,7 +85,7 @@ def state(
         generation=generation,
         embeddings=embeddings,
         documents=FakeDocuments(),
-        ledger=Ledger(session_maker(connect(database_url(settings.data_dir))), 8192),
+        ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),
         metrics=Metrics(
             lambda: generation.peer_state.state == "connected",
             lambda: 1,

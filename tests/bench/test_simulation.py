@@ -13,14 +13,17 @@ from bench.lib.acceptances import algorithm_1
 from bench.simulation import simulation
 from bench.simulation.simulation import Clock, World
 from dragon.protocol.aggregator_policy import Aggregated, Schedule, Scheduler
-from dragon.protocol.messages import Limits, Role
-from dragon.protocol.rules.speculative import Judged, SpeculativeSession
-from dragon.protocol.rules.tokenwise import TokenwiseSession
+from dragon.protocol.messages import Limits
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import ToyDecoder, toy_side
 
 TOKENS = 60
@@ -28,20 +31,20 @@ LIMITS = Limits(frozenset(), TOKENS)
 
 
 def played(
-    world: World, kind: Callable[..., Session], catch_up: bool, sampling: Sampling
+    world: World, rule: Callable[[Session], Rule], catch_up: bool, sampling: Sampling
 ) -> tuple[float, list[int]]:
     """Seconds and text of sessions that sample from toy decoders."""
     assert world.windows is not None
     decoders = {role: ToyDecoder(role) for role in Role}
     sessions = {
-        role: kind(role, sampling, LIMITS, catch_up=catch_up, window=window)
+        role: Session(role, sampling, LIMITS, rule, catch_up=catch_up, window=window)
         for role, window in zip(Role, world.windows, strict=True)
     }
     clock = Clock(world, sessions, lambda role, work: decoders[role].run(work, 0.6))
     return clock.play().seconds, sessions[Role.DEVICE].committed
 
 
-Rule = Callable[[Role, Side, Sampling, int], int]
+Choosing = Callable[[Role, Side, Sampling, int], int]
 
 
 def coupled_draft(_: Role, side: Side, sampling: Sampling, position: int) -> int:
@@ -49,7 +52,7 @@ def coupled_draft(_: Role, side: Side, sampling: Sampling, position: int) -> int
 
 
 def accepted(
-    text: list[int], sampling: Sampling, rule: Rule = coupled_draft
+    text: list[int], sampling: Sampling, rule: Choosing = coupled_draft
 ) -> list[tuple[bool, bool]]:
     """Whose draft each token of a text was."""
 
@@ -78,7 +81,7 @@ WORLDS = [
 @pytest.mark.parametrize("seed", range(3))
 def test_coupled_takes_as_long_as_sampling(world: World, catch_up: bool, seed: int) -> None:
     sampling = Sampling(1.0, 1.0, seed)
-    seconds, text = played(world, Session, catch_up, sampling)
+    seconds, text = played(world, Coupled, catch_up, sampling)
     simulated = simulation.coupled(world, accepted(text, sampling), catch_up=catch_up)
     assert simulated.seconds == pytest.approx(seconds)
 
@@ -86,7 +89,7 @@ def test_coupled_takes_as_long_as_sampling(world: World, catch_up: bool, seed: i
 @pytest.mark.parametrize("world", WORLDS)
 def test_tokenwise_takes_as_long_as_sampling(world: World) -> None:
     sampling = Sampling(1.0, 1.0, 5)
-    seconds, text = played(world, TokenwiseSession, False, sampling)
+    seconds, text = played(world, Tokenwise, False, sampling)
     one = World(world.device_s, world.cloud_s, world.rtt_s, windows=(1, 1))
     drafts = accepted(text, sampling)
     assert simulation.speculative(one, drafts, Schedule.DEVICE).seconds == pytest.approx(seconds)
@@ -103,8 +106,8 @@ def test_speculative_takes_as_long_as_sampling(world: World, schedule: Schedule)
         seen.append(judged.last)
         return scheduler.next(role, None, judged.last)
 
-    kind = partial(SpeculativeSession, first=scheduler.first, next_aggregator=following)
-    seconds, text = played(world, kind, False, sampling)
+    rule = partial(Speculative, first=scheduler.first, next_aggregator=following)
+    seconds, text = played(world, rule, False, sampling)
     drafts = accepted(text, sampling, algorithm1.draft)
     simulated = simulation.speculative(world, drafts, schedule, 4)
     assert simulated.seconds == pytest.approx(seconds)

@@ -133,7 +133,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         generation=generation,
         embeddings=EmbeddingService(embedder(), errands.submit),
         documents=FakeDocuments(),
-        ledger=Ledger(sessions, generation.tokenizer.vocab_size),
+        ledger=Ledger(sessions),
         metrics=Metrics(lambda: True, lambda: 1, pace),
         conversations=store,
         writings=Writings(store),

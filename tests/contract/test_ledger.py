@@ -19,9 +19,10 @@ import pytest
 
 from app.storage.database import DATABASE
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import codec, control, detail_frames
+from dragon.link import registry
 from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Draft
+from dragon.sampling.role import Role
 from harness import services
 from harness.services import ROOT, Service, Setup
 from tests.contract.asking import Ask, upload
@@ -75,12 +76,12 @@ def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
         yield Tapped(device, tap, setup.data)
 
 
-def kind_of(frame: str | bytes) -> str:
-    if isinstance(frame, str):
-        return control.decode(frame).kind
-    if detail_frames.is_detail(frame):
-        return type(detail_frames.decode(frame, 1 << 20)[1]).__name__.lower()
-    return type(codec.decode(frame, 1 << 20)[1]).__name__.lower()
+def message_of(frame: registry.Frame) -> registry.Message:
+    return registry.decode(frame, Role.DEVICE, 1 << 20)[1]
+
+
+def kind_of(frame: registry.Frame) -> str:
+    return registry.name_of(message_of(frame))
 
 
 def of_answers(frames: Sequence[str | bytes]) -> list[str | bytes]:
@@ -137,7 +138,11 @@ def test_five_grams_are_those_a_reader_of_the_wire_finds(tapped: Tapped) -> None
     wanted = set().union(*(grams(tokenizer.encode(text)) for text in own))
     # What somebody pieces together who knows the answer: of each draft, the committed text its
     # sender names, and the newest drafts behind that.
-    drafts = [codec.decode(frame, 1 << 20)[1] for frame in sent if isinstance(frame, bytes)]
+    drafts = [
+        registry.decode(frame, Role.DEVICE, 1 << 20)[1]
+        for frame in sent
+        if isinstance(frame, bytes)
+    ]
     newest: dict[int, int] = {}
     seen: set[tuple[int, ...]] = set()
     for draft in drafts:

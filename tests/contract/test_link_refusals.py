@@ -17,12 +17,15 @@ from websockets.sync.client import ClientConnection, connect
 from dragon.inference.logprobs import Values
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.link import batching, bulk_frames, detail_frames
+from dragon.link import batching, registry
 from dragon.link import control as messages
+from dragon.link.bulk import Bulk
+from dragon.link.kinds import BinaryKind
 from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling.params import Mode
+from dragon.sampling.role import Role
 from harness import services
 from harness.services import KEY, Service, Setup
 from tests import tiny
@@ -56,19 +59,18 @@ def link(peer: Service, key: str = KEY) -> Iterator[ClientConnection]:
         yield connection
 
 
-def hello(fitting: Tokenizer, **changes: Any) -> str:
+def hello(fitting: Tokenizer, **changes: Any) -> registry.Frame:
     own = messages.Hello(
         tokenizer=fitting.fingerprint,
         relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, reranker().fingerprint),
         model="tiny",
     )
-    return messages.encode(own.model_copy(update=changes))
+    return registry.encode(own.model_copy(update=changes))
 
 
-def opening(tokenizer: Tokenizer, generation: int, tokens: int = 400) -> str:
-    return messages.encode(
+def opening(tokenizer: Tokenizer, generation: int, tokens: int = 400) -> registry.Frame:
+    return registry.encode(
         messages.Open(
-            generation=generation,
             conversation=tuple(tokenizer.conversation([Message("user", "Where is Nairobi?")])),
             raw=False,
             query="Where is Nairobi?",
@@ -80,7 +82,8 @@ def opening(tokenizer: Tokenizer, generation: int, tokens: int = 400) -> str:
             max_tokens=tokens,
             top_k=1,
             catch_up=False,
-        )
+        ),
+        generation,
     )
 
 
@@ -136,16 +139,16 @@ def test_a_side_that_does_not_fit_is_told_what_to_change(
         "{}",
         '{"kind": "nonsense"}',
         '{"kind": "open"}',
-        '{"kind": "ready", "generation": 1, "documents": [], "log_h": 0.0, "horizon": 1}',
+        '{"kind": "ready", "stream_id": 1, "documents": [], "log_h": 0.0, "horizon": 1}',
         b"",
         b"\xff" * 50,
         b"\x01short",
         os.urandom(4000),
-        detail_frames.encode(1, Values(0, 0, (-1.0,))),
+        registry.encode(Values(0, 0, (-1.0,)), 1),
         b"\x05" + bytes(40),
-        bytes([batching.KIND]) + b"\x02\x00\x00\x00x",
+        bytes([BinaryKind.BUNDLE]) + b"\x02\x00\x00\x00x",
         *batching.messages([b"\x01short", b"\x02short"]),
-        '{"kind": "score_text", "generation": 1}',
+        '{"kind": "score_text", "stream_id": 1}',
         "x" * (messages.MAX_CONTROL_BYTES + 1),
         b"\x01" * 100_000,
     ],
@@ -176,7 +179,7 @@ def test_a_peer_with_no_session_left_refuses_one_answer_only(
         kinds = {}
         while len(kinds) < 3:
             message = control(connection)
-            kinds[message["generation"]] = message.get("code", message["kind"])
+            kinds[message["stream_id"]] = message.get("code", message["kind"])
         assert kinds == {1: "ready", 2: "ready", 3: "overloaded"}
 
 
@@ -188,17 +191,18 @@ def test_a_conversation_over_the_context_fails_its_answer_only(
         long["conversation"] = [7] * tiny.CONTEXT
         connection.send(json.dumps(long))
         fault = control(connection)
-        assert (fault["generation"], fault["code"]) == (5, "context_length_exceeded")
+        assert (fault["stream_id"], fault["code"]) == (5, "context_length_exceeded")
         connection.send(opening(tokenizer, 6))
         assert control(connection)["kind"] == "ready"
 
 
-def scoring(generation: int, tokens: int) -> str:
-    return messages.encode(
-        messages.ScoreAsked(
-            generation=generation, conversation=(7,), text=(8,) * tokens, raw=True,
+def scoring(generation: int, tokens: int) -> registry.Frame:
+    return registry.encode(
+        messages.ScoreText(
+            conversation=(7,), text=(8,) * tokens, raw=True,
             query="", top_k=0, prompt=tokens + 1, max_tokens=0,
-        )
+        ),
+        generation,
     )  # fmt: skip
 
 
@@ -211,22 +215,23 @@ def test_scores_are_sent_as_they_are_taken(peer: Service, tokenizer: Tokenizer) 
             while len(data) < until:
                 frame = connection.recv(timeout=WAIT_S)
                 if isinstance(frame, bytes):
-                    generation, part = bulk_frames.decode(frame)
-                    assert generation == 3
-                    data += part
+                    stream, part = registry.decode(frame, Role.CLOUD, tokenizer.vocab_size)
+                    assert stream == 3
+                    assert isinstance(part, Bulk)
+                    data += part.data
             return data
 
         connection.send(scoring(3, CREDIT + 5))
         assert control(connection)["kind"] == "scoring"
         assert len(bulk(CREDIT * size)) == CREDIT * size
-        connection.send(messages.encode(messages.Ping(number=1)))
+        connection.send(registry.encode(messages.Ping(number=1)))
         # Nothing more before some is taken: a binary frame would be no JSON.
         while json.loads(connection.recv(timeout=WAIT_S))["kind"] != "pong":
             pass
-        connection.send(messages.encode(messages.ScoreTaken(generation=3)))
+        connection.send(registry.encode(messages.ScoreTaken(), 3))
         score = CloudScore.unpack(bulk(size), 1)
         assert len(score.logprobs) == tokenizer.vocab_size
-        connection.send(messages.encode(messages.Close(generation=3, reason="enough")))
+        connection.send(registry.encode(messages.Close(reason="enough"), 3))
         connection.send(scoring(4, tiny.CONTEXT))
         fault = control(connection)
-        assert (fault["generation"], fault["code"]) == (4, "context_length_exceeded")
+        assert (fault["stream_id"], fault["code"]) == (4, "context_length_exceeded")

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from app.peer_link.probe import measure
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import control
+from dragon.link import registry
 from dragon.link.control import MAX_PROBE, Hello
 from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
@@ -96,7 +96,7 @@ def test_a_probe_is_bounded(peer: Service, hello: Hello, probe: dict[str, object
     url = f"ws://127.0.0.1:{peer.port}/v1/link"
     headers = {"Authorization": f"Bearer {KEY}"}
     with connect(url, additional_headers=headers, compression=None) as connection:
-        connection.send(control.encode(hello))
+        connection.send(registry.encode(hello))
         connection.send(json.dumps(probe))
         with pytest.raises(ConnectionClosed):
             list(connection)

@@ -10,7 +10,6 @@ import pytest
 import torch
 from fastapi import FastAPI
 
-from bench.experiments.latency import ratios, request_fields
 from dragon.errors import PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
@@ -102,27 +101,3 @@ def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None
     assert Setup(tmp_path).program("peer", Floor()) == ("cli", ["peer"])
     slow = Setup(tmp_path, endless=True).program("peer", Floor(5))
     assert slow == ("harness.serve", ["peer", "--floor-ms", "5", "--endless"])
-
-
-def test_modes_are_request_fields() -> None:
-    assert request_fields("coupled") == {"aggregation": "coupled"}
-    assert request_fields("coupled:no-catch-up") == {"aggregation": "coupled", "catch_up": False}
-    assert request_fields("speculative:device") == {
-        "aggregation": "speculative",
-        "schedule": "device",
-    }
-
-
-def test_ratios_compare_what_was_measured_alike() -> None:
-    place = {"network": "n", "rtt_ms": 300.0, "floors_ms": "50/50", "temperature": 1.0}
-    times = {"decode_device_ms": 50.0, "decode_cloud_ms": 60.0, "measured_rtt_ms": 300.0}
-    rows = [
-        {"mode": "coupled", "ms_per_token": 72.0, **place, **times},
-        {"mode": "tokenwise", "ms_per_token": 396.0, **place, **times},
-        {"mode": "coupled", "ms_per_token": 1.0, **place, **times, "temperature": 0.0},
-    ]
-    where = "n, 300 ms, 50/50, T = 1"
-    assert ratios(rows) == {
-        f"coupled/tokenwise at {where}": 0.182,
-        f"tokenwise/bound at {where}": 1.1,
-    }

@@ -14,7 +14,9 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import bulk_frames, control
+from dragon.link import control
+from dragon.link.bulk import Bulk
+from dragon.link.registry import Message
 from dragon.retrieval.prompt_rows import document_row
 from dragon.retrieval.relevance import Hit
 from peer.context import Channel, Shared
@@ -36,16 +38,18 @@ class Desk:
     """A connection's place: keeps what would be sent."""
 
     def __init__(self) -> None:
-        self.frames: list[str | bytes] = []
+        self.sent: list[Message] = []
         self.begun = asyncio.Event()
         self.over = asyncio.Event()
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         return asyncio.create_task(work)
 
-    def send(self, frame: str | bytes) -> None:
-        self.frames.append(frame)
+    def send(self, message: Message, stream: int) -> int:
+        assert stream == 7
+        self.sent.append(message)
         self.begun.set()
+        return 1
 
     def forget(self, generation: int) -> None:
         self.over.set()
@@ -74,15 +78,14 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "metrics": PeerMetrics(lambda: 0),
         "decode": None,
     }
-    asked = control.Fetch(generation=7, query="?", top_k=1, raw=False, weights=model.weights)
-    fetch = CloudFetch(Shared(**shared), cast(Channel, desk), asked)
+    asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)
+    fetch = CloudFetch(Shared(**shared), cast(Channel, desk), 7, asked)
     fetch.start()
     await desk.begun.wait()
     assert not desk.over.is_set()
     engine.close(answers.pop())
     await desk.over.wait()
-    _, *frames = desk.frames
-    data = b"".join(bulk_frames.decode(cast(bytes, frame))[1] for frame in frames)
+    data = b"".join(piece.data for piece in desk.sent if isinstance(piece, Bulk))
     row = document_row(tokenizer, HIT.text, HIT.document, raw=False)
     assert len(data) == model.packed_bytes(len(row.tokens))
     assert isinstance(KV.unpack(data, *model._kv_shape), KV)

@@ -1,4 +1,4 @@
-"""The session of each aggregation mode, and who aggregates in the speculative one."""
+"""The rule of each aggregation mode."""
 
 from __future__ import annotations
 
@@ -6,30 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dragon.inference.estimates import Pace
-from dragon.protocol.aggregator_policy import Schedule, Scheduler, expected_acceptance
-from dragon.protocol.messages import Limits, Role
-from dragon.protocol.rules.sequencewise import SequencewiseSession
-from dragon.protocol.rules.speculative import Judged, SpeculativeSession
-from dragon.protocol.rules.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.protocol.aggregator_policy import Estimates, Schedule, Scheduler, expected_acceptance
+from dragon.protocol.messages import Limits
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.exchange import Exchange
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.sequencewise import Sequencewise
+from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.role import Role
 
-
-@dataclass
-class Choice:
-    """Chooses the aggregating side from what this side knows of both, and of the link."""
-
-    role: Role
-    scheduler: Scheduler
-    pace: Pace
-
-    def __call__(self, aggregator: Role, judged: Judged) -> Role:
-        """Who aggregates next."""
-        device, cloud = expected_acceptance(judged.device, judged.cloud)
-        self.pace.accept_device.add(device)
-        self.pace.accept_cloud.add(cloud)
-        return self.scheduler.next(aggregator, self.pace.conditions(self.role), judged.last)
+# A device that writes alone, in `local` and the context modes, holds the rule of `coupled`.
+_RULES: dict[Mode, Callable[[Session], Rule]] = {
+    Mode.TOKENWISE: Tokenwise,
+    Mode.EXCHANGE: Exchange,
+    Mode.SEQUENCEWISE: Sequencewise,
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class Start:
 def session_of(
     start: Start,
     role: Role,
-    pace: Pace,
+    estimates: Estimates,
     *,
     joint: bool,
     committed: Sequence[int] = (),
@@ -55,22 +49,26 @@ def session_of(
 
     Raises `InvalidRequestError` for sampling parameters that the mode does not take.
     """
-    scheduler = Scheduler(start.schedule, start.sampling.seed)
-    kinds: dict[Mode, Callable[..., Session]] = {
-        Mode.TOKENWISE: TokenwiseSession,
-        Mode.EXCHANGE: ExchangeSession,
-        Mode.SEQUENCEWISE: SequencewiseSession,
-        Mode.SPECULATIVE: partial(
-            SpeculativeSession,
-            first=scheduler.first,
-            next_aggregator=Choice(role, scheduler, pace),
-        ),
-    }
-    return kinds.get(start.mode, Session)(
+    if start.mode is Mode.SPECULATIVE:
+        rule = _speculative(start, role, estimates)
+    else:
+        rule = _RULES.get(start.mode, Coupled)
+    return Session(
         role,
         start.sampling,
         start.limits,
-        committed=list(committed),
+        rule,
+        committed=committed,
         joint=joint,
         catch_up=start.catch_up,
     )
+
+
+def _speculative(start: Start, role: Role, estimates: Estimates) -> Callable[[Session], Rule]:
+    scheduler = Scheduler(start.schedule, start.sampling.seed)
+
+    def next_aggregator(aggregator: Role, judged: Judged) -> Role:
+        estimates.observe_acceptance(*expected_acceptance(judged.device, judged.cloud))
+        return scheduler.next(aggregator, estimates.conditions(role), judged.last)
+
+    return partial(Speculative, first=scheduler.first, next_aggregator=next_aggregator)

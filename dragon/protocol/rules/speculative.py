@@ -1,25 +1,29 @@
-"""Speculative aggregation, the paper's: one side at a time aggregates, and tells the other.
+"""Speculative aggregation: DRAGON, arXiv 2504.11197, Algorithm 1 with its scheduler.
 
-Both sides draft ahead, independently of each other, and send what they draft. The aggregating side
-takes the target of Algorithm 1 and sends it with its verdicts on both drafts and the name of the
-side that aggregates next. Having named the other side it aggregates nothing more, so that at any
-time one side at most does; the target message in flight is the hand-over.
+Both sides draft ahead, independently of each other, and send what they draft. One side at a time
+aggregates: it takes the target of Algorithm 1 and sends it with its verdicts on both drafts and the
+name of the side that aggregates next. Having named the other side it aggregates nothing more, so at
+any time one side at most does; the target message in flight is the hand-over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dragon.errors import InvalidRequestError
 from dragon.protocol.acceptance import Judgement
 from dragon.protocol.aggregator_policy import Aggregated
-from dragon.protocol.messages import Draft, Role, SessionMessage, Target
-from dragon.protocol.session import Session
-from dragon.protocol.target_cache import by_role
+from dragon.protocol.messages import Draft, SessionMessage, Target
+from dragon.protocol.rules.rule import Rule
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.algorithm1 import Drafted
 from dragon.sampling.mixture import Side
+from dragon.sampling.role import Role, by_role
+
+if TYPE_CHECKING:
+    from dragon.protocol.session import Session
 
 
 @dataclass(frozen=True)
@@ -35,97 +39,97 @@ NextAggregator = Callable[[Role, Judged], Role]
 """Who aggregates after the side that just did."""
 
 
-@dataclass
-class SpeculativeSession(Session):
-    """Algorithm 1 on one side; `first` aggregates where an answer begins or goes on after a fault.
+class Speculative(Rule):
+    """Algorithm 1 on one side; `first` aggregates where an answer begins or resumes after a fault.
 
-    Raises `InvalidRequestError` for a temperature or a nucleus that Algorithm 1 is not defined for.
+    A draft is a draw from its side's distribution and nothing else, so there is no catch-up. Raises
+    `InvalidRequestError` for a temperature or a nucleus that Algorithm 1 is not defined for.
     """
 
-    first: Role = Role.DEVICE
-    next_aggregator: NextAggregator = lambda aggregator, _: aggregator
-
-    def __post_init__(self) -> None:
-        if self.sampling.temperature not in (0.0, 1.0) or self.sampling.top_p != 1.0:
+    def __init__(
+        self,
+        session: Session,
+        first: Role = Role.DEVICE,
+        next_aggregator: NextAggregator = lambda aggregator, _: aggregator,
+    ) -> None:
+        super().__init__(session)
+        if session.sampling.temperature not in (0.0, 1.0) or session.sampling.top_p != 1.0:
             raise InvalidRequestError(
                 "speculative aggregation needs a temperature of 0 or 1 and a top_p of 1; "
                 "coupled takes any",
-                param="temperature" if self.sampling.top_p == 1.0 else "top_p",
+                param="temperature" if session.sampling.top_p == 1.0 else "top_p",
             )
-        super().__post_init__()
-        self.catch_up = False  # a draft is a draw from its side's distribution, nothing else
-        self.aggregator = self.first
+        self.first = first
+        self.aggregator = first
+        self.next_aggregator = next_aggregator
 
-    def receive(self, message: SessionMessage) -> None:
-        """As in `Session`, and the target of the side that aggregates."""
-        if isinstance(message, Target):
-            self._receive_target(message)
-        else:
-            super().receive(message)
+    def propose(self, position: int, side: Side) -> int:
+        """x^s_t drawn from p^s."""
+        return algorithm1.draft(self.session.role, side, self.session.sampling, position)
 
-    def _propose(self, position: int, side: Side) -> int:
-        return algorithm1.draft(self.role, side, self.sampling, position)
-
-    def _decides(self) -> bool:
-        return self.aggregator is self.role
-
-    def _judge(self, own: Draft, remote: Draft) -> None:
-        device, cloud = by_role(self.role, own, remote)
-        token = self._algorithm_1(own, remote)
+    def step(self) -> bool:
+        """Aggregate the first position, on the side whose turn it is, and send the target."""
+        session = self.session
+        if self.aggregator is not session.role or (heads := session.queues.pop_heads()) is None:
+            return False
+        device, cloud = by_role(session.role, *heads)
+        token = self._target(device, cloud)
         kept = (device.token == token, cloud.token == token)
-        queues = by_role(self.role, self._own, self._remote)
+        queues = by_role(session.role, session.queues.own, session.queues.remote)
         queued = [len(queue) if good else 0 for queue, good in zip(queues, kept, strict=True)]
         judged = Judged(device.side, cloud.side, Aggregated(*kept, *queued))
         self.aggregator = self.next_aggregator(self.aggregator, judged)
-        self._outbox.append(Target(self.incarnation, own.position, token, *kept, self.aggregator))
-        self._take(own, remote, token)
+        position = device.position
+        session.send(Target(session.incarnation, position, token, *kept, self.aggregator))
+        self._settle(heads, token)
+        return True
 
-    def _take(self, own: Draft, remote: Draft, token: int) -> None:
-        if self.role is Role.DEVICE:
-            device, cloud = by_role(self.role, own, remote)
-            kept = (device.token == token, cloud.token == token)
-            distance = mixture.total_variation(device.side, cloud.side)
-            self.agreement.add(Judgement(token, kept, distance))
-        super()._take(own, remote, token)
+    def receive(self, message: SessionMessage) -> None:
+        """A draft, or the target of the side that aggregates."""
+        if isinstance(message, Target):
+            self._receive_target(message)
+        elif isinstance(message, Draft) and not algorithm1.possible(message.token, message.side):
+            self.session.desync()
+        else:
+            super().receive(message)
 
-    def _algorithm_1(self, own: Draft, remote: Draft) -> int:
-        device, cloud = by_role(self.role, own, remote)
+    def restart(self) -> None:
+        """As in `Rule`; the first aggregator begins anew."""
+        super().restart()
+        self.aggregator = self.first
+
+    def _receive_target(self, target: Target) -> None:
+        session = self.session
+        own_turn = self.aggregator is session.role
+        if own_turn or target.position != len(session.committed):
+            session.desync()
+            return
+        heads = session.queues.pop_heads()
+        if heads is None:
+            session.desync()
+            return
+        drafts = by_role(session.role, *heads)
+        kept = [draft.token == target.token for draft in drafts]
+        # Both drafts are here as well: nobody else's word is taken for the text.
+        if kept != [target.device_kept, target.cloud_kept] or self._target(*drafts) != target.token:
+            session.desync()
+            return
+        self.aggregator = target.next
+        self._settle(heads, target.token)
+        session.advance()
+
+    def _target(self, device: Draft, cloud: Draft) -> int:
         return algorithm1.target(
             Drafted(device.token, device.side),
             Drafted(cloud.token, cloud.side),
-            self.sampling,
-            own.position,
+            self.session.sampling,
+            device.position,
         )
 
-    def _receive_draft(self, frame: Draft) -> None:
-        current = self.joint and not self.finished and frame.incarnation == self.incarnation
-        if current and not algorithm1.possible(frame.token, frame.side):
-            self._desync()
-        else:
-            super()._receive_draft(frame)
-
-    def _receive_target(self, target: Target) -> None:
-        if not self.joint or self.finished or target.incarnation != self.incarnation:
-            return
-        if self._decides() or target.position != len(self.committed):
-            self._desync()
-            return
-        if not self._own or not self._remote:
-            self._desync()
-            return
-        own, remote = self._own.popleft(), self._remote.popleft()
-        drafts = [draft.token == target.token for draft in by_role(self.role, own, remote)]
-        # It can be computed here as well: nobody else's word is taken for the text.
-        if (
-            drafts != [target.device_kept, target.cloud_kept]
-            or self._algorithm_1(own, remote) != target.token
-        ):
-            self._desync()
-            return
-        self.aggregator = target.next
-        self._take(own, remote, target.token)
-        self._advance()
-
-    def _restart(self, incarnation: int) -> None:
-        super()._restart(incarnation)
-        self.aggregator = self.first
+    def _settle(self, heads: tuple[Draft, Draft], token: int) -> None:
+        if self.session.role is Role.DEVICE:
+            device, cloud = heads
+            kept = (device.token == token, cloud.token == token)
+            distance = mixture.total_variation(device.side, cloud.side)
+            self.session.agreement.add(Judgement(token, kept, distance))
+        self.session.settle(*heads, token)

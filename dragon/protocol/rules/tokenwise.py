@@ -1,57 +1,45 @@
-"""Aggregation token by token, without drafts: what the paper's speculation is measured against.
+"""Token by token, the device computing the target: a round trip a token.
 
-Both are slow and obvious, on the same noise as `coupled`, which must equal them token for token.
+The vanilla distributed RAG of DRAGON (arXiv 2504.11197, section 2.2). Slow and obvious, and token
+for token the text of `coupled`.
 """
 
 from __future__ import annotations
 
-from dragon.protocol.messages import Draft, Role, SessionMessage, Target
-from dragon.protocol.session import Session
+from dragon.protocol.messages import Draft, SessionMessage, Target
+from dragon.protocol.rules.lockstep import Lockstep
+from dragon.sampling.role import Role
 
 
-class ExchangeSession(Session):
-    """Both sides send the distribution of a position and wait for the other's: half a round trip.
+class Tokenwise(Lockstep):
+    """Only the cloud sends distributions, only the device sends tokens."""
 
-    Each computes the token itself, so that nobody needs to send it.
-    """
+    def share(self, draft: Draft) -> None:
+        """The device keeps its drafts."""
+        if self.session.role is Role.CLOUD:
+            super().share(draft)
 
-    def _may_draft(self, position: int) -> bool:
-        return not self._own and super()._may_draft(position)
-
-    def _lookahead(self, position: int) -> list[int]:
-        return []
-
-
-class TokenwiseSession(ExchangeSession):
-    """Only the cloud sends distributions, only the device sends tokens: a round trip a token.
-
-    The vanilla distributed RAG of the paper (section 2.2).
-    """
+    def step(self) -> bool:
+        """Device: commit the position once the cloud's draft is here, and send its token."""
+        session = self.session
+        heads = session.queues.pop_heads()
+        if heads is None:
+            return False
+        own, remote = heads
+        token = self._targets.judge(own, remote)
+        kept = (own.token == token, remote.token == token)
+        session.send(Target(session.incarnation, own.position, token, *kept, Role.DEVICE))
+        session.commit(token, own, remote)
+        return True
 
     def receive(self, message: SessionMessage) -> None:
-        """As in `Session`, and the target on the cloud."""
-        if isinstance(message, Target) and self.role is Role.CLOUD:
-            self._receive_target(message)
-        else:
+        """Cloud: the token of the position that was drafted last."""
+        session = self.session
+        if not isinstance(message, Target) or session.role is Role.DEVICE:
             super().receive(message)
-
-    def _send(self, frame: Draft) -> None:
-        if self.role is Role.CLOUD:
-            super()._send(frame)
-
-    def _judge(self, own: Draft, remote: Draft) -> None:
-        token = self._decided(own, remote)
-        kept = (own.token == token, remote.token == token)
-        self._outbox.append(Target(self.incarnation, own.position, token, *kept, Role.DEVICE))
-        self._commit(token, own, remote)
-
-    def _receive_target(self, target: Target) -> None:
-        if not self.joint or self.finished or target.incarnation != self.incarnation:
-            return
-        if target.position != len(self.committed) or not self._own:
-            self._desync()
-            return
-        own = self._own.popleft()
-        self._own.clear()
-        self._commit(target.token, own)
-        self._advance()
+        elif message.position != len(session.committed) or not session.queues.own:
+            session.desync()
+        else:
+            session.commit(message.token, session.queues.own.popleft())
+            session.queues.own.clear()
+            session.advance()

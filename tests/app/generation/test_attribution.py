@@ -7,7 +7,7 @@ import torch
 from app.generation.attribution import AnswerDetails
 from app.generation.events import Detailed, TokenDetail
 from dragon.inference import logprobs
-from dragon.inference.distribution import FullDistribution
+from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.logprobs import Question, Settled, Values, cloud_detail
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.mixture import Side
@@ -20,7 +20,7 @@ TOP = 3
 def side(tokenizer: Tokenizer, seed: int) -> Side:
     logits = torch.randn(2, tokenizer.vocab_size, generator=torch.Generator().manual_seed(seed))
     full = FullDistribution.of(logits * 4, torch.tensor([0.75, 0.25], dtype=torch.float64))
-    return Side(cut(full.mixed.exp()).wire, 0, full)
+    return DetailedSide(cut(full.mixed.exp().numpy()).wire, 0, full)
 
 
 class Table:
@@ -123,7 +123,7 @@ def test_frames_of_another_text_are_not_taken(tokenizer: Tokenizer) -> None:
 
 def test_a_cloud_that_does_not_know_any_more(tokenizer: Tokenizer) -> None:
     flat = FullDistribution.of(torch.zeros(1, tokenizer.vocab_size), torch.ones(1).double())
-    same = Side(cut(flat.mixed.exp()).wire, 0, flat)
+    same = DetailedSide(cut(flat.mixed.exp().numpy()).wire, 0, flat)
     own = Settled(0, 5, 1, same, same)
     table = Table(tokenizer, "x")
     table.details.take([own], 1)

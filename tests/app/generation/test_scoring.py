@@ -35,10 +35,10 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return EMBEDDED_MODEL if request.param == "embedded" else tiny.save(tmp_path, request.param)
 
 
-def asked(text: tuple[int, ...], **more: object) -> control.ScoreAsked:
+def asked(text: tuple[int, ...], **more: object) -> control.ScoreText:
     conversation, rest = text[:1], text[1:]
-    return control.ScoreAsked(
-        generation=0, conversation=conversation, text=rest, raw=True, query="", top_k=0,
+    return control.ScoreText(
+        conversation=conversation, text=rest, raw=True, query="", top_k=0,
         prompt=len(text), max_tokens=0, **more,
     )  # fmt: skip
 

@@ -4,9 +4,10 @@ import numpy as np
 
 from app.generation import timeline
 from app.generation.timeline import Trace
-from dragon.protocol.messages import Draft, Role
+from dragon.protocol.messages import Draft
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 
 def draft(position: int) -> Draft:

@@ -47,7 +47,7 @@ def slowly(model: LanguageModel, sampling: Sampling, text: list[int]) -> Side:
             logits[token] -= sampling.presence_penalty + sampling.frequency_penalty * count
         mixed += weight * torch.softmax(logits, -1)
     model.cache.release([slot])
-    return Side(cut(mixed).wire, 0)
+    return Side(cut(mixed.numpy()).wire, 0)
 
 
 def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) -> None:

@@ -77,7 +77,7 @@ def test_a_side_is_the_weighted_mixture_of_its_rows(engine: Engine, path: Path) 
     second, third = run(engine, decoder, Work(0, (30, 31), 2, 0)).sides or []
     rolled_back = (run(engine, decoder, Work(1, (32,), 1, 0)).sides or [])[0]
     for side, text in ((first, []), (second, [30]), (third, [30, 31]), (rolled_back, [30, 32])):
-        assert_alike(side.wire, cut(alone(path, ROWS, [20, 21], text)).wire)
+        assert_alike(side.wire, cut(alone(path, ROWS, [20, 21], text).numpy()).wire)
     expected_log_h = round(1024 * torch.logsumexp(torch.tensor([1.0, 0.0]), 0).item())
     assert first.log_h == expected_log_h
 

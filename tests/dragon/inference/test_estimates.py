@@ -17,9 +17,10 @@ from dragon.inference.estimates import (
 )
 from dragon.inference.profile import DecodeFit, Profile
 from dragon.protocol.aggregator_policy import Conditions
-from dragon.protocol.messages import Draft, Role
+from dragon.protocol.messages import Draft
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 FIT = DecodeFit.of([100, 200, 300], [0.02, 0.03, 0.04])
 PROFILE = Profile(model="m", rows=2, decode=FIT, rtt_s=0.1, sending=1e6)

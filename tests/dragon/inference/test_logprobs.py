@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.inference import logprobs
-from dragon.inference.distribution import LOWEST, FullDistribution
+from dragon.inference.distribution import LOWEST, DetailedSide, FullDistribution
 from dragon.inference.logprobs import MAX_ASKED, Mixture, Settled
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.sampling.quantized import cut
@@ -24,7 +24,7 @@ def side(logits: torch.Tensor, log_h: int, weights: tuple[float, ...] = (0.75, 0
     """A side of several rows, [rows, V]."""
     shares = torch.tensor(weights[: len(logits)], dtype=torch.float64)
     full = FullDistribution.of(logits, shares / shares.sum())
-    return Side(cut(full.mixed.exp()).wire, log_h, full)
+    return DetailedSide(cut(full.mixed.exp().numpy()).wire, log_h, full)
 
 
 def settled(device: Side, cloud: Side, token: int) -> tuple[Settled, Settled]:
@@ -129,6 +129,6 @@ def test_what_cannot_be_is_finite() -> None:
     full = FullDistribution.of(logits, torch.ones(1, dtype=torch.float64))
     assert float(full.mixed[2]) == LOWEST
     assert full.shares(2) == [1.0]
-    own = Side(cut(full.mixed.exp()).wire, 0, full)
+    own = DetailedSide(cut(full.mixed.exp().numpy()).wire, 0, full)
     detail = logprobs.cloud_detail(Settled(0, 2, 1, own, None), 4)
     assert all(math.isfinite(value) for _, value in detail.top)

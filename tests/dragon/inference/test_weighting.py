@@ -14,11 +14,12 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weighting
-from dragon.protocol.messages import Limits, Role, Work
+from dragon.protocol.messages import Limits, Work
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side, fixed_log_h
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
+from dragon.sampling.role import Role
 from tests import tiny
 from tests.dragon.protocol.toy import END, ToyDecoder, World, toy_side
 
@@ -48,7 +49,7 @@ def expected(model: LanguageModel, text: Sequence[int]) -> Side:
         tokens = torch.tensor([[*row.tokens, *CONVERSATION, *text]])
         mixed += weight.float() * torch.softmax(model.forward(slots, [0], tokens, 1)[0, -1], -1)
     model.cache.release(slots)
-    return Side(cut(mixed).wire, fixed_log_h(float(torch.logsumexp(nats, 0))))
+    return Side(cut(mixed.numpy()).wire, fixed_log_h(float(torch.logsumexp(nats, 0))))
 
 
 def assert_alike(got: Side, wanted: Side) -> None:

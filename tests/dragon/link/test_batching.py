@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
-from dragon.link import batching, bulk_frames, codec
+from dragon.link import batching, registry
+from dragon.link.kinds import BinaryKind
+from dragon.sampling.role import Role
 
-BUNDLE = bytes([batching.KIND])
+BUNDLE = bytes([BinaryKind.BUNDLE])
 binary = st.binary(min_size=1, max_size=40).filter(lambda frame: frame[:1] != BUNDLE)
-small = binary.filter(lambda frame: not bulk_frames.is_bulk(frame))
+small = binary.filter(lambda frame: frame[0] != BinaryKind.BULK)
 frames_of_a_link = st.lists(binary | st.text(min_size=1, max_size=20), max_size=12)
 
 
 def by_itself(frame: str | bytes) -> bool:
-    return isinstance(frame, str) or bulk_frames.is_bulk(frame)
+    return isinstance(frame, str) or frame[0] == BinaryKind.BULK
 
 
 @given(frames_of_a_link)
@@ -63,7 +65,7 @@ def test_what_is_not_just_frames_is_refused(frames: list[bytes], more: bytes, cu
         BUNDLE + b"\x01\x00\x00\x00xy",  # something behind the last
         BUNDLE + b"\xff\xff\xff\xff" + bytes(50),
         BUNDLE + b"\x06\x00\x00\x00" + BUNDLE + b"\x01\x00\x00\x00x",  # one in another
-        BUNDLE + b"\x06\x00\x00\x00" + bytes([bulk_frames.KIND]) + b"\x01\x00\x00\x00x",
+        BUNDLE + b"\x06\x00\x00\x00" + bytes([BinaryKind.BULK]) + b"\x01\x00\x00\x00x",
         BUNDLE + b"\x01\x00\x00\x00x" * (batching.MAX_BYTES // 5 + 1),
     ],
 )
@@ -72,11 +74,11 @@ def test_a_bundle_that_is_none_is_refused(message: bytes) -> None:
         batching.split(message)
 
 
-def test_a_side_that_expects_drafts_refuses_it() -> None:
+def test_a_bundle_is_no_frame() -> None:
     (message,) = batching.messages([b"x", b"y"])
     assert isinstance(message, bytes)
     with pytest.raises(FrameError):
-        codec.decode(message, 8192)
+        registry.decode(message, Role.CLOUD, 8192)
 
 
 def test_what_waits_is_taken_together_and_not_without_end() -> None:

@@ -14,12 +14,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from dragon.protocol.messages import MAX_WINDOW, Draft, Limits, Role, SessionMessage, Target
-from dragon.protocol.rules.speculative import SpeculativeSession
-from dragon.protocol.rules.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.protocol.messages import MAX_WINDOW, Draft, Limits, SessionMessage, Target
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.exchange import Exchange
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.speculative import Speculative
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
 
 CORRUPTIONS = (
@@ -27,8 +31,8 @@ CORRUPTIONS = (
     "verdict", "next",
 )  # fmt: skip
 # The modes, the likeliest ones more often.
-SESSIONS = (Session, Session, Session, SpeculativeSession, SpeculativeSession, ExchangeSession)
-SESSIONS += (TokenwiseSession,)
+RULES: tuple[type[Rule], ...]
+RULES = (Coupled, Coupled, Coupled, Speculative, Speculative, Exchange, Tokenwise)
 
 
 class Kind(StrEnum):
@@ -74,7 +78,7 @@ class Schedule:
     window: int
     likeness: float
     catch_up: bool
-    session: type[Session]
+    rule: type[Rule]
     faults: tuple[Fault, ...]
 
 
@@ -101,8 +105,8 @@ def schedule(chance: random.Random) -> Schedule:
         )
         for _ in range(chance.choice([0, 1, 1, 1, 2, 3, 5]))
     ]
-    session = chance.choice(SESSIONS)
-    plain = session is SpeculativeSession
+    rule = chance.choice(RULES)
+    plain = rule is Speculative
     return Schedule(
         seed=chance.randrange(1 << 32),
         sampling=Sampling(
@@ -115,7 +119,7 @@ def schedule(chance: random.Random) -> Schedule:
         window=chance.choice([1, 2, 4, 8]),
         likeness=chance.choice([0.0, 0.6, 0.9, 1.0]),
         catch_up=chance.random() < 0.5,
-        session=session,
+        rule=rule,
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )
 
@@ -161,15 +165,13 @@ def other(role: Role) -> Role:
     return Role.CLOUD if role is Role.DEVICE else Role.DEVICE
 
 
-def maker(session: type[Session], seed: int) -> Callable[..., Session]:
-    """What makes the sessions of a mode; who aggregates next is drawn at random where one does."""
-    if session is not SpeculativeSession:
-        return session
+def maker(rule: type[Rule], seed: int) -> Callable[[Session], Rule]:
+    """What makes the rules of a mode; who aggregates next is drawn at random where one does."""
+    if rule is not Speculative:
+        return rule
     chance = random.Random(seed)
     first = chance.choice(list(Role))
-    return partial(
-        SpeculativeSession, first=first, next_aggregator=lambda *_: chance.choice(list(Role))
-    )
+    return partial(Speculative, first=first, next_aggregator=lambda *_: chance.choice(list(Role)))
 
 
 class Battle:
@@ -182,7 +184,7 @@ class Battle:
             random.Random(plan.seed),
             plan.sampling,
             self.limits,
-            kind=maker(plan.session, plan.seed),
+            rule=maker(plan.rule, plan.seed),
             catch_up=plan.catch_up,
             window=plan.window,
             likeness=plan.likeness,
@@ -257,7 +259,7 @@ class Battle:
         assert world.answer == world.device.committed, "what was said is never taken back"
         if Kind.CORRUPT not in kinds:
             intervals = world.device.intervals()
-            speculative = plan.session is SpeculativeSession
+            speculative = plan.rule is Speculative
             expected = reference(
                 plan.sampling, self.limits, intervals, plan.likeness, speculative=speculative
             )

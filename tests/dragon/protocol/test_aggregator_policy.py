@@ -17,9 +17,9 @@ from dragon.protocol.aggregator_policy import (
     expected_acceptance,
     latency,
 )
-from dragon.protocol.messages import Role
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 SYMMETRIC = Conditions(0.05, 0.05, 0.3, 0.6, 0.6)
 

@@ -1,4 +1,4 @@
-"""Which session a mode gets, and how the speculative one chooses its aggregator."""
+"""Which rule a mode gets, and how the speculative one chooses its aggregator."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import pytest
 
 from dragon.inference.estimates import DecodeDelay, Estimate, LinkMeter, Pace
 from dragon.protocol.aggregator_policy import Aggregated, Schedule
-from dragon.protocol.messages import Limits, Role
+from dragon.protocol.messages import Limits
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.exchange import Exchange
 from dragon.protocol.rules.registry import Start, session_of
-from dragon.protocol.rules.sequencewise import SequencewiseSession
-from dragon.protocol.rules.speculative import Judged, SpeculativeSession
-from dragon.protocol.rules.tokenwise import ExchangeSession, TokenwiseSession
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.sequencewise import Sequencewise
+from dragon.protocol.rules.speculative import Judged, Speculative
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 SIDE = Side(WireDistribution.of([1, 2], [60000, 5000]), 0)
 JUDGED = Judged(SIDE, SIDE, Aggregated(True, True, 1, 1))
@@ -36,23 +40,23 @@ def make(
 @pytest.mark.parametrize(
     ("mode", "kind"),
     [
-        (Mode.COUPLED, Session),
-        (Mode.LOCAL, Session),
-        (Mode.CONTEXT, Session),
-        (Mode.EXCHANGE, ExchangeSession),
-        (Mode.TOKENWISE, TokenwiseSession),
-        (Mode.SPECULATIVE, SpeculativeSession),
-        (Mode.SEQUENCEWISE, SequencewiseSession),
+        (Mode.COUPLED, Coupled),
+        (Mode.LOCAL, Coupled),
+        (Mode.CONTEXT, Coupled),
+        (Mode.EXCHANGE, Exchange),
+        (Mode.TOKENWISE, Tokenwise),
+        (Mode.SPECULATIVE, Speculative),
+        (Mode.SEQUENCEWISE, Sequencewise),
     ],
 )
-def test_each_mode_has_its_session(mode: Mode, kind: type[Session]) -> None:
-    assert type(make(mode)) is kind
+def test_each_mode_has_its_rule(mode: Mode, kind: type[Rule]) -> None:
+    assert type(make(mode).rule) is kind
 
 
 def chosen(role: Role, schedule: Schedule, **known: float) -> Role:
-    session = make(Mode.SPECULATIVE, role, schedule, **known)
-    assert isinstance(session, SpeculativeSession)
-    return session.next_aggregator(Role.DEVICE, JUDGED)
+    rule = make(Mode.SPECULATIVE, role, schedule, **known).rule
+    assert isinstance(rule, Speculative)
+    return rule.next_aggregator(Role.DEVICE, JUDGED)
 
 
 @pytest.mark.parametrize("role", Role)
@@ -73,7 +77,7 @@ def test_nobody_hands_over_before_the_delays_are_known(missing: str) -> None:
 
 def test_static_schedules_begin_where_they_stay() -> None:
     for schedule, first in ((Schedule.DEVICE, Role.DEVICE), (Schedule.CLOUD, Role.CLOUD)):
-        session = make(Mode.SPECULATIVE, Role.CLOUD, schedule, own=0.1, remote=0.1, rtt=0.3)
-        assert isinstance(session, SpeculativeSession)
-        assert session.first is first
-        assert session.next_aggregator(first, JUDGED) is first
+        rule = make(Mode.SPECULATIVE, Role.CLOUD, schedule, own=0.1, remote=0.1, rtt=0.3).rule
+        assert isinstance(rule, Speculative)
+        assert rule.first is first
+        assert rule.next_aggregator(first, JUDGED) is first

@@ -17,17 +17,18 @@ from dragon.protocol.messages import (
     Join,
     Limits,
     Resync,
-    Role,
     Score,
     SessionMessage,
     Work,
 )
 from dragon.protocol.rules import sequencewise
-from dragon.protocol.rules.sequencewise import MAX_STALLS, SequencewiseSession, log_likelihood
+from dragon.protocol.rules.sequencewise import MAX_STALLS, Sequencewise, log_likelihood
+from dragon.protocol.session import Session
 from dragon.sampling import mixture
 from dragon.sampling.mixture import ETA_MIN, ETA_ONE, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import END, World, toy_likelihood, toy_side
 
 GREEDY = Sampling(temperature=0.0)
@@ -68,7 +69,7 @@ def world_of(seed: int, sampling: Sampling, limits: Limits, likeness: float = 0.
         random.Random(seed),
         sampling,
         limits,
-        kind=SequencewiseSession,
+        rule=Sequencewise,
         catch_up=bool(seed % 2),
         window=1 + seed % 8,
         likeness=likeness,
@@ -277,19 +278,17 @@ def sure(token: int, log_h: int = 0) -> Side:
     return Side(WireDistribution.of([token], [1 << 16]), log_h)
 
 
-def session(
-    role: Role = Role.DEVICE, limits: Limits = LIMITS, *, joint: bool = True
-) -> SequencewiseSession:
-    return SequencewiseSession(role, GREEDY, limits, joint=joint)
+def session(role: Role = Role.DEVICE, limits: Limits = LIMITS, *, joint: bool = True) -> Session:
+    return Session(role, GREEDY, limits, Sequencewise, joint=joint)
 
 
-def work(of: SequencewiseSession) -> Work:
+def work(of: Session) -> Work:
     wanted = of.next_work()
     assert wanted is not None
     return wanted
 
 
-def write(of: SequencewiseSession, tokens: Sequence[int], likelihood: float = -3.0) -> None:
+def write(of: Session, tokens: Sequence[int], likelihood: float = -3.0) -> None:
     """Let a side write an answer, and score its last token."""
     for token in tokens:
         assert work(of).outputs == 1
@@ -394,7 +393,7 @@ def test_a_candidate_that_is_no_whole_answer_leaves_the_device_alone(
     assert device.take_commits() == [5, END]
 
 
-def write_last(device: SequencewiseSession) -> None:
+def write_last(device: Session) -> None:
     for token in (5, END):
         work(device)
         device.complete([sure(token)])
@@ -498,7 +497,7 @@ def test_the_likelihood_of_a_mixture() -> None:
 
 
 def test_a_cloud_that_comes_back_too_late_is_not_asked_in() -> None:
-    device = SequencewiseSession(Role.DEVICE, GREEDY, LIMITS, joint=False)
+    device = Session(Role.DEVICE, GREEDY, LIMITS, Sequencewise, joint=False)
     assert device.joinable
     assert device.next_work() is not None
     device.complete([toy_side(Role.DEVICE, ())])

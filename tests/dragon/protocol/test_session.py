@@ -15,15 +15,16 @@ from dragon.protocol.messages import (
     Join,
     Limits,
     Resync,
-    Role,
     SessionMessage,
     Target,
     Work,
 )
+from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import END, World, reference
 
 GREEDY = Sampling(temperature=0.0)
@@ -40,6 +41,7 @@ def session(role: Role, *, window: int = 4, catch_up: bool = False, **more: Any)
         role,
         GREEDY,
         LIMITS,
+        Coupled,
         window=window,
         catch_up=catch_up,
         **more,
@@ -86,7 +88,7 @@ def test_a_side_drafts_a_window_ahead_and_no_further() -> None:
     drafts = say(device, sure(5), sure(6), sure(7))
     assert [(d.position, d.token, d.committed) for d in drafts] == [(0, 5, 0), (1, 6, 0), (2, 7, 0)]
     assert device.next_work() is None
-    assert device.queued == 3
+    assert len(device.queues) == 3
 
 
 def test_the_window_is_capped() -> None:
@@ -154,7 +156,7 @@ def test_the_heavier_side_wins_and_the_other_rolls_back() -> None:
     (draft,) = cloud.take_outbox()
     assert isinstance(draft, Draft)
     assert (draft.epoch, draft.position, draft.committed) == (1, 1, 1)
-    assert device.queued == 0
+    assert len(device.queues) == 0
 
 
 def work_after(of: Session) -> Work:
@@ -169,7 +171,7 @@ def test_a_frame_of_an_old_epoch_is_dropped() -> None:
     device.receive(first)
     assert device.committed == [5]
     device.receive(second)
-    assert (device.queued, device.incarnation) == (0, 0)
+    assert (len(device.queues), device.incarnation) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -210,14 +212,14 @@ def test_another_incarnation_is_dropped_unread() -> None:
     device = session(Role.DEVICE)
     device.receive(replace(draft, incarnation=9, checksum=77))
     device.receive(Resync(9))
-    assert (device.queued, device.take_outbox()) == (0, [])
+    assert (len(device.queues), device.take_outbox()) == (0, [])
 
 
 def test_a_frame_of_a_longer_text_is_a_desync() -> None:
     (draft,) = say(session(Role.CLOUD), sure(7))
     device = session(Role.DEVICE)
     device.receive(replace(draft, committed=3, position=3))
-    assert device.queued == 0
+    assert len(device.queues) == 0
     assert device.take_outbox() == [Join(1, 0, ())]
 
 
@@ -228,9 +230,9 @@ def test_an_overfull_queue_is_a_desync() -> None:
     drafts = say(cloud, *(sure(7) for _ in range(MAX_WINDOW)))
     for draft in drafts:
         device.receive(draft)
-    assert device.queued == MAX_WINDOW
+    assert len(device.queues) == MAX_WINDOW
     device.receive(replace(drafts[-1], position=MAX_WINDOW))
-    assert device.queued == 0
+    assert len(device.queues) == 0
     assert device.take_outbox() == [Join(1, 0, ())]
 
 
@@ -518,8 +520,8 @@ def test_a_device_that_is_alone_does_not_listen(message: SessionMessage) -> None
 def test_the_last_frames_before_the_horizon_are_sent() -> None:
     """The cloud is to have all the text it took part in, however the device computed it."""
     limits = Limits(frozenset({END}), 6, horizon=3)
-    device = Session(Role.DEVICE, GREEDY, limits, window=4, catch_up=True)
-    cloud = Session(Role.CLOUD, GREEDY, limits, window=4)
+    device = Session(Role.DEVICE, GREEDY, limits, Coupled, window=4, catch_up=True)
+    cloud = Session(Role.CLOUD, GREEDY, limits, Coupled, window=4)
     for draft in say(cloud, sure(5), sure(6), sure(7)):
         device.receive(draft)
     work(device)

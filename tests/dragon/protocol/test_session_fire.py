@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.protocol.messages import Draft, Limits, Role, Target
-from dragon.protocol.rules.speculative import SpeculativeSession
-from dragon.protocol.session import Session
+from dragon.protocol.messages import Draft, Limits, Target
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.speculative import Speculative
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from tests.dragon.protocol.fire import (
     CORRUPTIONS,
-    SESSIONS,
+    RULES,
     Battle,
     Fault,
     Kind,
@@ -26,7 +28,7 @@ from tests.dragon.protocol.fire import (
 )
 from tests.dragon.protocol.toy import END, World, reference
 
-KINDS = (Session, SpeculativeSession)
+KINDS: tuple[type[Rule], ...] = (Coupled, Speculative)
 LIMITS = Limits(frozenset({END}), 10)
 
 schedules = st.randoms(use_true_random=False).map(schedule)
@@ -55,21 +57,21 @@ def test_a_cloud_that_dies_and_comes_back_again_and_again(
 
 
 @settings(max_examples=300)
-@given(schedules.filter(lambda plan: bool(plan.faults)), st.sampled_from(SESSIONS))
-def test_faults_in_every_mode(plan: Schedule, session: type[Session]) -> None:
+@given(schedules.filter(lambda plan: bool(plan.faults)), st.sampled_from(RULES))
+def test_faults_in_every_mode(plan: Schedule, rule: type[Rule]) -> None:
     # A sampling that every mode takes.
     sampling = replace(plan.sampling, temperature=float(plan.seed % 2), top_p=1.0)
-    Battle(replace(plan, session=session, sampling=sampling)).run()
+    Battle(replace(plan, rule=rule, sampling=sampling)).run()
 
 
-def world_of(number: int, session: type[Session]) -> tuple[World, Sampling, float]:
+def world_of(number: int, rule: type[Rule]) -> tuple[World, Sampling, float]:
     sampling = Sampling(temperature=float(number % 2), seed=number)
     likeness = (0.3, 0.7, 1.0)[number % 3]
     world = World(
         random.Random(number),
         sampling,
         LIMITS,
-        kind=maker(session, number),
+        rule=maker(rule, number),
         catch_up=number % 4 > 1,
         window=4,
         likeness=likeness,
@@ -77,21 +79,19 @@ def world_of(number: int, session: type[Session]) -> tuple[World, Sampling, floa
     return world, sampling, likeness
 
 
-def deliveries(number: int, session: type[Session]) -> int:
-    world, _, _ = world_of(number, session)
+def deliveries(number: int, rule: type[Rule]) -> int:
+    world, _, _ = world_of(number, rule)
     world.run()
     return len(world.delivered)
 
 
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("back", [False, True])
-@pytest.mark.parametrize("session", KINDS)
-def test_connection_cut_at_every_frame_boundary(
-    number: int, back: bool, session: type[Session]
-) -> None:
-    speculative = session is SpeculativeSession
-    for boundary in range(deliveries(number, session) + 1):
-        world, sampling, likeness = world_of(number, session)
+@pytest.mark.parametrize("rule", KINDS)
+def test_connection_cut_at_every_frame_boundary(number: int, back: bool, rule: type[Rule]) -> None:
+    speculative = rule is Speculative
+    for boundary in range(deliveries(number, rule) + 1):
+        world, sampling, likeness = world_of(number, rule)
         while len(world.delivered) < boundary:
             world.step()
         world.cut(0)
@@ -110,11 +110,11 @@ def test_connection_cut_at_every_frame_boundary(
 
 @pytest.mark.parametrize("number", range(6))
 @pytest.mark.parametrize("how", [*CORRUPTIONS, "lost", "twice"])
-@pytest.mark.parametrize("session", KINDS)
-def test_one_fault_at_every_frame(number: int, how: str, session: type[Session]) -> None:
-    speculative = session is SpeculativeSession
-    for index in range(deliveries(number, session)):
-        world, sampling, likeness = world_of(number, session)
+@pytest.mark.parametrize("rule", KINDS)
+def test_one_fault_at_every_frame(number: int, how: str, rule: type[Rule]) -> None:
+    speculative = rule is Speculative
+    for index in range(deliveries(number, rule)):
+        world, sampling, likeness = world_of(number, rule)
         struck = False
         while not world.device.finished:
             for channel in world.channels.values():

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.errors import InvalidRequestError
-from dragon.protocol.messages import Draft, Join, Limits, Resync, Role, Target
-from dragon.protocol.rules.speculative import SpeculativeSession
+from dragon.protocol.messages import Draft, Join, Limits, Resync, Target
+from dragon.protocol.rules.speculative import Speculative
+from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from tests.dragon.protocol.fire import maker
 from tests.dragon.protocol.toy import END, VOCABULARY, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
+
+
+def speculative(session: Session) -> Speculative:
+    assert isinstance(session.rule, Speculative)
+    return session.rule
 
 
 @settings(max_examples=200)
@@ -35,7 +43,7 @@ def test_the_text_is_the_references_whoever_aggregates(
         random.Random(seed),
         sampling,
         LIMITS,
-        kind=maker(SpeculativeSession, seed),
+        rule=maker(Speculative, seed),
         window=window,
         likeness=likeness,
     )
@@ -59,10 +67,10 @@ def test_each_position_has_one_target_from_the_side_named_before(number: int) ->
         random.Random(number),
         Sampling(temperature=1.0, seed=number),
         LIMITS,
-        kind=maker(SpeculativeSession, number),
+        rule=maker(Speculative, number),
         window=4,
     )
-    aggregator = world.device.first  # type: ignore[attr-defined]
+    aggregator = speculative(world.device).first
     text = world.run()
     world.drain()
     targets = [(to, m) for to, m in world.delivered if isinstance(m, Target)]
@@ -75,7 +83,7 @@ def test_each_position_has_one_target_from_the_side_named_before(number: int) ->
 
 
 def test_frames_of_both_sides_say_what_they_drafted() -> None:
-    world = World(random.Random(1), Sampling(), LIMITS, kind=maker(SpeculativeSession, 1), window=4)
+    world = World(random.Random(1), Sampling(), LIMITS, rule=maker(Speculative, 1), window=4)
     world.run()
     world.drain()
     assert {to for to, m in world.delivered if isinstance(m, Draft)} == set(Role)
@@ -84,13 +92,15 @@ def test_frames_of_both_sides_say_what_they_drafted() -> None:
 @pytest.mark.parametrize("sampling", [Sampling(temperature=0.7), Sampling(top_p=0.9)])
 def test_samplings_that_algorithm_1_does_not_know_are_refused(sampling: Sampling) -> None:
     with pytest.raises(InvalidRequestError, match="coupled takes any"):
-        SpeculativeSession(Role.DEVICE, sampling, LIMITS)
+        Session(Role.DEVICE, sampling, LIMITS, Speculative)
 
 
-def ready_cloud() -> SpeculativeSession:
+def ready_cloud() -> Session:
     """A cloud with its first draft and the device's in hand, which does not aggregate."""
-    cloud = SpeculativeSession(Role.CLOUD, Sampling(temperature=0.0), LIMITS)
-    device = SpeculativeSession(Role.DEVICE, Sampling(temperature=0.0), LIMITS, first=Role.CLOUD)
+    cloud = Session(Role.CLOUD, Sampling(temperature=0.0), LIMITS, Speculative)
+    device = Session(
+        Role.DEVICE, Sampling(temperature=0.0), LIMITS, partial(Speculative, first=Role.CLOUD)
+    )
     for session in (cloud, device):
         assert session.next_work() is not None
         session.complete([toy_side(session.role, ())])
@@ -127,7 +137,7 @@ def test_nobody_elses_word_is_taken_for_the_text() -> None:
 
 
 def test_a_draft_that_its_side_cannot_have_drawn_is_a_desync() -> None:
-    device = SpeculativeSession(Role.DEVICE, Sampling(), LIMITS)
+    device = Session(Role.DEVICE, Sampling(), LIMITS, Speculative)
     side = toy_side(Role.CLOUD, ())
     device.receive(Draft(0, 0, 0, 0, 0, VOCABULARY + 5, 0, side))
     (join,) = device.take_outbox()
@@ -136,6 +146,6 @@ def test_a_draft_that_its_side_cannot_have_drawn_is_a_desync() -> None:
 
 
 def test_a_target_sent_to_the_side_that_aggregates_is_a_desync() -> None:
-    cloud = SpeculativeSession(Role.CLOUD, Sampling(), LIMITS, first=Role.CLOUD)
+    cloud = Session(Role.CLOUD, Sampling(), LIMITS, partial(Speculative, first=Role.CLOUD))
     cloud.receive(Target(0, 0, 3, True, True, Role.CLOUD))
     assert cloud.take_outbox() == [Resync(0)]

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.protocol.messages import Draft, Limits, Resync, Role, Target
-from dragon.protocol.rules.tokenwise import TokenwiseSession
+from dragon.protocol.messages import Draft, Limits, Resync, Target
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
+from dragon.sampling.role import Role
 from tests.dragon.protocol.toy import END, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
@@ -31,13 +34,13 @@ def test_tokenwise_equals_coupled_equals_the_reference(
 ) -> None:
     sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed % 16)
     expected = reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)
-    kinds: list[type[Session]] = [TokenwiseSession, Session]
-    for kind in kinds:
+    rules: list[type[Rule]] = [Tokenwise, Coupled]
+    for rule in rules:
         world = World(
             random.Random(seed),
             sampling,
             LIMITS,
-            kind=kind,
+            rule=rule,
             catch_up=catch_up,
             window=window,
             likeness=likeness,
@@ -50,7 +53,7 @@ def test_tokenwise_equals_coupled_equals_the_reference(
 
 
 def test_only_the_cloud_sends_distributions_and_only_the_device_tokens() -> None:
-    world = World(random.Random(1), Sampling(), LIMITS, kind=TokenwiseSession)
+    world = World(random.Random(1), Sampling(), LIMITS, rule=Tokenwise)
     tokens = world.run()
     to_cloud = [m for role, m in world.delivered if role is Role.CLOUD]
     to_device = [m for role, m in world.delivered if role is Role.DEVICE]
@@ -64,7 +67,7 @@ def test_only_the_cloud_sends_distributions_and_only_the_device_tokens() -> None
 
 @pytest.mark.parametrize("position", [1, 5])
 def test_a_target_for_another_position_asks_for_a_resync(position: int) -> None:
-    cloud = TokenwiseSession(Role.CLOUD, Sampling(), LIMITS)
+    cloud = Session(Role.CLOUD, Sampling(), LIMITS, Tokenwise)
     assert cloud.next_work() is not None
     cloud.complete([toy_side(Role.CLOUD, ())])
     cloud.take_outbox()
@@ -74,7 +77,7 @@ def test_a_target_for_another_position_asks_for_a_resync(position: int) -> None:
 
 
 def test_a_target_of_another_incarnation_is_dropped_unread() -> None:
-    cloud = TokenwiseSession(Role.CLOUD, Sampling(), LIMITS)
+    cloud = Session(Role.CLOUD, Sampling(), LIMITS, Tokenwise)
     assert cloud.next_work() is not None
     cloud.complete([toy_side(Role.CLOUD, ())])
     cloud.take_outbox()

@@ -16,12 +16,15 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from dragon.protocol.messages import Join, Limits, Role, SessionMessage, Work
+from dragon.protocol.messages import Join, Limits, SessionMessage, Work
+from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.rule import Rule
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 from harness.reference import algorithm_1
 
 VOCABULARY = 24
@@ -110,7 +113,7 @@ class World:
         sampling: Sampling,
         limits: Limits,
         *,
-        kind: Callable[..., Session] = Session,
+        rule: Callable[[Session], Rule] = Coupled,
         catch_up: bool = False,
         window: int = 8,
         likeness: float = 0.6,
@@ -119,7 +122,12 @@ class World:
         self.chance = chance
         self.likeness = likeness
         self.make = partial(
-            kind, sampling=sampling, limits=limits, catch_up=catch_up, window=window
+            Session,
+            sampling=sampling,
+            limits=limits,
+            rule=rule,
+            catch_up=catch_up,
+            window=window,
         )
         self.device = self.make(Role.DEVICE, joint=joint)
         self.cloud = self.make(Role.CLOUD, joint=joint)
@@ -149,7 +157,7 @@ class World:
                 self.channels[other].extend(messages)
             if role not in self.works and (work := session.next_work()):
                 self.works[role] = work
-            self.longest_queue = max(self.longest_queue, session.queued)
+            self.longest_queue = max(self.longest_queue, len(session.queues))
             self.longest_channel = max(self.longest_channel, len(self.channels[other]))
         self.answer.extend(self.device.take_commits())
 

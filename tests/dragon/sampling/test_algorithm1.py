@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from dragon.protocol.messages import Role
 from dragon.sampling.algorithm1 import Drafted, draft, target
 from dragon.sampling.mixture import ETA_ONE, Side, device_weight, mixture
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution
+from dragon.sampling.role import Role
 
 DRAWS = 4_000
 PAIRS = 8

@@ -10,13 +10,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.protocol.messages import MAX_WINDOW, Role
-from dragon.protocol.target_cache import Judge
+from dragon.protocol.acceptance import Agreement
+from dragon.protocol.messages import MAX_WINDOW, Draft
+from dragon.protocol.target_cache import TargetCache
 from dragon.sampling import fast_target, mixture
 from dragon.sampling.fast_target import Race
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution, cut
+from dragon.sampling.role import Role
 from tests.dragon.sampling.test_mixture import samplings, sides
 
 positions = st.integers(0, 1000)
@@ -57,7 +59,9 @@ def test_large_nuclei(temperature: float, spread: float) -> None:
 
 
 def nucleus_of(logits: np.ndarray[tuple[int], np.dtype[np.float64]], log_h: int) -> Side:
-    return Side(cut(torch.softmax(torch.tensor(logits, dtype=torch.float32), 0)).wire, int(log_h))
+    return Side(
+        cut(torch.softmax(torch.tensor(logits, dtype=torch.float32), 0).numpy()).wire, int(log_h)
+    )
 
 
 def test_of_equal_tokens_the_lowest_wins_whoever_has_it() -> None:
@@ -83,16 +87,16 @@ def test_a_side_without_weight_decides_nothing() -> None:
 def test_a_judgement_is_target_drafts_and_distance_at_once(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
-    judge = Judge(Role.DEVICE, sampling)
+    agreement = Agreement()
+    judge = TargetCache(Role.DEVICE, sampling, agreement)
     token = mixture.target(device, cloud, sampling, position)
     drafts = [mixture.draft(side, sampling, position) for side in (device, cloud)]
     assert judge.draft(device, position) == drafts[0]
     assert judge.target(device, cloud, position) == token
-    judgement = judge.judgement
-    assert judgement is not None
-    assert judgement.token == token
-    assert judgement.kept == (drafts[0] == token, drafts[1] == token)
-    assert judgement.tv == pytest.approx(mixture.total_variation(device, cloud))
+    own, remote = (Draft(0, 0, position, 0, 0, token, 0, side) for side in (device, cloud))
+    assert judge.judge(own, remote) == token
+    assert agreement.verdicts == [(drafts[0] == token, drafts[1] == token)]
+    assert agreement.tv == pytest.approx(mixture.total_variation(device, cloud))
 
 
 @given(sides(), sides(), sides(), samplings(st.just(1.0)))
@@ -100,7 +104,7 @@ def test_another_side_at_the_same_position_has_a_race_of_its_own(
     rejected: Side, drafted: Side, remote: Side, sampling: Sampling
 ) -> None:
     """A draft ahead of a rejected one is thrown away, and its position is drafted for again."""
-    judge = Judge(Role.CLOUD, sampling)
+    judge = TargetCache(Role.CLOUD, sampling, Agreement())
     judge.draft(rejected, 4)
     assert judge.draft(drafted, 4) == mixture.draft(drafted, sampling, 4)
     judge.draft(rejected, 4)
@@ -120,7 +124,7 @@ def test_the_distance_is_half_the_sum_of_differences(one: Side, other: Side) -> 
 
 def test_races_that_nobody_judges_are_forgotten() -> None:
     """Those of a device alone, or of a cloud that is told the targets."""
-    judge = Judge(Role.DEVICE, Sampling())
+    judge = TargetCache(Role.DEVICE, Sampling(), Agreement())
     chance = np.random.default_rng(3)
     sides = []
     for position in range(3 * MAX_WINDOW):

@@ -14,8 +14,8 @@ from app.ledger import verify
 from app.ledger.leakage import Hop, Outbound, Quoted, quoted
 from app.ledger.writer import Ledger
 from app.storage.database import connect, database_url, migrate, session_maker
-from dragon.link import control
-from dragon.protocol.messages import Draft
+from dragon.link import control, registry
+from dragon.protocol.messages import Draft, Join
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import WireDistribution
 
@@ -27,21 +27,24 @@ async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
     url = database_url(data_dir)
     await asyncio.to_thread(migrate, url)
     database = connect(url)
-    ledger = Ledger(session_maker(database), 100)
+    ledger = Ledger(session_maker(database))
     await ledger.start()
     yield ledger
     await ledger.close()
     await database.dispose()
 
 
+def send(ledger: Ledger, message: registry.Message, stream: int) -> None:
+    ledger.sent(stream, message, registry.encode(message, stream))
+
+
 def write(ledger: Ledger, answer: str, generation: int) -> None:
     account = ledger.begin(answer, private=False)
     account.assign(generation)
     for number in range(3):
-        join = control.Joined(generation=generation, incarnation=number, base=0, tail=(1, 2))
-        ledger.sent(control.encode(join))
-    ledger.sent(control.encode(control.Ping(number=1)))
-    ledger.sent(control.encode(control.Close(generation=generation, reason="finished")))
+        send(ledger, Join(number, 0, (1, 2)), generation)
+    send(ledger, control.Ping(number=1), registry.LINK)
+    send(ledger, control.Close(reason="finished"), generation)
     account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
     account.end()
 
@@ -61,7 +64,7 @@ async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
 async def test_it_is_verified_while_answers_are_written(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         for number in range(20):
-            write(ledger, f"answer-{number}", number)
+            write(ledger, f"answer-{number}", number + 1)
             _, found = await asyncio.gather(ledger.written(), verify.verify(ledger.sessions))
             assert found.entries in (6 * number, 6 * (number + 1))
 
@@ -69,7 +72,7 @@ async def test_it_is_verified_while_answers_are_written(tmp_path: Path) -> None:
 async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         for number in range(20):
-            write(ledger, f"answer-{number}", number)
+            write(ledger, f"answer-{number}", number + 1)
             waiting = asyncio.create_task(ledger.written())
             for _ in range(number):
                 await asyncio.sleep(0)

@@ -1,4 +1,8 @@
-"""Control messages: round trips and refusals."""
+"""Every kind of frame: round trips, refusals, and who sends what.
+
+Covers the messages of `dragon.link.control` and, as text, those of a session; the kinds of
+`dragon.link.kinds`; binary bodies have tests of their own.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +15,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragon.errors import FrameError
+from dragon.link import registry
+from dragon.link.bulk import Bulk
 from dragon.link.control import (
     MAX_CONTROL_BYTES,
     MAX_PROBE,
-    AnyControl,
-    CandidateScored,
-    CandidateSent,
     Close,
     Fault,
     Fetch,
     Fetched,
     Hello,
-    Joined,
     Open,
     Ping,
     Pong,
     Probe,
     PublicDocument,
     Ready,
-    ResyncAsked,
-    ScoreAsked,
     ScoreTaken,
+    ScoreText,
     Scoring,
-    decode,
-    encode,
 )
-from dragon.sampling.mixture import LOG_H_LIMIT
+from dragon.link.registry import Message
+from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Mode
+from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
+from tests.dragon.link.frames import decode
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-generation = st.integers(0, (1 << 32) - 1)
+streams = st.integers(0, (1 << 32) - 1)
 incarnation = st.integers(0, (1 << 16) - 1)
 token_lists = st.lists(st.integers(0, (1 << 31) - 1), max_size=8).map(tuple)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -49,7 +53,6 @@ numbers = st.integers(0, 1 << 31)
 
 documents = st.builds(PublicDocument, id=text, title=text, text=text, score=finite, weight=finite)
 asking: dict[str, st.SearchStrategy[Any]] = {
-    "generation": generation,
     "conversation": token_lists,
     "raw": st.booleans(),
     "query": text,
@@ -68,70 +71,64 @@ opens = st.builds(
     temperature=st.floats(0.0, 2.0),
     top_p=st.floats(0.0, 1.0, exclude_min=True),
     seed=st.integers(-(1 << 63), (1 << 64) - 1),
-    stream=generation,
+    stream=streams,
     max_tokens=st.integers(1, 1 << 16),
     catch_up=st.booleans(),
     committed=token_lists,
     joint=st.booleans(),
 )
-controls: st.SearchStrategy[AnyControl] = st.one_of(
+controls: st.SearchStrategy[Message] = st.one_of(
     st.builds(Hello, tokenizer=text, noise=text, relevance=text, model=text),
     opens,
     st.builds(
         Ready,
-        generation=generation,
         documents=st.lists(documents, max_size=3).map(tuple),
         horizon=numbers,
     ),
     st.builds(
         Fetch,
-        generation=generation,
         query=text,
         top_k=st.integers(0, 32),
         raw=st.booleans(),
         weights=st.none() | text,
     ),
-    st.builds(Fetched, generation=generation, documents=st.lists(documents, max_size=3).map(tuple)),
+    st.builds(Fetched, documents=st.lists(documents, max_size=3).map(tuple)),
     st.builds(
-        Joined,
-        generation=generation,
+        Join,
         incarnation=incarnation,
         base=st.integers(0, 1 << 16),
         tail=token_lists,
     ),
     st.builds(
-        ScoreAsked,
+        ScoreText,
         **asking,
         text=token_lists.filter(bool),
         prompt=st.integers(0, 1 << 16),
         max_tokens=st.integers(0, 1 << 16),
     ),
-    st.builds(Scoring, generation=generation, documents=st.lists(documents, max_size=3).map(tuple)),
-    st.builds(ScoreTaken, generation=generation),
-    st.builds(ResyncAsked, generation=generation, incarnation=incarnation),
+    st.builds(Scoring, documents=st.lists(documents, max_size=3).map(tuple)),
+    st.builds(ScoreTaken),
+    st.builds(Resync, incarnation=incarnation),
     st.builds(
-        CandidateSent,
-        generation=generation,
+        Candidate,
         incarnation=incarnation,
         tokens=token_lists.filter(bool),
         log_likelihood=likelihoods,
         log_h=st.integers(-LOG_H_LIMIT, LOG_H_LIMIT),
     ),
     st.builds(
-        CandidateScored,
-        generation=generation,
+        Score,
         incarnation=incarnation,
         log_likelihood=likelihoods,
     ),
-    st.builds(Close, generation=generation, reason=text),
-    st.builds(Fault, generation=st.none() | generation, code=text, message=text),
+    st.builds(Close, reason=text),
+    st.builds(Fault, code=text, message=text),
     st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
     st.builds(Ping, number=numbers),
     st.builds(Pong, number=numbers),
 )
 
 OPEN = Open(
-    generation=1,
     conversation=(1, 2, 3),
     raw=False,
     query="what?",
@@ -146,18 +143,24 @@ OPEN = Open(
 )
 
 
+def encode(message: Message, stream: int = registry.LINK) -> str:
+    frame = registry.encode(message, stream)
+    assert isinstance(frame, str)
+    return frame
+
+
 def decode_or_refuse(frame: str) -> None:
     """A message that can be sent again, or a `FrameError`."""
     try:
-        message = decode(frame)
+        stream, message = decode(frame)
     except FrameError:
         return
-    assert decode(encode(message)) == message
+    assert decode(encode(message, stream)) == (stream, message)
 
 
-@given(controls)
-def test_round_trip(message: AnyControl) -> None:
-    assert decode(encode(message)) == message
+@given(controls, streams)
+def test_round_trip(message: Message, stream: int) -> None:
+    assert decode(encode(message, stream)) == (stream, message)
 
 
 @settings(max_examples=500)
@@ -168,7 +171,7 @@ def test_random_text(frame: str) -> None:
 
 @settings(max_examples=300)
 @given(controls, st.data())
-def test_damaged_frames(message: AnyControl, data: st.DataObject) -> None:
+def test_damaged_frames(message: Message, data: st.DataObject) -> None:
     frame = encode(message)
     at = data.draw(st.integers(0, len(frame) - 1))
     decode_or_refuse(frame[:at])
@@ -192,7 +195,7 @@ def test_every_field_of_an_open_with_junk_in_it(junk: Any) -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_are_finite(number: float) -> None:
-    ready = {"kind": "ready", "generation": 1, "documents": [], "log_h": number, "horizon": 5}
+    ready = {"kind": "ready", "stream_id": 1, "documents": [], "log_h": number, "horizon": 5}
     for frame in ({**json.loads(encode(OPEN)), "temperature": number}, ready):
         with pytest.raises(FrameError):
             decode(json.dumps(frame))
@@ -200,7 +203,7 @@ def test_numbers_are_finite(number: float) -> None:
 
 CANDIDATE = {
     "kind": "candidate",
-    "generation": 1,
+    "stream_id": 1,
     "incarnation": 0,
     "tokens": [5],
     "log_likelihood": -1.5,
@@ -224,8 +227,8 @@ CANDIDATE = {
     ids=range(9),
 )
 def test_a_candidate_is_bounded(name: str, value: Any) -> None:
-    assert isinstance(decode(json.dumps(CANDIDATE)), CandidateSent)
-    with pytest.raises(FrameError, match=name):
+    assert isinstance(decode(json.dumps(CANDIDATE))[1], Candidate)
+    with pytest.raises(FrameError, match=f"{name}|line 1 column"):
         decode(json.dumps({**CANDIDATE, name: value}))
 
 
@@ -243,12 +246,12 @@ def test_a_candidate_is_bounded(name: str, value: Any) -> None:
         '{"kind":"ping","number":1e400}',
         '{"kind":"ping","number":' + "9" * 30 + "}",
         '{"kind":"ping","number":' + "9" * 5000 + "}",
-        '{"kind":"join","generation":1,"incarnation":65536,"base":0,"tail":[]}',
-        '{"kind":"join","generation":1,"incarnation":1,"base":-1,"tail":[]}',
-        '{"kind":"join","generation":1,"incarnation":1,"base":0,"tail":[-1]}',
-        '{"kind":"join","generation":4294967296,"incarnation":1,"base":0,"tail":[]}',
+        '{"kind":"join","stream_id":1,"incarnation":65536,"base":0,"tail":[]}',
+        '{"kind":"join","stream_id":1,"incarnation":1,"base":-1,"tail":[]}',
+        '{"kind":"join","stream_id":1,"incarnation":1,"base":0,"tail":[-1]}',
+        '{"kind":"join","stream_id":4294967296,"incarnation":1,"base":0,"tail":[]}',
         "[" * 100_000,
-        '{"kind":"close","generation":1,"reason":"\\ud800"}',
+        '{"kind":"close","stream_id":1,"reason":"\\ud800"}',
         "\ud800",
     ],
     ids=range(18),
@@ -264,4 +267,48 @@ def test_sizes_are_bounded() -> None:
     with pytest.raises(FrameError):
         decode(encode(OPEN).replace("[1,2,3]", str([1] * ((1 << 16) + 1))))
     with pytest.raises(FrameError):
-        decode('{"kind":"close","generation":1,"reason":"' + "x" * 70_000 + '"}')
+        decode('{"kind":"close","stream_id":1,"reason":"' + "x" * 70_000 + '"}')
+
+
+SIDE = Side(WireDistribution.of([5], [1]), 0)
+
+
+@pytest.mark.parametrize(
+    ("message", "sender"),
+    [
+        (OPEN, Role.DEVICE),
+        (Join(1, 0, (5,)), Role.DEVICE),
+        (Close(reason="over"), Role.DEVICE),
+        (ScoreTaken(), Role.DEVICE),
+        (Resync(1), Role.CLOUD),
+        (Ready(documents=(), horizon=1), Role.CLOUD),
+        (Score(1, -1.0), Role.CLOUD),
+        (Bulk(b"data"), Role.CLOUD),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_one_side_sends_it_and_the_other_does_not(message: Message, sender: Role) -> None:
+    frame = registry.encode(message, 3)
+    assert registry.decode(frame, sender, 1 << 31) == (3, message)
+    with pytest.raises(FrameError, match=f"a {sender.other} does not send"):
+        registry.decode(frame, sender.other, 1 << 31)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        OPEN.model_copy(update={"conversation": (1, 99)}),
+        OPEN.model_copy(update={"committed": (99,)}),
+        OPEN.model_copy(update={"logit_bias": ((99, 1.0),)}),
+        Join(1, 0, (5, 99)),
+        Candidate(1, (99,), -1.0, 0),
+        Draft(0, 0, 0, 0, 0, 99, 0, SIDE),
+        Target(0, 0, 99, True, True, Role.DEVICE),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_tokens_outside_the_vocabulary_are_refused(message: Message) -> None:
+    frame = registry.encode(message, 3)
+    assert decode(frame, 100) == (3, message)
+    with pytest.raises(FrameError, match="vocabulary of 99"):
+        decode(frame, 99)

@@ -1,0 +1,17 @@
+"""The first byte of a binary message."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class BinaryKind(IntEnum):
+    """What a binary message holds: one frame, or a bundle of several."""
+
+    DRAFT = 1
+    TARGET = 2
+    BULK = 3
+    DETAIL = 4
+    QUESTION = 5
+    VALUES = 6
+    BUNDLE = 7

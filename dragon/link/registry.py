@@ -1,0 +1,223 @@
+"""Every kind of frame on the link: its name, its message, who sends it, and its bytes.
+
+A message has one class, which both sides use and which is what is encoded here. It belongs to a
+stream, the id of an answer on the link, or to the link itself. Text frames are JSON objects;
+binary frames are a kind byte, the stream id and a body. Everything is validated on arrival.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from dragon.errors import FrameError
+from dragon.inference.logprobs import CloudDetail, Question, Values
+from dragon.link import bulk, control, details, drafts, targets
+from dragon.link.kinds import BinaryKind
+from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
+from dragon.sampling.role import Role
+
+LINK = 0
+"""The stream id of what concerns the link and no answer."""
+
+MAX_STREAM = (1 << 32) - 1
+_HEAD = struct.Struct("<BI")  # kind, stream id
+
+M = TypeVar("M")
+Frame = str | bytes
+Message = (
+    control.Control
+    | Join
+    | Resync
+    | Candidate
+    | Score
+    | Draft
+    | Target
+    | bulk.Bulk
+    | CloudDetail
+    | Question
+    | Values
+)
+
+
+class Sender(Enum):
+    """Which side sends a kind of frame."""
+
+    DEVICE = frozenset({Role.DEVICE})
+    CLOUD = frozenset({Role.CLOUD})
+    EITHER = frozenset(Role)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[M]):
+    """A kind of frame. `largest_token` is the largest token id in a message, if it has any."""
+
+    name: str
+    message: type[M]
+    sender: Sender
+    largest_token: Callable[[M], int] = lambda _: 0
+
+    def check(self, message: M, sender: Role, vocab_size: int) -> None:
+        """Raises `FrameError` where `sender` may not send this, or not these tokens."""
+        if sender not in self.sender.value:
+            raise FrameError(f"a {sender} does not send {self.name}")
+        if self.largest_token(message) >= vocab_size:
+            raise FrameError(f"a token is outside the vocabulary of {vocab_size}")
+
+
+@dataclass(frozen=True)
+class TextKind(Kind[M]):
+    """A kind of text frame: the fields of its message, its name as `kind`, and `stream_id`."""
+
+    def encode(self, stream: int, message: M) -> str:
+        """The frame of a message."""
+        if isinstance(message, BaseModel):
+            fields = message.model_dump(mode="json")
+        else:
+            fields = dataclasses.asdict(message)  # type: ignore[call-overload]
+        return orjson.dumps({"kind": self.name, "stream_id": stream, **fields}).decode()
+
+    def decode(self, fields: dict[str, Any]) -> M:
+        """The message of a frame's other fields; raises `FrameError` where they make none."""
+        adapter: TypeAdapter[M] = _ADAPTERS[self.message]
+        # A model brings its own configuration, a dataclass has none.
+        strict: dict[str, Any] = {"strict": True, "extra": "forbid"}
+        options = {} if issubclass(self.message, BaseModel) else strict
+        try:
+            return adapter.validate_json(orjson.dumps(fields), **options)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join([self.name, *map(str, first["loc"])])
+            raise FrameError(f"not a control message: {where}: {first['msg']}") from error
+
+
+@dataclass(frozen=True)
+class BodyKind(Kind[M]):
+    """A kind of binary frame; its codec makes the body of a message, and the message of a body."""
+
+    byte: BinaryKind = BinaryKind.DRAFT
+    pack: Callable[[M], bytes] = lambda _: b""
+    unpack: Callable[[bytes], M] | None = None
+
+    def encode(self, stream: int, message: M) -> bytes:
+        """The frame of a message."""
+        return _HEAD.pack(self.byte, stream) + self.pack(message)
+
+
+def _of_tokens(message: Join | Candidate | Question) -> int:
+    tokens = message.tail if isinstance(message, Join) else message.tokens
+    return max(tokens, default=0)
+
+
+_TEXT: tuple[TextKind[Any], ...] = (
+    TextKind("hello", control.Hello, Sender.EITHER),
+    TextKind("open", control.Open, Sender.DEVICE, control.Open.largest_token),
+    TextKind("ready", control.Ready, Sender.CLOUD),
+    TextKind("join", Join, Sender.DEVICE, _of_tokens),
+    TextKind("resync", Resync, Sender.CLOUD),
+    TextKind("candidate", Candidate, Sender.EITHER, _of_tokens),
+    TextKind("score", Score, Sender.CLOUD),
+    TextKind("close", control.Close, Sender.DEVICE),
+    TextKind("fetch", control.Fetch, Sender.DEVICE),
+    TextKind("fetched", control.Fetched, Sender.CLOUD),
+    TextKind("score_text", control.ScoreText, Sender.DEVICE, control.ScoreText.largest_token),
+    TextKind("scoring", control.Scoring, Sender.CLOUD),
+    TextKind("score_taken", control.ScoreTaken, Sender.DEVICE),
+    TextKind("error", control.Fault, Sender.EITHER),
+    TextKind("ping", control.Ping, Sender.EITHER),
+    TextKind("pong", control.Pong, Sender.EITHER),
+    TextKind("probe", control.Probe, Sender.EITHER),
+)
+_BINARY: tuple[BodyKind[Any], ...] = (
+    BodyKind(
+        "draft", Draft, Sender.EITHER, drafts.largest_token,
+        BinaryKind.DRAFT, drafts.encode, drafts.decode,
+    ),
+    BodyKind(
+        "target", Target, Sender.EITHER, lambda target: target.token,
+        BinaryKind.TARGET, targets.encode, targets.decode,
+    ),
+    BodyKind(
+        "bulk", bulk.Bulk, Sender.CLOUD, lambda _: 0,
+        BinaryKind.BULK, bulk.encode, bulk.decode,
+    ),
+    BodyKind(
+        "detail", CloudDetail, Sender.CLOUD, details.largest_token,
+        BinaryKind.DETAIL, details.encode_detail, details.decode_detail,
+    ),
+    BodyKind(
+        "question", Question, Sender.DEVICE, _of_tokens,
+        BinaryKind.QUESTION, details.encode_question, details.decode_question,
+    ),
+    BodyKind(
+        "values", Values, Sender.CLOUD, lambda _: 0,
+        BinaryKind.VALUES, details.encode_values, details.decode_values,
+    ),
+)  # fmt: skip
+
+_ADAPTERS = {kind.message: TypeAdapter(kind.message) for kind in _TEXT}
+_BY_NAME = {kind.name: kind for kind in _TEXT}
+_BY_BYTE = {int(kind.byte): kind for kind in _BINARY}
+_BY_MESSAGE: dict[type, TextKind[Any] | BodyKind[Any]] = {
+    **{kind.message: kind for kind in _TEXT},
+    **{kind.message: kind for kind in _BINARY},
+}
+
+
+def name_of(message: Message) -> str:
+    """What a message's kind is called."""
+    return _BY_MESSAGE[type(message)].name
+
+
+def encode(message: Message, stream: int = LINK) -> Frame:
+    """The frame of a message of a stream, or of the link itself."""
+    return _BY_MESSAGE[type(message)].encode(stream, message)
+
+
+def decode(frame: Frame, sender: Role, vocab_size: int) -> tuple[int, Message]:
+    """The stream id and the message of a frame; raises `FrameError` for anything else."""
+    kind: Kind[Any]
+    if isinstance(frame, str):
+        kind, stream, message = _decode_text(frame)
+    else:
+        kind, stream, message = _decode_binary(frame)
+    kind.check(message, sender, vocab_size)
+    return stream, message
+
+
+def _decode_text(frame: str) -> tuple[Kind[Any], int, Message]:
+    if len(frame) > control.MAX_CONTROL_BYTES:
+        raise FrameError(f"a control frame has at most {control.MAX_CONTROL_BYTES} bytes")
+    try:
+        fields = orjson.loads(frame)
+    except orjson.JSONDecodeError as error:
+        raise FrameError(f"not a control message: {error}") from error
+    if not isinstance(fields, dict):
+        raise FrameError("not a control message: no JSON object")
+    name, stream = fields.pop("kind", None), fields.pop("stream_id", LINK)
+    kind = _BY_NAME.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise FrameError(f"not a control message: there is no kind {str(name)[:40]!r}")
+    if type(stream) is not int or not 0 <= stream <= MAX_STREAM:
+        raise FrameError(f"not a control message: {kind.name}.stream_id is no stream id")
+    return kind, stream, kind.decode(fields)
+
+
+def _decode_binary(frame: bytes) -> tuple[Kind[Any], int, Message]:
+    if len(frame) <= _HEAD.size:
+        raise FrameError(f"a binary frame of {len(frame)} bytes is cut short")
+    byte, stream = _HEAD.unpack_from(frame)
+    kind = _BY_BYTE.get(byte)
+    if kind is None or kind.unpack is None:
+        raise FrameError(f"unknown kind of frame: {byte}")
+    try:
+        return kind, stream, kind.unpack(frame[_HEAD.size :])
+    except struct.error as error:
+        raise FrameError(f"a {kind.name} frame is cut short: {error}") from error

@@ -1,0 +1,80 @@
+"""The drafts of both sides that are not committed yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+
+from dragon.protocol.committed_text import CommittedText
+from dragon.protocol.messages import MAX_WINDOW, Draft
+
+
+class Admission(Enum):
+    """What becomes of a draft of the other side."""
+
+    QUEUED = auto()
+    STALE = auto()
+    DESYNC = auto()
+
+
+class DraftQueues:
+    """Each queue is contiguous from the first position that is not committed.
+
+    An epoch counts how many drafts of a side were rejected so far. Both sides count alike, since
+    they compute the same targets, so a draft conditioned on a rejected token is known by its epoch.
+    """
+
+    def __init__(self) -> None:
+        self.own: deque[Draft] = deque()
+        self.remote: deque[Draft] = deque()
+        self.own_epoch = 0
+        self.remote_epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self.remote)
+
+    def admit(self, draft: Draft, text: CommittedText, length: int) -> Admission:
+        """Queue a draft of the other side, if it follows what this side knows.
+
+        The prefix is checked before the epoch. In the other order both sides wait for ever after a
+        fault: a side that went astray raises its epoch and is then taken for one that is late.
+        """
+        # A sender cannot have committed more than this side: its earlier drafts came first.
+        if draft.committed > length or draft.checksum != text.checksum(draft.committed):
+            return Admission.DESYNC
+        if draft.epoch < self.remote_epoch:
+            return Admission.STALE
+        expected = length + len(self.remote)
+        if (
+            draft.epoch > self.remote_epoch
+            or draft.position != expected
+            or len(self.remote) >= MAX_WINDOW
+        ):
+            return Admission.DESYNC
+        self.remote.append(draft)
+        return Admission.QUEUED
+
+    def pop_heads(self) -> tuple[Draft, Draft] | None:
+        """Both drafts of the first position, own and remote; None unless both are there."""
+        if not (self.own and self.remote):
+            return None
+        return self.own.popleft(), self.remote.popleft()
+
+    def reject_own(self) -> None:
+        """Drop the own drafts, whose condition was rejected."""
+        self.own.clear()
+        self.own_epoch += 1
+
+    def reject_remote(self) -> None:
+        """Drop the other side's drafts, whose condition was rejected."""
+        self.remote.clear()
+        self.remote_epoch += 1
+
+    def clear(self) -> None:
+        """Drop all drafts."""
+        self.own.clear()
+        self.remote.clear()
+
+    def reset_epochs(self) -> None:
+        """Count rejections anew, in a new incarnation."""
+        self.own_epoch = self.remote_epoch = 0

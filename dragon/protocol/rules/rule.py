@@ -1,0 +1,81 @@
+"""What a session asks of the rule it holds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dragon.protocol.messages import MAX_WINDOW, Draft, SessionMessage, Work
+from dragon.sampling.mixture import Side
+
+if TYPE_CHECKING:
+    from dragon.protocol.session import Session
+
+
+class Rule(ABC):
+    """One aggregation mode on one side.
+
+    A rule decides which token a draft carries and when a token is committed. The session it is
+    bound to keeps the text, the queues and the membership.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @abstractmethod
+    def propose(self, position: int, side: Side) -> int:
+        """The token of an own draft drawn from `side`, which is also what is fed next."""
+
+    @abstractmethod
+    def step(self) -> bool:
+        """Commit what can be committed while both sides take part; False if nothing can."""
+
+    def may_draft(self, position: int) -> bool:
+        """Whether an own draft for `position` is wanted now."""
+        session = self.session
+        if session.joint and position >= session.limits.horizon:
+            return False
+        return len(session.queues.own) < max(1, min(session.window, MAX_WINDOW))
+
+    def lookahead(self, position: int) -> Sequence[int]:
+        """Tokens expected from `position` on, to be fed ahead in the same forward."""
+        return ()
+
+    def work(self, drafting: Work | None) -> Work | None:
+        """What to run, given the work that drafts, if there is any."""
+        return drafting
+
+    def scored(self, work: Work, log_likelihood: float) -> None:
+        """Work without outputs is done: the log-likelihood of all that was scored so far."""
+        raise AssertionError("this rule asks for no scores")
+
+    def share(self, draft: Draft) -> None:
+        """Send an own draft."""
+        self.session.send(draft)
+
+    def receive(self, message: SessionMessage) -> None:
+        """A message of the present incarnation. One that this rule has no use for is a desync."""
+        if isinstance(message, Draft):
+            self.session.admit(message)
+        else:
+            self.session.desync()
+
+    def stalled(self) -> None:
+        """Nothing has happened for as long as counts as a desync."""
+        self.session.desync()
+
+    @property
+    def retries(self) -> int:
+        """How often this standstill was waited for already; each wait is twice the last."""
+        return self.session.membership.resyncs(len(self.session.committed))
+
+    @property
+    def joinable(self) -> bool:
+        """Device: whether this mode can let the cloud in where the text is now."""
+        return True
+
+    def restart(self) -> None:
+        """A new incarnation begins: no draft of either side is worth anything."""
+        self.session.queues.reset_epochs()
+        self.session.drop_drafts()

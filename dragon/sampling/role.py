@@ -1,0 +1,25 @@
+"""The two sides of an answer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Role(StrEnum):
+    """The device decides when the sides differ; the cloud follows."""
+
+    DEVICE = "device"
+    CLOUD = "cloud"
+
+    @property
+    def other(self) -> Role:
+        """The opposite side."""
+        return Role.CLOUD if self is Role.DEVICE else Role.DEVICE
+
+
+def by_role(role: Role, own: T, remote: T) -> tuple[T, T]:
+    """What the device has and what the cloud has, of what `role` calls its own and the remote."""
+    return (own, remote) if role is Role.DEVICE else (remote, own)
