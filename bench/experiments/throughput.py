@@ -85,7 +85,7 @@ async def stream(device: Service, query: Query, mode: str, tokens: int, seed: in
 
 
 def seen(parts: Sequence[tuple[float, bytes]]) -> Seen:
-    """What a stream of events, read in parts at these times, has told."""
+    """Token times and usage from a stream of events, read in parts at these times."""
     ends = list(accumulate(len(data) for _, data in parts))
     times = []
     usage: dict[str, int] | None = None

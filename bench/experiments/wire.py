@@ -31,7 +31,7 @@ from harness.services import EMBEDDED_MODEL
 from harness.two_sided import QUESTIONS, notes_of, read
 
 VOCABULARIES = (8192, 50_272, 151_936)
-# The first is the paper's mass.
+# The first mass is that of DRAGON, arXiv 2504.11197.
 CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
 _NOTES = f"""`bytes` are those of a whole frame, {drafts.HEAD_BYTES} bytes of head included;

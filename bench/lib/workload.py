@@ -2,7 +2,8 @@
 
 The prompts of `prompts.jsonl` in order, instruction and input as one user message. For each, the
 four windows of 64 tokens nearest to it by the embedder, out of a sample, go to device and cloud in
-turn: two complementary documents a side (paper, section 7.2). None of this text is kept.
+turn: two complementary documents a side (DRAGON, arXiv 2504.11197, section 7.2). None of this text
+is stored.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WINDOW_CHARACTERS = 16 * WINDOW_TOKENS
 
 
 def add_options(parser: argparse.ArgumentParser, prompts: int) -> None:
-    """The options that `build` reads; `prompts` is how many unless told."""
+    """The options that `build` reads; `prompts` is the default number of prompts."""
     parser.add_argument("--prompts", type=int, default=prompts)
     parser.add_argument("--data", type=Path, default=DATA, help="prompts.jsonl, wikitext-2/")
     parser.add_argument("--windows", type=int, default=1000, help="that documents are found among")

@@ -1,4 +1,4 @@
-"""Where the constants of dragon/retrieval/relevance.py come from.
+"""Fits the constants of dragon/retrieval/relevance.py.
 
     python -m bench.relevance --data ../shared/data
 
@@ -7,14 +7,13 @@ with its notes on the device and the demo corpus on the cloud, and questions of 
 (`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
 
-`words`: what a sentence gains that has every word of the question. Shown for several is how often
-the best sentence of all answers. `slope`: nats a unit of score. Measured is the weight of the side
-that knows, and the slope that makes these weights likeliest. `threshold`: the least score of a
-sentence that takes part. A
-question loses its answer when the sentence that holds it is under the threshold; a question that
-nothing answers is refused when every sentence is. The threshold fitted is the highest that loses at
-most 1.5 % of the answers; shown is what it refuses of questions whose paragraph is nowhere, of
-SQuAD's unanswerable ones, whose words all stand in a paragraph, and of instructions at large.
+`words` is the score of a sentence with every word of the question; for several values the report
+shows how often the best sentence answers. `slope` is nats per unit of score, fitted to maximise the
+likelihood of the side that knows. `threshold` is the least score of a sentence that takes part: a
+question loses its answer if the answering sentence is below it, and an unanswerable question is
+refused if every sentence is. The fitted threshold is the highest that loses at most 1.5 % of the
+answers; the report shows which share it refuses of questions whose paragraph is on neither side, of
+SQuAD's unanswerable ones, whose words all occur in a paragraph, and of general instructions.
 """
 
 from __future__ import annotations
@@ -183,7 +182,7 @@ def two_sided_cases(
 def instruction_cases(
     data: Path, embedder: Embedder, notes: Sentences, corpus: Sentences
 ) -> list[Case]:
-    """Requests that neither notes nor corpus have to do with, as far as a reader can tell."""
+    """Requests presumably unrelated to both notes and corpus."""
     asked = read_prompts(data / "prompts.jsonl", INSTRUCTIONS)
     vectors = embedder.embed([plain(text) for text in asked]).astype(np.float64)
     return [
