@@ -21,12 +21,12 @@ from fastapi import FastAPI
 from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
-from bench.lib import workload
 from cli import serving
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.relevance import Hit
+from harness import fixed_documents
 from harness.reference import Passage
 from harness.throttle import slow_down
 from peer.main import create_app as create_peer
@@ -92,7 +92,8 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     generation = app.state.dragon.generation
     adapt_model(generation.engine.model, generation.tokenizer, options)
     if options.documents:
-        generation.retrieval.documents = FixedSearcher(workload.load(options.documents, "device"))
+        own = fixed_documents.load(options.documents, "device")
+        generation.retrieval.documents = FixedSearcher(own)
         generation.engine.store.admit(OWN)
     generation.schedule = options.schedule
     generation.catch_up = options.catch_up
@@ -103,7 +104,7 @@ def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
     shared = app.state.peer.shared
     adapt_model(shared.engine.model, shared.tokenizer, options)
     if options.documents:
-        found = workload.load(options.documents, "cloud")
+        found = fixed_documents.load(options.documents, "cloud")
         parts = vars(shared.retriever)
         shared.retriever = FixedRetriever(**parts, passages=found)
 
@@ -127,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("service", choices=("device", "peer"))
     options.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
-    options.add_argument("--documents", type=Path, help="what bench.lib.workload saved")
+    options.add_argument("--documents", type=Path, help="what harness.fixed_documents saved")
     options.add_argument("--endless", action="store_true", help="no end tokens")
     options.add_argument(
         "--schedule",

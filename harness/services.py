@@ -19,6 +19,7 @@ from dragon.protocol.aggregator_policy import Schedule
 from harness import warm
 
 ROOT = warm.ROOT
+DEMO_CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
 KEY = "a-key-for-experiments"
 _START_S = 120.0
 
@@ -136,7 +137,7 @@ def demo_corpus(data: Path) -> Path:
     if not out.exists():
         data.mkdir(parents=True, exist_ok=True)
         log = data / "corpus.log"
-        building = ["corpus", "build", "peer/corpus/demo_corpus.tsv", "--out", str(out)]
+        building = ["corpus", "build", str(DEMO_CORPUS), "--out", str(out)]
         process = warm.start("cli", building, os.environ, log)
         process.join()
         if process.exitcode:

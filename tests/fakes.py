@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from app.generation.events import (
@@ -116,18 +116,3 @@ class FakeDocuments:
 
     async def count(self) -> int:
         return 3
-
-
-class NothingKept:
-    """Keeps no document KV."""
-
-    def start(self, documents: Iterable[str]) -> None:
-        pass
-
-    async def fill(
-        self, document: str, texts: Sequence[str], progress: Callable[[int], None]
-    ) -> None:
-        progress(len(texts))
-
-    async def forget(self, document: str) -> None:
-        pass

@@ -7,7 +7,6 @@ import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path, PureWindowsPath
-from types import TracebackType
 from typing import Self
 
 from python_multipart.exceptions import FormParserError
@@ -39,12 +38,7 @@ class Incoming:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._file.close()
         self.path.unlink(missing_ok=True)
 

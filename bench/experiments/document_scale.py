@@ -24,6 +24,7 @@ from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
 from harness import services
+from harness.empty_store import EmptyStore
 
 DIM = 384
 SENTENCES = 50
@@ -66,19 +67,6 @@ class Unread:
         return np.zeros(len(passages))
 
 
-class NothingKept:
-    """Keeps no document KV."""
-
-    def start(self, documents: object) -> None:
-        """Nothing to remove."""
-
-    async def fill(self, document: str, texts: Sequence[str], progress: object) -> None:
-        """Nothing to compute."""
-
-    async def forget(self, document: str) -> None:
-        """Nothing to forget."""
-
-
 def sentence(chance: random.Random) -> str:
     """A sentence of common and of rare words, some of them codes."""
     words = [f"w{int(_WORDS ** chance.random())}" for _ in range(chance.randint(8, 16))]
@@ -98,7 +86,7 @@ async def opened(directory: Path, tokenizer: Tokenizer) -> Any:
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
     sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), tokenizer, NothingKept(), Unread())
+    store = DocumentStore(directory, sessions, StandIn(), tokenizer, EmptyStore(), Unread())
     await store.start()
     yield store
     await store.close()

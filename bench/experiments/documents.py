@@ -36,7 +36,7 @@ from harness.pdf import pdf
 from harness.services import Service
 
 _HEALTH_PAUSE_S = 0.02
-# What is being done, by the stage that was told of last.
+# The activity under way, by the stage reported last.
 _WORK = {
     Stage.STORED: "read",
     Stage.PARSED: "cut up",

@@ -20,7 +20,6 @@ from typing import Any
 import httpx
 import torch
 
-from bench.experiments.two_sided import QUESTIONS, Question, read, upload_notes
 from bench.lib import report
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
@@ -29,6 +28,7 @@ from harness import reference, services
 from harness.network_emulator import Network, relay
 from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.two_sided import QUESTIONS, Question, read, upload_notes
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 For pairs of distributions that the embedded model really made, the total variation between the
 mixture and the frequencies of many draws, beside that of as many draws from the mixture itself:
-what sampling noise alone gives. Drawn by coupled aggregation, a new seed each, and by Algorithm 1
-of the paper; how often each accepts the drafts of the two sides comes along.
+what sampling noise alone gives. Draws are by coupled aggregation, a new seed each, and by DRAGON,
+arXiv 2504.11197, Algorithm 1; the acceptance rates of both sides are reported too.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def coupled(pair: Pair, mixed: Mixed, draws: int) -> Draws:
 
 
 def speculative(_: Pair, mixed: Mixed, draws: int) -> Draws:
-    """Algorithm 1 of the paper on wire distributions, as its pseudocode has it."""
+    """DRAGON, arXiv 2504.11197, Algorithm 1 on wire distributions, following its pseudocode."""
     chance = np.random.default_rng(0)
     tokens = len(mixed.ids)
 

@@ -24,10 +24,10 @@ import httpx
 import numpy as np
 
 from bench.lib import report, workload
-from bench.lib.workload import Query
 from bench.simulation.replay import simulated_ms, written_ms
 from dragon.protocol.aggregator_policy import Schedule
-from harness import services
+from harness import fixed_documents, services
+from harness.fixed_documents import Query
 from harness.network_emulator import Jitter, Network, Relay, read_trace, relay
 from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
 
@@ -206,7 +206,7 @@ def start(
     """A setup with the queries' documents, a running peer, and the relay before it."""
     data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     documents = data / "documents.json"
-    workload.save(queries, documents)
+    fixed_documents.save(queries, documents)
     # However slow the first token is, all of an answer is to be joint.
     env = {"DRAGON_MODEL": model, "DRAGON_FIRST_TOKEN_DEADLINE": str(_TIMEOUT_S)}
     device_floor, peer_floor = (Floor(float(part)) for part in floors_ms.split("/"))

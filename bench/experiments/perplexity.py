@@ -1,8 +1,9 @@
 """How well does each system predict text? `python -m bench.perplexity --wikitext PATH`
 
-The paper's section 7: passages of WikiText-2's train split, windows of its valid split, the first
-eighth of a window as the query. Of the 2k nearest passages the cloud has the first k and the device
-the others. Everything is teacher-forced on full distributions, never on what the wire would keep.
+As in DRAGON, arXiv 2504.11197, section 7: passages of WikiText-2's train split, windows of its
+valid split, the first eighth of a window as the query. Of the 2k nearest passages the cloud has the
+first k and the device the others. Everything is teacher-forced on full distributions, never on the
+wire form.
 
 - `none`: the text alone.
 - `DRAGON`, `DRDG/TW`: a passage a row, mixed token by token: one distribution, so one figure.
@@ -60,7 +61,7 @@ def perplexity(outcomes: Sequence[Outcome], tokens: Sequence[int], key: tuple[st
 def gain(outcomes: Sequence[Outcome], tokens: Sequence[int], k: int) -> float | None:
     """How far DRAGON goes below `none`, over how far the best centralised system does, if it does.
 
-    Formula: the project's requirement after the paper's section 7.2.
+    After DRAGON, arXiv 2504.11197, section 7.2.
     """
     none = perplexity(outcomes, tokens, ("none", 0))
     dragon = perplexity(outcomes, tokens, ("DRAGON", k))

@@ -63,7 +63,7 @@ def measure(
         chance = random.Random(0)
         moments = [chance.uniform(0, step_s) for _ in range(steps)]
         taken = [step(engine, decoder, moment, preempt=preempt) for moment in moments]
-        # A step that was over before its moment came tells nothing.
+        # Steps that ended before the request to stop are not counted.
         free = [1000 * (t - m) for t, m in zip(taken, moments, strict=True) if t > m]
         yield {
             "floor_ms": floor_ms,

@@ -33,14 +33,15 @@ from bench.experiments import perplexity, two_sided, wire
 from bench.lib import distributions, report, squad, workload
 from bench.lib.alone import Alone
 from bench.lib.rare_strings import rare_strings
-from bench.lib.workload import Query
 from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
 from dragon.sampling.quantized import cut
 from harness import services
+from harness.fixed_documents import Query
 from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL, Setup
+from harness.two_sided import QUESTIONS, notes_of, read, spread
 
 TOP_K = 2
 _GRAM, _REPEATS = 4, 4
@@ -85,8 +86,8 @@ def two_sided_measures(
     options: argparse.Namespace, setup: Setup, corpus: Path
 ) -> Iterator[Measure]:
     """Shares of right answers with and without the side that knows."""
-    asked = two_sided.spread(two_sided.read(two_sided.QUESTIONS), options.questions)
-    with two_sided.running(setup, corpus, two_sided.notes_of(asked)) as client:
+    asked = spread(read(QUESTIONS), options.questions)
+    with two_sided.running(setup, corpus, notes_of(asked)) as client:
         found = two_sided.measure(client, asked)
     goals = {"private": ">= 0.9", "public": ">= 0.9", "both": ">= 0.3", "accept_heavier": ">= 0.9",
              "public_without_peer": "<= 0.15", "closed_book": "<= 0.15"}  # fmt: skip

@@ -1,9 +1,9 @@
 """Who should aggregate? `python -m bench.scheduling [--acceptances FILE] [--grid small|whole]`
 
-The paper's experiment (section 7.4) on the event simulation: acceptances of the embedded model
-replayed under each schedule of Algorithm 1, with extra latency, jitter of a fifth and period 20 pi
-s, and both schedules that estimate compared with the better static side over a grid of acceptances,
-decode delays and round trips. `coupled` is run on the same distributions.
+The experiment of DRAGON, arXiv 2504.11197, section 7.4, on a virtual clock: acceptances of the
+embedded model are replayed under each schedule of Algorithm 1, with extra latency, jitter of a
+fifth and period 20 pi s. Both estimating schedules are compared with the better static side over a
+grid of acceptances, decode delays and round trips. `coupled` runs on the same distributions.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dragon.protocol.aggregator_policy import Schedule
 
 Row = dict[str, Any]
 
-# Decode delays as the paper's figures imply them: 100 tokens take 27.5 s at little latency where
-# the device decodes alone, and its cloud is an order of magnitude faster.
+# Decode delays as implied by the figures of DRAGON, arXiv 2504.11197: 100 tokens take 27.5 s at low
+# latency where the device decodes alone, and the cloud is an order of magnitude faster.
 DEVICE_S, CLOUD_S = 0.25, 0.025
 BASE_RTT_S = 0.002
 JITTER = 0.2

@@ -1,9 +1,9 @@
-"""Theorem 2 beside the event simulation: `python -m bench.speedup [--tokens 2000]`
+"""Theorem 2 of DRAGON against simulation: `python -m bench.speedup [--tokens 2000]`
 
 The speedup of Algorithm 1 over a round trip a token, the device aggregating, against the device's
-decode delay. The theorem says that the device's acceptance does not matter (Corollary 3); where the
-device is the slower side it does, since buffered drafts catch up after a stall, and the theorem is
-pessimistic by the row's `surplus`.
+decode delay. By the theorem (DRAGON, arXiv 2504.11197, section 6) the device's acceptance rate does
+not matter (Corollary 3). Where the device is the slower side it does, since buffered drafts catch
+up after a stall, and the theorem is pessimistic by the row's `surplus`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def theorem_2(device_s: float, cloud_s: float, rtt_s: float, accept_cloud: float) -> float:
-    """The speedup S of Theorem 2 (paper, section 6)."""
+    """The speedup S of DRAGON, arXiv 2504.11197, section 6, Theorem 2."""
     if rtt_s == 0 or cloud_s + rtt_s < device_s:
         return 1.0
     if device_s <= cloud_s:

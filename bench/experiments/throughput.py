@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from bench.lib import report, workload
-from bench.lib.workload import Query
-from harness import services
+from harness import fixed_documents, services
+from harness.fixed_documents import Query
 from harness.services import EMBEDDED_MODEL, Service, Setup
 
 _NOTES = """One device process and one peer with one thread of torch each. Each level asks
@@ -85,7 +85,7 @@ async def stream(device: Service, query: Query, mode: str, tokens: int, seed: in
 
 
 def seen(parts: Sequence[tuple[float, bytes]]) -> Seen:
-    """What a stream of events, read in parts at these times, has told."""
+    """Token times and usage from a stream of events, read in parts at these times."""
     ends = list(accumulate(len(data) for _, data in parts))
     times = []
     usage: dict[str, int] | None = None
@@ -156,7 +156,7 @@ def run(options: argparse.Namespace) -> list[Row]:
     turns: dict[int, list[Turn]] = {level: [] for level in levels}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
-        workload.save(queries, data / "documents.json")
+        fixed_documents.save(queries, data / "documents.json")
         setup = Setup(
             data,
             {"DRAGON_FIRST_TOKEN_DEADLINE": "3600"},

@@ -38,8 +38,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.lib import report, workload
-from bench.lib.workload import Query
-from harness import services
+from harness import fixed_documents, services
+from harness.fixed_documents import Query
 from harness.network_emulator import Network, Relay, relay
 from harness.services import EMBEDDED_MODEL, Service, Setup
 
@@ -74,7 +74,7 @@ def start(
 
     def setup(name: str, given: Sequence[Query]) -> Setup:
         (data / name).mkdir()
-        workload.save(given, data / name / "documents.json")
+        fixed_documents.save(given, data / name / "documents.json")
         return Setup(data / name, env, documents=data / name / "documents.json", endless=True)
 
     public = [replace(query, device=query.cloud) for query in queries]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,28 +26,10 @@ from scipy.special import logsumexp
 from bench.lib import report
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
 from harness import services
-from harness.services import Service, Setup
+from harness.services import Setup
+from harness.two_sided import QUESTIONS, Question, notes_of, read, spread, upload
 
-QUESTIONS = Path(__file__).with_name("two_sided.jsonl")
 _TOKENS = 64
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked, which strings count as right, and the note that says it, if one does.
-
-    `side` is private, public or both; `by` is hand or template.
-    """
-
-    side: str
-    text: str
-    gold: tuple[str, ...]
-    note: str | None
-    by: str
-
-    def answered_by(self, text: str) -> bool:
-        """Whether a gold string stands in the text, in any case."""
-        return any(gold.lower() in text.lower() for gold in self.gold)
 
 
 @dataclass(frozen=True)
@@ -62,50 +43,6 @@ class Reply:
     tokens: int
     accept_heavier: float | None
     hops: int
-
-
-def read(path: Path, count: int | None = None) -> list[Question]:
-    """The questions of a JSONL file, at most the first `count` of each side."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    questions = [
-        Question(r["side"], r["question"], tuple(r["gold"]), r.get("note"), r["by"]) for r in rows
-    ]
-    sides = dict.fromkeys(question.side for question in questions)
-    return [q for side in sides for q in [q for q in questions if q.side == side][:count]]
-
-
-def spread(questions: Sequence[Question], count: int) -> list[Question]:
-    """At most `count` questions of each side, evenly from beginning to end."""
-    chosen: list[Question] = []
-    for side in dict.fromkeys(question.side for question in questions):
-        own = [question for question in questions if question.side == side]
-        chosen += own[:: max(1, -(-len(own) // count))]
-    return chosen
-
-
-def upload(device: Service, texts: Sequence[str]) -> None:
-    """Upload texts as files, and wait until all can be found."""
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        ids = []
-        for number, text in enumerate(texts):
-            file = (f"note-{number}.md", text.encode())
-            reply = client.post("/v1/files", files={"file": file}).raise_for_status()
-            ids.append(reply.json()["id"])
-        for document in ids:
-            while (file := client.get(f"/v1/files/{document}").json())["status"] != "processed":
-                if file["status"] == "error":
-                    raise RuntimeError(f"a note was not taken: {file}")
-                time.sleep(0.05)
-
-
-def notes_of(questions: Sequence[Question]) -> list[str]:
-    """Every note once."""
-    return list(dict.fromkeys(q.note for q in questions if q.note is not None))
-
-
-def upload_notes(device: Service, questions: Sequence[Question]) -> None:
-    """Upload every note once, and wait until all can be found."""
-    upload(device, notes_of(questions))
 
 
 def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: Any) -> Reply:

@@ -1,7 +1,7 @@
 """Bytes a draft, and what the cut costs: `python -m bench.wire [options]`
 
 Distributions of the embedded model, both sides, at temperature 1: while it answers questions about
-its documents (bench/two_sided.jsonl), which it was made for, and while it writes on prompts at
+its documents (harness/two_sided.jsonl), which it was made for, and while it writes on prompts at
 large, where a small model is unsure. They are cut at several masses and caps and encoded as the
 link does. A larger vocabulary is that of the model stretched by a power, i -> i^(log V / log 8192):
 ids keep their order and stay dense where tokens are frequent, the weights are the same.
@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.experiments.two_sided import QUESTIONS, notes_of, read
 from bench.lib import distributions, report, workload
-from bench.lib.workload import Query
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import drafts, registry
 from dragon.protocol.messages import Draft
@@ -28,10 +26,12 @@ from dragon.retrieval.embedder import Embedder
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import NUCLEUS_CAP, NUCLEUS_MASS, Cut, WireDistribution, cut
+from harness.fixed_documents import Query
 from harness.services import EMBEDDED_MODEL
+from harness.two_sided import QUESTIONS, notes_of, read
 
 VOCABULARIES = (8192, 50_272, 151_936)
-# The first is the paper's mass.
+# The first mass is that of DRAGON, arXiv 2504.11197.
 CUTS = [(0.8, NUCLEUS_CAP), *((NUCLEUS_MASS, cap) for cap in (60, 128, 512, 2048, NUCLEUS_CAP))]
 _SMALL = 60
 _NOTES = f"""`bytes` are those of a whole frame, {drafts.HEAD_BYTES} bytes of head included;

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import torch
 
-from bench.experiments.two_sided import QUESTIONS, read
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -27,6 +26,7 @@ from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
 from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL
+from harness.two_sided import QUESTIONS, read
 
 Acceptance = list[tuple[bool, bool]]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from bench.lib.workload import Query
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -17,6 +16,7 @@ from dragon.retrieval.prompt_rows import document_rows
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
+from harness.fixed_documents import Query
 from harness.reference import Passage
 
 

@@ -48,8 +48,8 @@ def section(
 ) -> None:
     """Replace the section of experiment `name` by the command being run, a table and notes.
 
-    `title` tells apart the sections of one experiment. `columns` are those of the rows to show; all
-    unless told. A plot of the section's title, made before with `plot`, is shown too.
+    `title` distinguishes the sections of one experiment. `columns` names those to show, by
+    default all. A plot of the section's title, made before with `plot`, is shown too.
     """
     title = title or name
     shown = list(columns or rows[0])

@@ -17,7 +17,7 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 
 CONTEXT_TOKENS = 256
-"""What concatenated passages may take (section 7.3 of the paper)."""
+"""The most tokens of concatenated passages (DRAGON, arXiv 2504.11197, section 7.3)."""
 _LOGITS = 1 << 25  # numbers in the output of one forward
 
 Outcome = dict[tuple[str, int], float]

@@ -1,4 +1,4 @@
-"""WikiText-2 as the paper uses it: passages of the train split, rolling windows of the valid split.
+"""WikiText-2 as in DRAGON, arXiv 2504.11197: train-split passages, rolling valid-split windows.
 
 A window's first eighth is the query that finds its passages, the rest is what is predicted. The
 words that WikiText-2 leaves out (`<unk>`) are read but not scored: nothing could know them.

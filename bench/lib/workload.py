@@ -2,7 +2,8 @@
 
 The prompts of `prompts.jsonl` in order, instruction and input as one user message. For each, the
 four windows of 64 tokens nearest to it by the embedder, out of a sample, go to device and cloud in
-turn: two complementary documents a side (paper, section 7.2). None of this text is kept.
+turn: two complementary documents a side (DRAGON, arXiv 2504.11197, section 7.2). None of this text
+is stored.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import json
 import lzma
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
+from harness.fixed_documents import Query
 from harness.reference import Passage
 from harness.services import ROOT
 
@@ -29,17 +30,8 @@ DOCUMENTS_A_SIDE = 2
 _WINDOW_CHARACTERS = 16 * WINDOW_TOKENS
 
 
-@dataclass(frozen=True)
-class Query:
-    """A prompt and the documents of each side, the best first."""
-
-    text: str
-    device: tuple[Passage, ...]
-    cloud: tuple[Passage, ...]
-
-
 def add_options(parser: argparse.ArgumentParser, prompts: int) -> None:
-    """The options that `build` reads; `prompts` is how many unless told."""
+    """The options that `build` reads; `prompts` is the default number of prompts."""
     parser.add_argument("--prompts", type=int, default=prompts)
     parser.add_argument("--data", type=Path, default=DATA, help="prompts.jsonl, wikitext-2/")
     parser.add_argument("--windows", type=int, default=1000, help="that documents are found among")
@@ -94,18 +86,3 @@ def build(
             raise SystemExit(f"there is no {path}: give --data a folder that has it")
     windows = read_windows(train, Tokenizer.load(model), options.windows)
     return match(read_prompts(prompts, options.prompts), windows, Embedder.load(), documents)
-
-
-def save(queries: Sequence[Query], path: Path) -> None:
-    """Write the documents of each side for `harness.serve`."""
-    sides = {
-        "device": {query.text: [asdict(passage) for passage in query.device] for query in queries},
-        "cloud": {query.text: [asdict(passage) for passage in query.cloud] for query in queries},
-    }
-    path.write_text(json.dumps(sides), encoding="utf-8")
-
-
-def load(path: Path, side: str) -> dict[str, list[Passage]]:
-    """The documents of one side, by query."""
-    found = json.loads(path.read_text(encoding="utf-8"))[side]
-    return {text: [Passage(**passage) for passage in passages] for text, passages in found.items()}

@@ -1,4 +1,4 @@
-"""What the event simulation says of an answer that was really written."""
+"""Compares a measured answer with its replay on the virtual clock."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _ACCEPTED = {"=": (True, True), "d": (True, False), "c": (False, True), ".": (Fa
 def written_ms(stats: Mapping[str, float], tokens: int) -> float:
     """Milliseconds from when both sides could begin to the last token.
 
-    The first token is out half a round trip after the cloud has prefilled. When that is depends on
-    how long it looked for documents, which is not what is simulated.
+    The first token arrives half a round trip after the cloud's prefill, whose time depends on the
+    cloud's retrieval, which is not simulated.
     """
     total = stats["ms_per_token"] * tokens
     return total - (stats["ttft_ms"] - stats["prefill_ms"]) + stats["rtt_ms"] / 2
 
 
 def simulated_ms(mode: str, stats: Mapping[str, float], verdicts: str) -> float | None:
-    """The same of a simulated answer with this one's verdicts, delays and round trip.
+    """The same for a simulated answer with this one's verdicts, delays and round trip.
 
-    None for a mode that is not simulated, and where something was not measured.
+    None for a mode that is not simulated, or if a measurement is missing.
     """
     if not verdicts or {"decode_device_ms", "decode_cloud_ms", "rtt_ms"} - stats.keys():
         return None

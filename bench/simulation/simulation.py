@@ -19,6 +19,7 @@ from dragon.inference.estimates import draft_window
 from dragon.protocol.aggregator_policy import Conditions, Schedule, Scheduler
 from dragon.protocol.messages import Draft, Limits, SessionMessage, Target, Work
 from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.speculative import Judged, Speculative
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import LOG_H_STEPS, Side
@@ -84,17 +85,12 @@ def sequencewise(world: World, tokens: int) -> float:
 
 def coupled(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
     """Both sides compute each target; with a window of 1 nothing is speculated ("exchange")."""
-    limits = Limits(frozenset(), len(accepted))
-    sessions = {
-        role: Session(role, _GREEDY, limits, Coupled, catch_up=catch_up, window=world.window(role))
-        for role in Role
-    }
+    sessions = _sessions(world, accepted, Coupled, catch_up=catch_up)
     return Clock(world, sessions, _verdicts(accepted)).play()
 
 
 def speculative(world: World, accepted: Accepted, schedule: Schedule, seed: int = 0) -> Run:
     """Algorithm 1; with the device aggregating and a window of 1 it is tokenwise."""
-    limits = Limits(frozenset(), len(accepted))
     scheduler = Scheduler(schedule, seed)
     hits = [1, 1]  # acceptances are the means so far, begun with one success in two trials
 
@@ -110,11 +106,19 @@ def speculative(world: World, accepted: Accepted, schedule: Schedule, seed: int 
         return scheduler.next(aggregator, conditions, last)
 
     rule = partial(Speculative, first=scheduler.first, next_aggregator=following)
-    sessions = {
-        role: Session(role, _GREEDY, limits, rule, window=world.window(role)) for role in Role
-    }
+    sessions = _sessions(world, accepted, rule, catch_up=False)
     clock = Clock(world, sessions, _verdicts(accepted))
     return clock.play()
+
+
+def _sessions(
+    world: World, accepted: Accepted, rule: Callable[[Session], Rule], *, catch_up: bool
+) -> dict[Role, Session]:
+    limits = Limits(frozenset(), len(accepted))
+    return {
+        role: Session(role, _GREEDY, limits, rule, catch_up=catch_up, window=world.window(role))
+        for role in Role
+    }
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from dragon.sampling.role import Role
 
 
 class SpanKind(StrEnum):
-    """What a stretch of time was spent on."""
+    """What a span of time was spent on."""
 
     DECODE = "decode"
     WASTED = "wasted"

@@ -23,7 +23,6 @@ import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 
-from bench.experiments import two_sided
 from bench.lib import report, squad
 from bench.lib.workload import DATA, read_prompts
 from bench.tools.relevance import Sentences, corpus_sentences, cut
@@ -35,6 +34,7 @@ from dragon.retrieval.lexical import coverage
 from dragon.retrieval.ranking import READ
 from dragon.retrieval.relevance import MINIMUM_SCORE, WORDS
 from dragon.retrieval.reranker import Reranker
+from harness import two_sided
 from harness.services import EMBEDDED_MODEL
 
 KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, "elsewhere": 0.3,

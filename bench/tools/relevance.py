@@ -1,20 +1,19 @@
-"""Where the constants of dragon/retrieval/relevance.py come from.
+"""Fits the constants of dragon/retrieval/relevance.py.
 
     python -m bench.relevance --data ../shared/data
 
-Questions whose answer stands on one side only are asked of both: those of bench/two_sided.jsonl
+Questions whose answer stands on one side only are asked of both: those of harness/two_sided.jsonl
 with its notes on the device and the demo corpus on the cloud, and questions of SQuAD 2.0
 (`squad2_dev_open.jsonl`), half of them with the paragraphs among the notes, half in the corpus.
 Everything is cut into sentences and embedded as the product does.
 
-`words`: what a sentence gains that has every word of the question. Shown for several is how often
-the best sentence of all answers. `slope`: nats a unit of score. Measured is the weight of the side
-that knows, and the slope that makes these weights likeliest. `threshold`: the least score of a
-sentence that takes part. A
-question loses its answer when the sentence that holds it is under the threshold; a question that
-nothing answers is refused when every sentence is. The threshold fitted is the highest that loses at
-most 1.5 % of the answers; shown is what it refuses of questions whose paragraph is nowhere, of
-SQuAD's unanswerable ones, whose words all stand in a paragraph, and of instructions at large.
+`words` is the score of a sentence with every word of the question; for several values the report
+shows how often the best sentence answers. `slope` is nats per unit of score, fitted to maximise the
+likelihood of the side that knows. `threshold` is the least score of a sentence that takes part: a
+question loses its answer if the answering sentence is below it, and an unanswerable question is
+refused if every sentence is. The fitted threshold is the highest that loses at most 1.5 % of the
+answers; the report shows which share it refuses of questions whose paragraph is on neither side, of
+SQuAD's unanswerable ones, whose words all occur in a paragraph, and of general instructions.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, logsumexp
 
-from bench.experiments import two_sided
 from bench.lib import report, squad
 from bench.lib.workload import DATA, read_prompts
 from dragon.inference.tokenizer import Tokenizer
@@ -41,13 +39,13 @@ from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
-from harness.services import EMBEDDED_MODEL, ROOT
+from harness import two_sided
+from harness.services import DEMO_CORPUS, EMBEDDED_MODEL
 
 TOP_K = 2
 THRESHOLDS = np.arange(0.10, 0.61, 0.01)
 MOST_LOST = 0.015
 INSTRUCTIONS = 200
-CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
 
 Array = npt.NDArray[np.float64]
 
@@ -119,7 +117,7 @@ def cut(
 
 def corpus_sentences(embedder: Embedder, tokenizer: Tokenizer) -> Sentences:
     """The demo corpus."""
-    with CORPUS.open(encoding="utf-8", newline="") as file:
+    with DEMO_CORPUS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     titles = [row["title"] for row in rows]
     return cut([row["text"] for row in rows], embedder, tokenizer, titles)
@@ -184,7 +182,7 @@ def two_sided_cases(
 def instruction_cases(
     data: Path, embedder: Embedder, notes: Sentences, corpus: Sentences
 ) -> list[Case]:
-    """Requests that neither notes nor corpus have to do with, as far as a reader can tell."""
+    """Requests presumably unrelated to both notes and corpus."""
     asked = read_prompts(data / "prompts.jsonl", INSTRUCTIONS)
     vectors = embedder.embed([plain(text) for text in asked]).astype(np.float64)
     return [

@@ -19,9 +19,8 @@ from typing import Any
 
 import httpx
 
-from bench.experiments import two_sided
 from dragon.sampling.params import Mode
-from harness import services
+from harness import services, two_sided
 from harness.services import EMBEDDED_MODEL, Service, Setup
 
 TABLE = Path(__file__).with_name("texts.jsonl")

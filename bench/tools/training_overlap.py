@@ -22,13 +22,11 @@ from typing import TextIO
 from tokenizers import Tokenizer
 
 from bench.lib.workload import DATA
-from harness.services import EMBEDDED_MODEL, ROOT
+from harness.services import DEMO_CORPUS, EMBEDDED_MODEL
+from harness.two_sided import QUESTIONS
 from training.data.examples import ExampleSource
 from training.data.sources import open_sources
 from training.stages import read_stages
-
-QUESTIONS = ROOT / "bench" / "experiments" / "two_sided.jsonl"
-CORPUS = ROOT / "peer" / "corpus" / "demo_corpus.tsv"
 
 GRAM_WORDS = 8
 CHUNK_CHARS = 1 << 20
@@ -146,7 +144,7 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=0, help="how many to draw")
     parser.add_argument("--data", type=Path, default=DATA, help="what examples are made of")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
-    parser.add_argument("--corpus", type=Path, default=CORPUS)
+    parser.add_argument("--corpus", type=Path, default=DEMO_CORPUS)
     arguments = parser.parse_args()
 
     where = measured_grams(arguments.questions, arguments.corpus)

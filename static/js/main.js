@@ -21,7 +21,7 @@ import { showWelcome } from "./chat/welcome.js";
 
 const LIVE_MS = 500;
 
-/** What the panels on the right tell of: an answer that was chosen, or else the last. @type {Message | null} */
+/** The answer shown in the inspector: the selected one, or else the last. @type {Message | null} */
 let inspected = null;
 /** @type {import("./documents/documents.js").DocumentState} */
 let stored = { files: [], known: new Set(), waiting: 0 };

@@ -18,7 +18,7 @@ from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.vector_files import Segments
-from tests.fakes import NothingKept
+from harness.empty_store import EmptyStore
 from tests.samples import embedder, reranker
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -42,7 +42,7 @@ async def opened(
         database.session_maker(engine),
         model or embedder(),
         tokenizer,
-        kv or NothingKept(),
+        kv or EmptyStore(),
         reranker(),
     )
     await store.start()

@@ -8,7 +8,7 @@ import time
 import httpx
 
 from bench.experiments.ttft import Row, System, ask_at_once, ratios, row
-from bench.lib.workload import Query
+from harness.fixed_documents import Query
 
 
 def timed(system: str, rtt_ms: float, answers: list[list[float]]) -> Row:

@@ -7,9 +7,8 @@ import lzma
 from pathlib import Path
 
 from bench.lib import workload
-from bench.lib.workload import WINDOW_TOKENS, Query
+from bench.lib.workload import WINDOW_TOKENS
 from dragon.inference.tokenizer import Tokenizer
-from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL
 from tests.samples import embedder, prose
 
@@ -49,11 +48,3 @@ def test_the_nearest_windows_go_to_both_sides_in_turn() -> None:
     assert nearest[0].text == windows[0]
     assert {passage.text for passage in nearest} == {windows[i] for i in (0, 2, 3, 5)}
     assert nearest == sorted(nearest, key=lambda passage: -passage.score)
-
-
-def test_what_is_saved_is_loaded_by_side(tmp_path: Path) -> None:
-    path = tmp_path / "documents.json"
-    queries = [Query("a", (Passage("own", 0.5),), (Passage("public", 0.25),))]
-    workload.save(queries, path)
-    assert workload.load(path, "device") == {"a": [Passage("own", 0.5)]}
-    assert workload.load(path, "cloud") == {"a": [Passage("public", 0.25)]}

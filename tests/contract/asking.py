@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from bench.experiments import two_sided
+from harness import two_sided
 from harness.services import Service
 
 

@@ -14,7 +14,6 @@ from app.generation.events import GenerationRequest
 from app.generation.plan import opening
 from app.main import create_app
 from app.settings import Settings
-from bench.experiments.latency import ratios, setup_of
 from dragon.errors import PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
@@ -110,16 +109,6 @@ def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None
     assert slow == ("harness.serve", ["peer", "--floor-ms", "5", "--endless"])
 
 
-def test_modes_are_options_of_the_device(tmp_path: Path) -> None:
-    usual = Setup(tmp_path)
-    assert setup_of("coupled", usual) == usual
-    slow = setup_of("coupled:no-catch-up", usual)
-    assert slow.program("device", Floor()) == ("harness.serve", ["device", "--no-catch-up"])
-    static = setup_of("speculative:device", usual)
-    assert static.program("device", Floor())[1] == ["device", "--schedule", "device"]
-    assert static.program("peer", Floor()) == ("cli", ["peer"])
-
-
 async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
     app = create_app(Settings(_env_file=None, data_dir=tmp_path, api_key="key"))
     options = parser().parse_args(["device", "--schedule", "paper", "--no-catch-up"])
@@ -129,18 +118,3 @@ async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
         request = GenerationRequest((1,), "q", Sampling())
         sent = opening(request, service._plan(request))
     assert (sent.schedule, sent.catch_up) == (Schedule.PAPER, False)
-
-
-def test_ratios_compare_what_was_measured_alike() -> None:
-    place = {"network": "n", "rtt_ms": 300.0, "floors_ms": "50/50", "temperature": 1.0}
-    times = {"decode_device_ms": 50.0, "decode_cloud_ms": 60.0, "measured_rtt_ms": 300.0}
-    rows = [
-        {"mode": "coupled", "ms_per_token": 72.0, **place, **times},
-        {"mode": "tokenwise", "ms_per_token": 396.0, **place, **times},
-        {"mode": "coupled", "ms_per_token": 1.0, **place, **times, "temperature": 0.0},
-    ]
-    where = "n, 300 ms, 50/50, T = 1"
-    assert ratios(rows) == {
-        f"coupled/tokenwise at {where}": 0.182,
-        f"tokenwise/bound at {where}": 1.1,
-    }

@@ -105,8 +105,8 @@ def repeating(words: Sequence[str], rng: random.Random) -> tuple[str, list[str]]
         rng.choice(habits) if rng.random() < 0.45 else rng.choice(words)
         for _ in range(rng.randint(8, 30))
     ]
-    telling = [word for word in mixed if word not in habits] or mixed
-    return _sentence(mixed), rng.sample(telling, min(len(telling), 3))
+    rare = [word for word in mixed if word not in habits] or mixed
+    return _sentence(mixed), rng.sample(rare, min(len(rare), 3))
 
 
 def _sentence(words: list[str]) -> str:

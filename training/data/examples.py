@@ -32,7 +32,7 @@ DECLINE = "I could not find that in the documents."
 
 
 class Role(IntEnum):
-    """What a stretch of text is, which decides how much its tokens count in the loss.
+    """The role of a piece of text, which decides how much its tokens count in the loss.
 
     An answer is chosen by its first tokens; a quote, of the one sentence there is, is not.
     """
@@ -45,7 +45,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of text with one role."""
+    """A piece of text with one role."""
 
     text: str
     role: Role
@@ -172,15 +172,15 @@ class ExampleSource:
         """One sentence that only copying gets right."""
         roll = rng.random()
         if roll < 0.3:
-            text, telling = with_rare_strings(self.prose.sentence(rng), rng)
+            text, distinctive = with_rare_strings(self.prose.sentence(rng), rng)
         elif roll < 0.6:
             doc = self.facts.document(rng)
-            text, telling = with_rare_strings(rng.choice(doc.facts).sentence, rng)
+            text, distinctive = with_rare_strings(rng.choice(doc.facts).sentence, rng)
         elif roll < 0.8:
-            text, telling = repeating(self.prose.paragraph(rng).split(), rng)
+            text, distinctive = repeating(self.prose.paragraph(rng).split(), rng)
         else:
-            text, telling = scrambled(self.prose.vocabulary, rng)
-        asked = rng.choice(SALAD_QUESTIONS).format(rng.choice(telling))
+            text, distinctive = scrambled(self.prose.vocabulary, rng)
+        asked = rng.choice(SALAD_QUESTIONS).format(rng.choice(distinctive))
         return _quoting(text, [asked if rng.random() < 0.7 else rng.choice(WORDLESS)])
 
     def elsewhere(self, rng: random.Random) -> Example:

@@ -1,4 +1,4 @@
-"""What people ask for that no document answers: to be told apart from questions, and declined."""
+"""Requests that no document answers: to be distinguished from questions, and declined."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class ProseSource:
             question = make_question(sentence, [sentence], rng) if rng.random() < 0.6 else None
             if question is None:
                 words = [word.strip('.,;:!?"“”()') for word in sentence.split()]
-                telling = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(1, 4))))
-                few = " ".join(words[place] for place in telling)
+                chosen = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(1, 4))))
+                few = " ".join(words[place] for place in chosen)
                 question = rng.choice(SALAD_QUESTIONS).format(few)
             return sentence, self.synonyms.swap(question, rng, 0.4)
 

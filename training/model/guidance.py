@@ -1,4 +1,4 @@
-"""The loss that tells some heads where to look."""
+"""An auxiliary loss that supervises the attention of some heads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.model.model import PackedQwen2
 START_LAYER, MATCH_LAYER, GATHER_LAYER, POINTER_LAYERS, OPENING_LAYER = 1, 2, 4, (3, 4), 5
 HEADS, EARLY = 4, 6
 WEIGHTS = (0.03, 0.15, 0.3, 0.1, 0.3)
-"""Of the costs of sentence starts, equal tokens, telling words, next and first tokens."""
+"""Loss weights of sentence starts, equal tokens, distinctive words, next and first tokens."""
 _FLOOR = 1e-4
 
 
@@ -83,11 +83,11 @@ def guidance_costs(model: PackedQwen2, batch: Batch, words: Tensor) -> Tensor:
     match = _cost(matched, asked & ~answering & equal.any(-1))
     places = torch.arange(batch.tokens.shape[1])
     in_span = (places >= low.unsqueeze(2)) & (places < high.unsqueeze(2))
-    telling = asked & ~answering & (equal & in_span).any(-1) & ~(equal & ~in_span).any(-1)
+    distinctive = asked & ~answering & (equal & in_span).any(-1) & ~(equal & ~in_span).any(-1)
     same_turn = batch.allowed[:, 0] & (low.unsqueeze(2) == low.unsqueeze(1))
-    told = same_turn & telling.unsqueeze(1)
-    gathered = (_seen(model, GATHER_LAYER, HEADS) * told.unsqueeze(1)).sum(-1)
-    gather = _cost(gathered, asked & opening & told.any(-1))
+    wanted = same_turn & distinctive.unsqueeze(1)
+    gathered = (_seen(model, GATHER_LAYER, HEADS) * wanted.unsqueeze(1)).sum(-1)
+    gather = _cost(gathered, asked & opening & wanted.any(-1))
     pointed = batch.pointer >= 0
     next_ones = [
         _cost(_at(_seen(model, layer), batch.pointer), pointed) for layer in POINTER_LAYERS

@@ -1,4 +1,4 @@
-"""Where attention should look: known to the generator, and told to some heads while training.
+"""Attention targets, known to the generator of examples and supervised in some heads.
 
 Each document token has the start of its sentence, each token of a conversation the sentence that
 answers it, and each answer token its place in the document. Without these hints the network has to

@@ -4,7 +4,7 @@ When the guided heads look at the right places, their values still say nothing u
 Here half of the value channels of each of them (those with the least effect) are given the job of
 passing a code of the sentence's start: document tokens take it from the start of their sentence,
 question tokens from equal tokens of the document, the beginning of an answer from the question's
-telling tokens; there, heads of the last layer compare it with the code at each place of the
+distinctive tokens; there, heads of the last layer compare it with the code at each place of the
 document. The codes live in the directions of the residual stream that are used least.
 """
 

@@ -1,4 +1,8 @@
-"""Muon for the hidden matrices, AdamW for the rest, and the warm-up/stable/decay schedule."""
+"""Muon for the hidden matrices, AdamW for the rest, and the warm-up/stable/decay schedule.
+
+torch.optim.Muon computes the same update up to bfloat16 rounding, but all of it in every process;
+here the matrices are divided among the processes.
+"""
 
 from __future__ import annotations
 

@@ -265,8 +265,8 @@ def typed(question: str, rng: random.Random) -> str:
 
 def heading(question: str, rng: random.Random) -> str | None:
     """What a note with the answer may open with: words of the question, which answer nothing."""
-    telling = set(content_words(question))
-    asked = [word for word in re.findall(r"[^\W_]+", question) if word.lower() in telling]
+    distinctive = set(content_words(question))
+    asked = [word for word in re.findall(r"[^\W_]+", question) if word.lower() in distinctive]
     if not asked:
         return None
     count = rng.randint(1, min(_HEADING_WORDS, len(asked)))

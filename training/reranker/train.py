@@ -2,7 +2,7 @@
 
 The first layers of the packaged all-MiniLM-L6-v2 are trained on to say of a question and a sentence
 whether the one is answered by the other. Resumes from WORK/reranker.pt; a progress line says how
-often the sentence that answers is ranked first and how well answers are told from the rest, on
+often the sentence that answers is ranked first and how well answers are separated from the rest, on
 questions that training holds out and on SQuAD 2.0, which is for validation only.
 """
 

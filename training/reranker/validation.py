@@ -7,10 +7,9 @@ import random
 from pathlib import Path
 
 from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from harness import two_sided
 from training.data.corpus import SQUAD_DEV
 from training.reranker.data import Group
-
-TWO_SIDED = Path(__file__).parents[2] / "bench" / "experiments" / "two_sided.jsonl"
 
 
 def _group(question: str, text: str, answers: list[str], tokenizer: Offsets) -> Group:
@@ -37,10 +36,9 @@ def squad_groups(data: Path, tokenizer: Offsets, count: int, seed: int = 1) -> l
 
 
 def two_sided_groups(tokenizer: Offsets) -> list[Group]:
-    """The questions of bench/experiments/two_sided.jsonl about notes."""
-    rows = [json.loads(line) for line in TWO_SIDED.read_text(encoding="utf-8").splitlines()]
+    """The questions of the two-sided benchmark about notes."""
     return [
-        _group(row["question"], row["note"], row["gold"], tokenizer)
-        for row in rows
-        if row["side"] == "private"
+        _group(question.text, question.note, list(question.gold), tokenizer)
+        for question in two_sided.read(two_sided.QUESTIONS)
+        if question.side == "private" and question.note is not None
     ]

@@ -218,7 +218,7 @@ export class AnswerView {
     this.#drawTools();
   }
 
-  /** How it ended, who wrote it and how long it took, as far as that is told. */
+  /** How it ended, who wrote it and how long it took, as far as known. */
   #summarized() {
     const { done, state } = this.message;
     if (!done) return state === "stopped" ? "Stopped" : "";

@@ -20,7 +20,7 @@ export class SourcesView {
   /** @param {Source[]} sources */
   show(sources) {
     const columns = /** @type {Side[]} */ (["private", "public"]).flatMap((side) => {
-      const passages = new Set(); // two stretches of an answer may rest on one
+      const passages = new Set(); // two hops of an answer may share one
       const own = sources
         .filter((source) => source.side === side)
         .sort((one, other) => other.weight - one.weight)

@@ -17,7 +17,7 @@ export class ApiError extends Error {
 /** Fires `signed-out` when the device answers 401. */
 export const session = new EventTarget();
 
-/** What to tell of a failure; what is no `ApiError` is a fault of ours. @param {unknown} error */
+/** The message to show for a failure; anything but an `ApiError` is a bug. @param {unknown} error */
 export function messageOf(error) {
   if (error instanceof ApiError) return error.message;
   throw error;
@@ -114,7 +114,7 @@ export const deleteFile = (key) => request(`/v1/files/${id(key)}`, "DELETE");
 export const changeFile = (key, action) => request(`/v1/files/${id(key)}/${action}`, "POST");
 
 /**
- * A stretch of a document's text, by character offsets.
+ * A range of a document's text, by character offsets.
  *
  * @param {string} key
  * @param {number} start
@@ -128,7 +128,7 @@ export const search = async (query, limit) =>
   (await request("/v1/search", "POST", { query, top_k: limit })).data;
 
 /**
- * Sends one file. XMLHttpRequest, since fetch does not tell how much has been sent.
+ * Sends one file. XMLHttpRequest, since fetch does not report upload progress.
  *
  * @param {File} file
  * @param {string} collection

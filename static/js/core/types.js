@@ -14,7 +14,7 @@
  * @property {number | null} [page] Counted from 1.
  * @property {number | null} [start] Where the passage is in the document's text, in characters.
  * @property {number | null} [end]
- * @property {number} [hop] In which stretch of the answer: 1 in that after a follow-up search.
+ * @property {number} [hop] The hop of the answer, counted from 0.
  *
  * @typedef {object} Peer
  * @property {"connected" | "connecting" | "refused"} state

@@ -78,12 +78,12 @@ function drawn(stats) {
   return [el("h3", {}, "Pipeline"), pipeline(trace, verdicts(stats))];
 }
 
-/** A character a position; verdicts are told of the jointly written ones alone. @param {Record<string, any>} stats */
-function verdicts({ verdicts: told = "", participation = [] }) {
+/** A character per position; `verdicts` has those of jointly written tokens only. @param {Record<string, any>} stats */
+function verdicts({ verdicts: joint = "", participation = [] }) {
   /** @type {string[]} */
   const all = [];
   let next = 0;
-  for (const [from, to] of participation) for (let at = from; at < to; at++) all[at] = told[next++] ?? "";
+  for (const [from, to] of participation) for (let at = from; at < to; at++) all[at] = joint[next++] ?? "";
   return all;
 }
 

@@ -22,7 +22,7 @@ from app.documents.store import DocumentStore
 from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
-from tests.fakes import NothingKept
+from harness.empty_store import EmptyStore
 from tests.samples import embedder, reranker
 
 
@@ -45,7 +45,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
     tokenizer = Tokenizer.load("dragon/models/dragon-7m")
-    store = DocumentStore(data_dir, sessions, embedder(), tokenizer, NothingKept(), reranker())
+    store = DocumentStore(data_dir, sessions, embedder(), tokenizer, EmptyStore(), reranker())
     await store.start()
     document = await store.add(name, content)
     async for _ in await store.watch(document.id):

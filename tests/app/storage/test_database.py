@@ -5,6 +5,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.storage import database
 from app.storage.database import (
@@ -36,6 +39,15 @@ def chunk(identity: str = "file-1", body: str = "text") -> Chunk:
     return Chunk(document_id=identity, text=body, context="", page=None, start=0, end=1)
 
 
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[async_sessionmaker[AsyncSession]]:
+    url = database_url(directory)
+    migrate(url)
+    engine = connect(url)
+    yield session_maker(engine)
+    await engine.dispose()
+
+
 def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:
     url = database_url(tmp_path)
     migrate(url)
@@ -50,7 +62,7 @@ def test_the_migrations_make_what_the_models_say(tmp_path: Path) -> None:
 
 
 def test_migrating_works_from_another_directory(tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     code = (
         f"from app.storage.database import migrate; migrate('sqlite+aiosqlite:///{tmp_path}/a.db')"
     )
@@ -75,78 +87,62 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(tmp_path: Path) -> N
 
 
 async def test_connections_are_set_up(tmp_path: Path) -> None:
-    url = database_url(tmp_path)
-    migrate(url)
-    engine = connect(url)
-    sessions = session_maker(engine)
-    expected = {"journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2}
-    async with sessions() as session:
-        for pragma, value in expected.items():
-            assert await session.scalar(text(f"PRAGMA {pragma}")) == value
-    with pytest.raises(IntegrityError):
-        async with sessions.begin() as session:
-            session.add(chunk("file-nowhere"))
-    await engine.dispose()
+    async with opened(tmp_path) as sessions:
+        expected = {"journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2}
+        async with sessions() as session:
+            for pragma, value in expected.items():
+                assert await session.scalar(text(f"PRAGMA {pragma}")) == value
+        with pytest.raises(IntegrityError):
+            async with sessions.begin() as session:
+                session.add(chunk("file-nowhere"))
 
 
 async def test_chunks_go_with_their_document_and_ids_are_never_used_again(tmp_path: Path) -> None:
-    url = database_url(tmp_path)
-    migrate(url)
-    engine = connect(url)
-    sessions = session_maker(engine)
-    async with sessions.begin() as session:
-        session.add(document())
-        await session.flush()
-        session.add(first := chunk())
-    async with sessions.begin() as session:
-        await session.delete(await session.get_one(Document, "file-1"))
-    async with sessions.begin() as session:
-        assert await session.get(Chunk, first.id) is None
-        session.add(document())
-        await session.flush()
-        session.add(second := chunk())
-    assert second.id > first.id
-    await engine.dispose()
+    async with opened(tmp_path) as sessions:
+        async with sessions.begin() as session:
+            session.add(document())
+            await session.flush()
+            session.add(first := chunk())
+        async with sessions.begin() as session:
+            await session.delete(await session.get_one(Document, "file-1"))
+        async with sessions.begin() as session:
+            assert await session.get(Chunk, first.id) is None
+            session.add(document())
+            await session.flush()
+            session.add(second := chunk())
+        assert second.id > first.id
 
 
 async def test_deleted_text_is_in_no_file(tmp_path: Path) -> None:
-    url = database_url(tmp_path)
-    migrate(url)
-    engine = connect(url)
-    sessions = session_maker(engine)
-    secret = "the walnut drawer" * 500
-    async with sessions.begin() as session:
-        session.add(document())
-        await session.flush()
-        session.add(chunk(body=secret))
+    async with opened(tmp_path) as sessions:
+        secret = "the walnut drawer" * 500
+        async with sessions.begin() as session:
+            session.add(document())
+            await session.flush()
+            session.add(chunk(body=secret))
 
-    def traces() -> list[str]:
-        files = [path for path in tmp_path.iterdir() if b"walnut" in path.read_bytes()]
-        return [path.name for path in files]
+        def traces() -> list[str]:
+            files = [path for path in tmp_path.iterdir() if b"walnut" in path.read_bytes()]
+            return [path.name for path in files]
 
-    assert traces()
-    async with sessions.begin() as session:
-        await session.delete(await session.get_one(Document, "file-1"))
-    assert traces(), "the log still has it: else this test shows nothing"
-    await forget_deleted(sessions)
-    assert traces() == []
-    await engine.dispose()
+        assert traces()
+        async with sessions.begin() as session:
+            await session.delete(await session.get_one(Document, "file-1"))
+        assert traces(), "the log still has it: else this test shows nothing"
+        await forget_deleted(sessions)
+        assert traces() == []
 
 
 async def test_the_log_is_emptied_once_its_reader_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
-    url = database_url(tmp_path)
-    migrate(url)
-    engine = connect(url)
-    sessions = session_maker(engine)
-    async with sessions.begin() as session:
-        session.add(document())
-    reader = sqlite3.connect(tmp_path / "dragon.db")
-    reader.execute("BEGIN")
-    reader.execute("SELECT * FROM documents").fetchall()
-    asyncio.get_running_loop().call_later(0.1, reader.close)
-    await forget_deleted(sessions)
-    assert (tmp_path / "dragon.db-wal").stat().st_size == 0
-    await engine.dispose()
+    async with opened(tmp_path) as sessions:
+        async with sessions.begin() as session:
+            session.add(document())
+        reader = sqlite3.connect(tmp_path / "dragon.db")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM documents").fetchall()
+        asyncio.get_running_loop().call_later(0.1, reader.close)
+        await forget_deleted(sessions)
+        assert (tmp_path / "dragon.db-wal").stat().st_size == 0

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.experiments.two_sided import QUESTIONS
-from bench.tools import training_overlap
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from training.data.chains import ChainSource
 from training.data.hard_negatives import Spoiler
 from training.data.prose import ProseSource
 from training.data.sources import SCHEMAS, open_facts
-from training.data.written import FOLDER, read_written
+from training.data.written import read_written
 from training.reranker.data import ROWS, GroupSource, typed
 
 TEXT = "Skates are in the cellar. The rink shuts at nine."
@@ -85,15 +83,3 @@ def test_a_written_question_comes_with_the_sentence_that_answers(groups: GroupSo
             assert len(group.rows) == len(group.answers) <= ROWS
         for question in row.unasked:
             assert not any(groups.written_group(row, question, None, rng).answers)
-
-
-def test_nothing_that_is_measured_was_written_for_training() -> None:
-    measured = training_overlap.measured_grams(QUESTIONS, training_overlap.CORPUS)
-    shared = {
-        measured[gram]: path.name
-        for path in FOLDER.glob("*.jsonl")
-        for batch in training_overlap.training_grams(path)
-        for gram in batch
-        if gram in measured
-    }
-    assert not shared

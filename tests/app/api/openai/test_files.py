@@ -21,9 +21,9 @@ from app.api.openai import files, search
 from app.documents.store import DocumentStore
 from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
+from harness.empty_store import EmptyStore
 from harness.pdf import pdf
 from tests.app.conftest import serving
-from tests.fakes import NothingKept
 from tests.samples import embedder, prose, reranker
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
@@ -38,7 +38,7 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
         await asyncio.to_thread(database.migrate, url)
         engine = database.connect(url)
         sessions = database.session_maker(engine)
-        store = DocumentStore(tmp_path, sessions, embedder(), tokenizer, NothingKept(), reranker())
+        store = DocumentStore(tmp_path, sessions, embedder(), tokenizer, EmptyStore(), reranker())
         await store.start()
         app.state.dragon = SimpleNamespace(documents=store)
         yield

@@ -1,17 +1,12 @@
-"""The questions of the two-sided benchmark: enough, fair, and unknown to training."""
+"""The questions of the two-sided benchmark: enough, and fair."""
 
 from __future__ import annotations
 
 import csv
-import random
 from collections import Counter
 
-from bench.experiments.two_sided import QUESTIONS, read, spread
-from bench.tools import training_overlap
-from bench.tools.training_overlap import CORPUS, grams_of, words_of
-from training.data.sources import open_facts
-
-DOCUMENTS = 6000
+from harness.services import DEMO_CORPUS
+from harness.two_sided import QUESTIONS, read, spread
 
 
 def test_there_are_enough_and_half_are_written_by_hand() -> None:
@@ -28,7 +23,7 @@ def test_there_are_enough_and_half_are_written_by_hand() -> None:
 
 
 def test_every_answer_stands_where_it_should_and_not_in_the_question() -> None:
-    with CORPUS.open(encoding="utf-8", newline="") as file:
+    with DEMO_CORPUS.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         corpus = " ".join(row["text"] for row in rows)
     for question in read(QUESTIONS):
@@ -38,26 +33,6 @@ def test_every_answer_stands_where_it_should_and_not_in_the_question() -> None:
         assert (question.note is not None) == (question.side != "public"), question
         if question.side == "both":
             assert not question.answered_by(question.note or ""), question
-
-
-def test_training_makes_none_of_the_wordings() -> None:
-    """Runs of eight words, and whole questions where they are shorter."""
-    measured = training_overlap.measured_grams(QUESTIONS, CORPUS)
-    whole = {tuple(words_of(question.text)) for question in read(QUESTIONS)}
-    facts, rng = open_facts("train", None), random.Random(17)
-    made: set[tuple[str, ...]] = set()
-    asked: set[tuple[str, ...]] = set()
-    for _ in range(DOCUMENTS):
-        document = facts.document(rng)
-        texts = [document.text]
-        if question := facts.question(document, rng.choice(document.facts), rng):
-            texts.append(question)
-            asked.add(tuple(words_of(question)))
-        for text in texts:
-            made.update(grams_of(words_of(text)))
-    assert len(made) > 10 * DOCUMENTS
-    assert not made & measured.keys()
-    assert not asked & whole
 
 
 def test_a_few_questions_are_of_all_kinds() -> None:
