@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.experiments.latency import ratios, request_fields
-
-
-def test_modes_are_request_fields() -> None:
-    assert request_fields("coupled") == {"aggregation": "coupled"}
-    assert request_fields("coupled:no-catch-up") == {"aggregation": "coupled", "catch_up": False}
-    assert request_fields("speculative:device") == {
-        "aggregation": "speculative",
-        "schedule": "device",
-    }
+from bench.experiments.latency import ratios, setup_of
+from harness.services import Floor, Setup
 
 
 def test_ratios_compare_what_was_measured_alike() -> None:
