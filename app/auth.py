@@ -10,11 +10,13 @@ import tempfile
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-
-from starlette.datastructures import Headers
+from typing import TYPE_CHECKING
 
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
+
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
 
 COOKIE = "dragon_session"
 _HELP = "`dragon key` prints it"

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from app.documents.search import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
-from cli import serving
+from cli.server import server
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
@@ -154,12 +154,12 @@ def main() -> None:
         device = Settings.read()
         app = create_device(device)
         running = started(app, lambda: adapt_device(app, options))
-        serving.server(running, device.host, device.port).run()
+        server(running, device.host, device.port).run()
     else:
         peer = PeerSettings.read()
         app = create_peer(peer)
         running = started(app, lambda: adapt_peer(app, options))
-        serving.server(running, peer.peer_host, peer.peer_port).run()
+        server(running, peer.peer_host, peer.peer_port).run()
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ from dragon.retrieval.chunking import Offsets, embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import VectorIndex
 from dragon.retrieval.lexical import TOKENIZER
+from peer.corpus.meta import META, VERSION, CorpusInfo
 from peer.corpus.passage_reader import MalformedLineError, Record, read_records
-from peer.corpus.store import META, PASSAGES, VECTORS, VERSION, CorpusInfo
+from peer.corpus.store import PASSAGES, VECTORS
 
 CHUNK_TOKENS = 96
 

@@ -10,7 +10,6 @@ import json
 import sqlite3
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -24,22 +23,9 @@ from dragon.retrieval.index import IndexFileError, VectorIndex
 from dragon.retrieval.lexical import fused, match_expression
 from dragon.retrieval.ranking import CANDIDATES
 from dragon.retrieval.relevance import Hit
+from peer.corpus.meta import META, VERSION, CorpusInfo
 
-VERSION = 3
-VECTORS, PASSAGES, META = "vectors.faiss", "passages.db", "meta.json"
-
-
-@dataclass(frozen=True)
-class CorpusInfo:
-    """The contents of a corpus and the embedder it was built with."""
-
-    version: int
-    documents: int
-    passages: int
-    dimension: int
-    embedder: str
-    source: str
-    built: str
+VECTORS, PASSAGES = "vectors.faiss", "passages.db"
 
 
 class _Row(NamedTuple):
@@ -48,15 +34,6 @@ class _Row(NamedTuple):
     title: str
     text: str
     context: str
-
-
-def outdated(path: Path, source: str) -> bool:
-    """Whether there is a corpus of an older version, built from a file of this name."""
-    try:
-        meta = json.loads((path / META).read_text(encoding="utf-8"))
-        return bool(meta["version"] < VERSION and meta["source"] == source)
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
 
 
 class Corpus:

@@ -27,7 +27,7 @@ from app.main import create_app
 from app.metrics import Metrics
 from app.settings import Settings
 from app.storage.database import connect, database_url, session_maker
-from cli.serving import server
+from cli.server import server
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL

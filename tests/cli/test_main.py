@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from cli import serving
+from cli.server import server as make_server
 from tests.app.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,10 +41,11 @@ port = os.environ["DRAGON_PEER_PORT" if sys.argv[1] == "peer" else "DRAGON_PORT"
 HTTPServer(("127.0.0.1", int(port)), Ready).serve_forever()
 """
 _UP = f"""
-import sys, cli, serving
-serving.own_command = lambda *arguments: [sys.executable, "-c", {_STAND_IN!r}, *arguments]
+import sys
+from cli import main, supervisor
+supervisor.own_command = lambda *arguments: [sys.executable, "-c", {_STAND_IN!r}, *arguments]
 sys.argv = ["dragon", "up"]
-cli.main()
+main.main()
 """
 
 
@@ -239,7 +240,7 @@ def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
 
 def test_a_server_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
-    server = serving.server(Starlette(), "127.0.0.1", port)
+    server = make_server(Starlette(), "127.0.0.1", port)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     with caplog.at_level("INFO", "dragon"):
         thread.start()
@@ -251,8 +252,8 @@ def test_a_server_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_logs_as_json_lines() -> None:
     code = (
-        "import logging, serving\n"
-        "serving.log_to_stderr('json')\n"
+        "import logging, cli.logging\n"
+        "cli.logging.log_to_stderr('json')\n"
         "try:\n"
         "    raise ValueError('broken')\n"
         "except ValueError:\n"

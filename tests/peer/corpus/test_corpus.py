@@ -21,7 +21,8 @@ from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from peer.corpus import builder as module
 from peer.corpus.builder import CHUNK_TOKENS, build
-from peer.corpus.store import VERSION, Corpus, outdated
+from peer.corpus.meta import VERSION, outdated
+from peer.corpus.store import Corpus
 from tests.samples import embedder, prose
 
 PASSAGES = [

@@ -1,10 +1,8 @@
-"""Running the services: one as this process's server, both as its children."""
+"""The services as child processes: started, awaited, watched and ended together."""
 
 from __future__ import annotations
 
 import http.client
-import json
-import logging
 import signal
 import socket
 import subprocess
@@ -13,99 +11,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Literal
-
-import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragon.errors import ConfigurationError, DragonError
-from dragon.link.control import MAX_CONTROL_BYTES
-
-log = logging.getLogger("dragon.serving")
 
 _STOP_SECONDS = 6.0  # the services give open streams 3
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
-class _Server(uvicorn.Server):
-    """Says that it listens; what uvicorn says itself is not logged."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        log.info("ready at http://%s", address(self.config.host, self.config.port))
-
-
-def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
-    """Both services' server. Draft frames are small and must not wait, so nothing is deflated."""
-    return _Server(
-        uvicorn.Config(
-            _plain_start(app),
-            host=host,
-            port=port,
-            lifespan="on",
-            log_config=None,
-            access_log=False,  # it would log the key in the sign-in link
-            server_header=False,
-            ws_max_size=MAX_CONTROL_BYTES,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=3,
-        )
-    )
-
-
-def _plain_start(app: ASGIApp) -> ASGIApp:
-    """The app, saying in one line instead of a traceback what setting keeps it from starting."""
-
-    async def started(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            return await app(scope, receive, send)
-        failure: Message | None = None
-
-        async def hold_failure(message: Message) -> None:
-            nonlocal failure
-            if message["type"] == "lifespan.startup.failed":
-                failure = message
-            else:
-                await send(message)
-
-        try:
-            await app(scope, receive, hold_failure)
-        except Exception as error:
-            if failure is None:
-                raise
-            if isinstance(error, ConfigurationError):
-                failure["message"] = error.message
-            await send(failure)
-        return None
-
-    return started
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-def log_to_stderr(style: Literal["text", "json"]) -> None:
-    """Our own packages from INFO on, others from WARNING on."""
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
-    handler.setFormatter(_JsonLines() if style == "json" else text)
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    for name in ("dragon", "app", "peer"):
-        logging.getLogger(name).setLevel(logging.INFO)
+def reachable(host: str) -> str:
+    """The address under which this machine reaches what listens on `host`."""
+    return _WILDCARDS.get(host, host)
 
 
 def address(host: str, port: int) -> str:
-    host = _WILDCARDS.get(host, host)
+    """Host and port as a URL has them."""
+    host = reachable(host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -177,7 +97,7 @@ def wait_ready(running: dict[str, subprocess.Popen[bytes]], host: str, port: int
 
 
 def _is_ready(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(_WILDCARDS.get(host, host), port, timeout=2)
+    connection = http.client.HTTPConnection(reachable(host), port, timeout=2)
     try:
         connection.request("GET", "/ready")
         return connection.getresponse().status == 200

@@ -1,0 +1,54 @@
+"""Settings that the program fills in: those that make two services on one machine fit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from dotenv import dotenv_values
+
+from app.auth import kept_key
+from app.settings import Settings
+from cli.supervisor import address
+from peer.settings import PeerSettings
+
+
+def share_cores() -> None:
+    """Two services that each take every core run a hundred times slower."""
+    _default("DRAGON_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
+
+
+def share_link() -> PeerSettings:
+    """The peer of this machine, whose key, address and corpus the device's settings then fit."""
+    data_dir = Settings.read().data_dir
+    _default("DRAGON_PEER_CORPUS", str(data_dir / "corpus"))
+    given = Settings.read().peer_key
+    key = given.get_secret_value() if given else kept_key(data_dir / "peer_key")
+    _default("DRAGON_PEER_KEYS", key)
+    peer = PeerSettings.read()
+    _default("DRAGON_PEER_KEY", peer.peer_keys[0])
+    _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}/v1/link")
+    return peer
+
+
+def corpus(settings: Settings) -> Path:
+    """Where the corpus lies: beside the device's data unless `DRAGON_PEER_CORPUS` is set."""
+    _default("DRAGON_PEER_CORPUS", str(settings.data_dir / "corpus"))
+    return PeerSettings.read().peer_corpus
+
+
+def sign_in_link(settings: Settings, key: str) -> str:
+    """What signs a browser in."""
+    return f"http://{address(settings.host, settings.port)}/sign-in?key={quote(key)}"
+
+
+def is_set(name: str) -> bool:
+    """Whether the environment or `.env` sets it."""
+    return bool({**dotenv_values(".env"), **os.environ}.get(name))
+
+
+def _default(name: str, value: str) -> None:
+    """Set what neither the environment nor `.env` sets, for this process and its children."""
+    if not is_set(name):
+        os.environ[name] = value

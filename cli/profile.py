@@ -1,0 +1,54 @@
+"""`dragon profile`: what this machine and its link can do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+from app.settings import Settings
+from cli.defaults import is_set, share_cores, share_link
+
+
+def profile() -> None:
+    """Measure decode delay and link; the services start with what was found."""
+    share_cores()
+    if not is_set("DRAGON_PEER_URL"):
+        share_link()
+    settings = Settings.read()
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    from app.peer_link.probe import measure
+    from dragon.errors import LinkError
+    from dragon.inference.backends.torch.model import LanguageModel
+    from dragon.inference.profile import DecodeFit, Profile
+    from dragon.inference.profiler import decode_delays
+    from dragon.inference.tokenizer import Tokenizer
+    from dragon.link.control import Hello
+    from dragon.retrieval import relevance
+    from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.reranker import Reranker
+
+    torch.set_num_threads(settings.threads)
+    tokenizer = Tokenizer.load(settings.model)
+    model = LanguageModel.load(
+        settings.model, tokenizer.vocab_size, dtype=settings.dtype, device=settings.torch_device
+    )
+    contexts, seconds = decode_delays(model, settings.top_k)
+    found = Profile(model=model.name, rows=settings.top_k, decode=DecodeFit.of(contexts, seconds))
+    embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)
+    scale = relevance.scale_of(embedder.fingerprint, reranker.fingerprint)
+    hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
+    peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
+    try:
+        link = measure(settings.peer_url, peer_key, hello)
+        found = found.model_copy(update=asdict(link))
+    except LinkError as error:
+        print(f"The link is left out: {error.message}", file=sys.stderr)
+    table = Table("what", "measured")
+    for name, value in found.table(max(contexts)).items():
+        table.add_row(name, value)
+    Console().print(table)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    print(f"Written to {found.write(settings.data_dir)}; restart the services to use it.")

@@ -1,0 +1,84 @@
+"""`dragon up`, `device` and `peer`: the services, together or one."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from importlib.resources import files
+from pathlib import Path
+
+from app.auth import api_key
+from app.settings import Settings
+from cli.defaults import share_cores, share_link, sign_in_link
+from cli.logging import log_to_stderr
+from cli.supervisor import (
+    address,
+    check,
+    children,
+    own_command,
+    require_free,
+    stoppable,
+    wait_ready,
+)
+from dragon.errors import DragonError
+from peer.corpus.meta import outdated
+from peer.settings import PeerSettings
+
+DEMO_CORPUS = Path(str(files("peer.corpus"))) / "demo_corpus.tsv"
+
+
+def up() -> None:
+    """Start the peer and the device on this machine, with a demo corpus if there is none."""
+    share_cores()
+    peer = share_link()
+    device = Settings.read()
+    key = api_key(device)
+    require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
+    require_free("DRAGON_PORT", device.host, device.port)
+    with stoppable():
+        if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS.name):
+            print("Building the demo corpus; this happens once.", flush=True)
+            command = [
+                *own_command("corpus", "build"),
+                str(DEMO_CORPUS),
+                "--out",
+                str(peer.peer_corpus),
+            ]
+            if subprocess.run(command, check=False).returncode:
+                raise DragonError("The demo corpus could not be built; see above.")
+        with children("peer", "device") as running:
+            print("Loading the models.", flush=True)
+            wait_ready(running, peer.peer_host, peer.peer_port)
+            wait_ready(running, device.host, device.port)
+            url = f"http://{address(device.host, device.port)}"
+            print(
+                f"\nDRAGON is ready.\n\n  Open     {sign_in_link(device, key)}\n"
+                f"  API      {url}/v1\n  API key  {key}\n\nCtrl-C ends it.\n",
+                flush=True,
+            )
+            while True:
+                check(running)
+                time.sleep(0.2)
+
+
+def device() -> None:
+    """Start the device service."""
+    settings = Settings.read()
+    api_key(settings)
+    require_free("DRAGON_PORT", settings.host, settings.port)
+    from app.main import create_app
+    from cli.server import server
+
+    log_to_stderr(settings.log_format)
+    server(create_app(settings), settings.host, settings.port).run()
+
+
+def peer() -> None:
+    """Start the cloud peer."""
+    settings = PeerSettings.read()
+    require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
+    from cli.server import server
+    from peer.main import create_app
+
+    log_to_stderr(settings.log_format)
+    server(create_app(settings), settings.peer_host, settings.peer_port).run()

@@ -1,0 +1,82 @@
+"""`dragon add` and `dragon ask` against a running device."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.services import KEY, ROOT, Service
+from tests.contract.conftest import Pair
+
+pytestmark = pytest.mark.services
+
+NOTE = "The spare key of the cabin in Ravello hangs under the third flowerpot."
+QUESTION = "Where does the spare key of the cabin in Ravello hang?"
+
+
+def command(device: Service, directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "cli", *arguments],
+        env={**env, "PYTHONPATH": str(ROOT), "DRAGON_PORT": str(device.port)}
+        | {"DRAGON_API_KEY": KEY},
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(device: Service, directory: Path, *arguments: str) -> tuple[int, str, str]:
+    process = command(device, directory, *arguments)
+    output, errors = process.communicate(timeout=120)
+    return process.returncode, output, errors
+
+
+def test_a_first_session(exact: Pair, tmp_path: Path) -> None:
+    (tmp_path / "ravello.txt").write_text(NOTE)
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "häfen.txt").write_text("The ferry to Amalfi leaves at eight.")
+    names = ("ravello.txt", "empty.txt", "nowhere.txt", "häfen.txt")
+    status, output, errors = run(exact.device, tmp_path, "add", *names)
+    assert status == 1
+    assert output.splitlines() == ["ravello.txt: 1 passage", "häfen.txt: 1 passage"]
+    refused, missing = errors.splitlines()
+    assert refused.startswith("empty.txt: ")
+    assert missing == "nowhere.txt: No such file or directory"
+
+    status, answer, sources = run(exact.device, tmp_path, "ask", QUESTION)
+    assert status == 0
+    assert "flowerpot" in answer
+    assert "private: ravello.txt" in sources.splitlines()
+    assert run(exact.device, tmp_path, "ask", QUESTION) == (status, answer, sources)
+
+    status, _, sources = run(exact.device, tmp_path, "ask", "--private", QUESTION)
+    assert status == 0
+    assert {line.partition(":")[0] for line in sources.splitlines()} == {"private"}
+
+
+def test_parameters_of_a_question(exact: Pair, tmp_path: Path) -> None:
+    seeds = ["ask", "--temperature", "1", "--mode", "local", "--seed"]
+    first = run(exact.device, tmp_path, *seeds, "3", QUESTION)
+    assert first[0] == 0
+    assert run(exact.device, tmp_path, *seeds, "3", QUESTION) == first
+    status, _, message = run(exact.device, tmp_path, "ask", "--temperature", "9", QUESTION)
+    assert status == 1
+    assert message.startswith("dragon: ")
+    assert "temperature" in message
+
+
+def test_ctrl_c_stops_an_answer(exact: Pair, tmp_path: Path) -> None:
+    asking = command(exact.device, tmp_path, "ask", "--temperature", "2", QUESTION)
+    assert asking.stdout is not None
+    asking.stdout.read(1)
+    asking.send_signal(signal.SIGINT)
+    _, errors = asking.communicate(timeout=60)
+    assert asking.returncode in (0, 130)  # 0: it had been written by then
+    assert "Traceback" not in errors
