@@ -64,7 +64,7 @@ class CloudRun(Run[Message]):
     def receive(self, message: SessionMessage) -> None:
         """Take a message of the device's session."""
         if isinstance(message, Draft):
-            self._pace.hear(message)
+            self._pace.observe_draft(message)
         super().receive(message)
 
     def receive_question(self, question: Question) -> None:

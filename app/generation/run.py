@@ -124,7 +124,7 @@ class DeviceRun(Run[Event]):
         match message:
             case Draft() | Target() | Resync() | Candidate() | Score():
                 if isinstance(message, Draft):
-                    self._pace.hear(message)
+                    self._pace.observe_draft(message)
                     round_trip = self._pace.link.round_trip.value or 0.0
                     self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
                 super().receive(message)

@@ -1,6 +1,6 @@
 """Logit bias and penalties: what a request adds to the model's logits.
 
-They act on every row of either side, before anything is mixed or cut (design, section 3): a side's
+They act on every row of either side, before anything is mixed or cut: a side's
 distribution, its drafts and the mixture then all follow from the adjusted rows, nothing else needs
 to know of them, and a token with a bias of -100 costs the nucleus no room.
 """

@@ -149,7 +149,7 @@ class Decoder:
 def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:
     """Let a slot begin with a document: copied if its keys and values are there, else computed.
 
-    It is computed alone and unpadded, hence the same whoever asks what about it, bit for bit.
+    It is computed alone and unpadded, hence bit for bit the same in every answer.
     """
     if not row.tokens:
         return

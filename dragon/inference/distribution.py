@@ -1,4 +1,4 @@
-"""A side's distribution as the model gave it: for what is told of tokens, not to choose them."""
+"""A side's distribution as the model gave it: it describes tokens, and never chooses them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FullDistribution:
         return cls(rows, log_weights, torch.logsumexp(rows + log_weights[:, None], 0))
 
     def shares(self, token: int) -> list[float]:
-        """P(d | token) = softmax(R)_d p(token | d) / p^s(token): which row said it."""
+        """P(d | token) = softmax(R)_d p(token | d) / p^s(token): the share of each row."""
         shares: list[float] = torch.softmax(self.rows[:, token] + self.log_weights, 0).tolist()
         return shares
 

@@ -1,7 +1,7 @@
 """What a service estimates while it runs: its decode delay, the link, the other side, acceptance.
 
 The draft window, the stall limit and the conditions of the scheduler follow from it. No clock in
-here: whoever measures passes times in, in seconds.
+here: callers measure, and pass times in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dragon.sampling.role import Role
 _WEIGHT = 0.2
 # The draft window before anything was measured.
 _FIRST_WINDOW = 8
-# No progress for this long counts as a desync, at least (design, section 4).
+# No progress for this long counts as a desync, at least.
 _MIN_STALL_S = 1.0
 # Frames from this size on are timed, and only if that takes longer than pings are apart anyway.
 _BURST_BYTES = 2048
@@ -55,8 +55,8 @@ class DecodeDelay:
     """Seconds a decode step takes at a context of t tokens, c(t) = k_a t / k_b + k_c.
 
     The intercept k_c is the offline profile's and stays; a step of c seconds at t moves k_a towards
-    (c - k_c) t and k_b towards t^2, means both (paper, section 5.2, corrected). Without a profile
-    it is a plain moving average.
+    (c - k_c) t and k_b towards t^2, means both (DRAGON, arXiv 2504.11197, section 5.2,
+    corrected). Without a profile it is a plain moving average.
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
@@ -114,7 +114,7 @@ class LinkMeter:
         return number
 
     def pong(self, number: int, now: float) -> None:
-        """A pong came; one that was not asked for says nothing."""
+        """Take in a pong; one that answers no ping is ignored."""
         if number not in self._sent:
             return
         sent, behind = self._sent.pop(number)
@@ -160,8 +160,8 @@ class Pace:
     accept_device: Estimate = field(default_factory=Estimate)
     accept_cloud: Estimate = field(default_factory=Estimate)
 
-    def hear(self, frame: Draft) -> None:
-        """Take in how long the other side decoded; its first distribution was there already."""
+    def observe_draft(self, frame: Draft) -> None:
+        """Take in how long the other side decoded; its first distribution comes of the prefill."""
         if frame.position > 0 and frame.decode_us > 0:
             self.remote_decode.add(frame.decode_us / 1e6)
 

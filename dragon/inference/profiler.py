@@ -1,4 +1,4 @@
-"""Measures what a decode step takes as the context grows (paper, section 5.2, offline stage)."""
+"""Measures decode steps as the context grows (DRAGON, arXiv 2504.11197, section 5.2, offline)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class CloudScore:
-    """What the cloud says of a position: log h, its rows' shares in the token, and all tokens."""
+    """The cloud's part of a position: log h, its rows' shares in the token, and all tokens."""
 
     log_h: int
     shares: tuple[float, ...]
@@ -63,7 +63,7 @@ class CloudScore:
 
     @classmethod
     def unpack(cls, data: bytes, rows: int) -> CloudScore:
-        """What `pack` made; raises `FrameError` for what no model says."""
+        """What `pack` made; raises `FrameError` for what no model computes."""
         values = np.frombuffer(data, "<f4")
         log_h, shares, logprobs = values[0], values[1 : 1 + rows], values[1 + rows :]
         if not bool(np.isfinite(values).all()) or float(logprobs.max()) > _ROUNDING:

@@ -1,8 +1,8 @@
 """How much each row of a side counts, position by position.
 
 Relevance is that of the question, or re-scored on the running text at every position t with
-t mod m = 0, for t to t + m - 1 (the paper's dynamic weights; design, section 3). Either way it is a
-function of the text before t alone, and rolls back with it.
+t mod m = 0, for t to t + m - 1 (the dynamic weights of DRAGON, arXiv 2504.11197). Either way it is
+a function of the text before t alone, and rolls back with it.
 """
 
 from __future__ import annotations

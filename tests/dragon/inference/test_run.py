@@ -1,0 +1,157 @@
+"""A run on a real engine: what it produces in order, how it ends, and two of them together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dragon.errors import ContextLengthError, DragonError
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+from dragon.inference.rows import Row
+from dragon.inference.run import Run
+from dragon.protocol.committed_text import Settled
+from dragon.protocol.messages import Limits, SessionMessage
+from dragon.protocol.rules.registry import Start, session_of
+from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.role import Role
+from tests import tiny
+
+TOKENS = 6
+CONVERSATION = (20, 21, 22)
+
+
+class Recorded(Run[str | SessionMessage | list[int]]):
+    """Puts out everything that happens to it."""
+
+    def __init__(self, engine: Engine, role: Role, *, joint: bool) -> None:
+        pace = Pace(LinkMeter(), DecodeDelay())
+        start = Start(Mode.COUPLED, Sampling(seed=5), Limits(frozenset(), TOKENS), catch_up=True)
+        super().__init__(session_of(start, role, pace, joint=joint), engine, pace)
+
+    def start(self, relevance: float = 0.0, conversation: tuple[int, ...] = CONVERSATION) -> None:
+        self.open([Row((7, 8), relevance)], conversation, None, None, detailed=False)
+
+    def _begin(self, decoder: Decoder) -> None:
+        self._items.put_nowait("begun")
+
+    def _send(self, message: SessionMessage) -> None:
+        self._items.put_nowait(message)
+
+    def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
+        self._items.put_nowait(tokens)
+        if self.session.finished:
+            self._items.put_nowait(None)
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
+    engine = Engine(LanguageModel.load(tiny.save(tmp_path), tiny.VOCABULARY))
+    yield engine
+    await asyncio.to_thread(engine.stop)
+
+
+async def freed(engine: Engine, slots: int) -> None:
+    for _ in range(2):  # the first may still run in the turn in which it was closed
+        await asyncio.wrap_future(engine.submit_urgent(lambda: None))
+    assert engine.free_slots == slots
+
+
+async def test_a_run_alone_begins_commits_and_ends(engine: Engine) -> None:
+    slots = engine.free_slots
+    run = Recorded(engine, Role.DEVICE, joint=False)
+    run.start()
+    first, *rest = [item async for item in run]
+    assert first == "begun"
+    assert [token for item in rest if isinstance(item, list) for token in item] == (
+        run.session.committed
+    )
+    assert len(run.session.committed) == TOKENS
+    run.close()
+    run.close()
+    await freed(engine, slots)
+
+
+async def test_two_runs_that_exchange_their_messages_commit_the_same_text(engine: Engine) -> None:
+    device = Recorded(engine, Role.DEVICE, joint=True)
+    cloud = Recorded(engine, Role.CLOUD, joint=True)
+    device.start(1.0)
+    cloud.start(0.5)
+
+    async def carry(origin: Recorded, other: Recorded) -> None:
+        async for item in origin:
+            if not isinstance(item, str | list):
+                other.receive(item)
+
+    await asyncio.gather(carry(device, cloud), carry(cloud, device))
+    assert device.session.committed == cloud.session.committed
+    assert device.session.intervals() == ((0, TOKENS),)
+    device.close()
+    cloud.close()
+
+
+async def test_a_fault_of_the_model_ends_the_iterator_and_frees_the_slots(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = engine.free_slots
+    run = Recorded(engine, Role.DEVICE, joint=False)
+    run.start()
+    assert await anext(run) == "begun"
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(engine.model, "forward", fail)
+    with pytest.raises(DragonError, match="no memory"):
+        [item async for item in run]
+    await freed(engine, slots)
+
+
+async def test_a_prefill_that_fails_raises(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(engine.model, "forward", fail)
+    run = Recorded(engine, Role.DEVICE, joint=False)
+    run.start()
+    with pytest.raises(DragonError, match="no memory"):
+        await anext(run)
+
+
+async def test_a_fault_of_its_session_ends_this_run_only(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, other = (Recorded(engine, Role.DEVICE, joint=False) for _ in range(2))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("astray")
+
+    monkeypatch.setattr(run.session, "complete", fail)
+    run.start()
+    other.start()
+    with pytest.raises(DragonError, match="the answer failed: astray"):
+        [item async for item in run]
+    _, *rest = [item async for item in other]
+    assert rest
+    other.close()
+
+
+async def test_a_closed_run_produces_nothing_more(engine: Engine) -> None:
+    slots = engine.free_slots
+    run = Recorded(engine, Role.DEVICE, joint=False)
+    run.start()
+    run.close()
+    await freed(engine, slots)
+    await asyncio.sleep(0)
+    assert run._items.empty()
+
+
+async def test_a_prompt_over_the_context_is_refused_at_once(engine: Engine) -> None:
+    run = Recorded(engine, Role.DEVICE, joint=False)
+    with pytest.raises(ContextLengthError):
+        run.start(conversation=(7,) * tiny.CONTEXT)
