@@ -11,8 +11,8 @@ A schema file holds blocks such as::
 
 ``>`` is a statement, ``>>`` a statement that only follows another one on the same topic, ``?`` a
 full question, ``?n`` a noun phrase that is asked for, ``?e`` an embedded question. ``[a|b|]`` picks
-one alternative, ``{slot}`` is filled in; digits at the end of a slot's name separate slots of one
-kind, and ``{verb.past}`` names a form of the value.
+one alternative, ``{slot}`` is filled in; digits at the end of a slot's name separate slots of
+one kind, and ``{verb.past}`` names a form of the value.
 """
 
 from __future__ import annotations
