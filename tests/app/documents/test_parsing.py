@@ -1,3 +1,11 @@
+"""Text out of files of every kind, and files that mean harm.
+
+Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
+`app.documents.readers.common`, `app.documents.readers.epub`, `app.documents.readers.mail`,
+`app.documents.readers.markup`, `app.documents.readers.office`, `app.documents.readers.pdf`,
+`app.documents.readers.read`, `app.documents.readers.sniff` and `app.documents.readers.tables`.
+"""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Two passes are told as one answer: positions, characters, sources and statistics of the whole."""
+"""Two passes are told as one answer: positions, characters, sources and statistics of the whole.
+
+Covers `app.generation.accumulator` and `app.generation.retrieval`.
+"""
 
 from __future__ import annotations
 
