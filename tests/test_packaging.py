@@ -1,4 +1,7 @@
-"""What is installed is complete: the wheel's files, and what the image is built from."""
+"""What is installed is complete: the wheel's files, and what the image is built from.
+
+Covers `app.packaged`.
+"""
 
 from __future__ import annotations
 

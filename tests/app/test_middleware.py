@@ -1,3 +1,8 @@
+"""Hosts, origins, headers, request ids and logs of every response.
+
+Covers `app.container` and `app.main`.
+"""
+
 from __future__ import annotations
 
 import logging

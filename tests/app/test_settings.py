@@ -1,3 +1,5 @@
+"""The settings of the device: which are refused, and where they are read."""
+
 from __future__ import annotations
 
 from pathlib import Path

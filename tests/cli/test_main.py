@@ -1,4 +1,7 @@
-"""The program: what it prints, and that it leaves nothing running."""
+"""The program: what it prints, and that it leaves nothing running.
+
+Covers `peer.main`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clients that hang up free both sides."""
+"""Clients that hang up free both sides.
+
+Covers `app.generation.service` and `app.cancellation`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The test of the whole system: the same request gives the same text on any network."""
+"""The test of the whole system: the same request gives the same text on any network.
+
+Covers `peer.run` and `peer.task`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answering alone with the cloud's documents: fetched as text, or as KV in bfloat16."""
+"""Answering alone with the cloud's documents: fetched as text, or as KV in bfloat16.
+
+Covers `app.peer_link.fetch`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the peer refuses on its link, and that it stays well: real sockets, raw frames."""
+"""What the peer refuses on its link, and that it stays well: real sockets, raw frames.
+
+Covers `peer.server` and `peer.context`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What `dragon profile` measures of the link, against a real peer."""
+"""What `dragon profile` measures of the link, against a real peer.
+
+Covers `app.peer_link.probe`.
+"""
 
 from __future__ import annotations
 

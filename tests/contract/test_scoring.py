@@ -1,4 +1,7 @@
-"""Scores of prompts: of the full mixture, or of the device alone, the same as transformers'."""
+"""Scores of prompts: of the full mixture, or of the device alone, the same as transformers'.
+
+Covers `peer.scoring`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Document KV of the peer: it waits for a slot, and gives it back."""
+"""Document KV of the peer: it waits for a slot, and gives it back.
+
+Covers `peer.metrics` and `peer.retrieval`.
+"""
 
 from __future__ import annotations
 

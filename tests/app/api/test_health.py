@@ -1,3 +1,8 @@
+"""Health, readiness and metrics.
+
+Covers `app.metrics`.
+"""
+
 from __future__ import annotations
 
 import httpx

@@ -1,4 +1,7 @@
-"""What deletions, stops and kills leave behind, and what a start makes of it."""
+"""What deletions, stops and kills leave behind, and what a start makes of it.
+
+Covers `app.documents.citations`, `app.documents.erasure` and `app.documents.progress`.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""Documents from upload to search: read once, replaced, deleted, resumed after a crash.
+
+Covers `app.documents.index` and `app.documents.ingestion`.
+"""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,4 +1,7 @@
-"""What is told of an answer's tokens: in order, each once, whatever the cloud does."""
+"""What is told of an answer's tokens: in order, each once, whatever the cloud does.
+
+Covers `app.generation.events`.
+"""
 
 from __future__ import annotations
 

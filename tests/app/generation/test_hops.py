@@ -1,4 +1,7 @@
-"""Two hops are told as one answer: positions, characters, sources and statistics of the whole."""
+"""Two hops are read as one answer: positions, characters, sources and statistics of the whole.
+
+Covers `app.generation.retrieval`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scoring with a device's engine alone: the same as whole forwards, for every architecture."""
+"""Scoring with a device's engine alone: the same as whole forwards, for every architecture.
+
+Covers `dragon.inference.scoring` and `app.generation.plan`.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""When drafts were made and tokens became text.
+
+Covers `app.generation.stats`.
+"""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,8 @@
+"""The database: migrations, and what it keeps.
+
+Covers `app.storage.tables`.
+"""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The engine: real threads, a real small model, several generations at once."""
+"""The engine: real threads, a real small model, several generations at once.
+
+Covers `dragon.inference.decoder` and `dragon.inference.driver`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is told of tokens: the likeliest of the mixture are exact, however little is sent."""
+"""What is told of tokens: the likeliest of the mixture are exact, however little is sent.
+
+Covers `dragon.inference.distribution` and `peer.logprobs`.
+"""
 
 from __future__ import annotations
 

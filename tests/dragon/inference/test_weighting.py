@@ -1,4 +1,7 @@
-"""Re-scored weights: equal to scoring from scratch at every position, in any order of work."""
+"""Re-scored weights: equal to scoring from scratch at every position, in any order of work.
+
+Covers `dragon.inference.rows`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The session by example: each rule of the protocol on its own."""
+"""The session by example: each rule of the protocol on its own.
+
+Covers `dragon.protocol.committed_text`, `dragon.protocol.decoder_prefix`,
+`dragon.protocol.draft_queues`, `dragon.protocol.membership` and `dragon.protocol.messages`.
+"""
 
 from __future__ import annotations
 

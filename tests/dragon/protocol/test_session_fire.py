@@ -1,4 +1,7 @@
-"""The session under fire: whatever happens on the way, one text, and no deadlock."""
+"""The session under fire: whatever happens on the way, one text, and no deadlock.
+
+Covers `dragon.protocol.rules.coupled` and `dragon.protocol.rules.exchange`.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ import sqlite3
 
 import pytest
 
-from dragon.retrieval.duplicates import alike
 from dragon.retrieval.lexical import (
     TOKENIZER,
     content_words,
@@ -53,21 +52,3 @@ def test_fusion_favours_what_both_rankings_have() -> None:
     assert fused([1, 2, 3], [9, 3, 8])[0] == 3
     assert fused([1, 2], []) == [1, 2]
     assert sorted(fused([1, 2], [2, 4])) == [1, 2, 4]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("The key is blue.", "the KEY is   blue", True),
-        ("The key hangs on a hook by the old green door of the hut in the valley.",
-         "The key hangs on a hook by the green door of the hut in the valley.", True),
-        ("The code of the safe on the left of the door is 7731 since the last repair.",
-         "The code of the safe on the left of the door is 7732 since the last repair.", False),
-        ("In May we met Anna at the station by the river and went up to the hut with her.",
-         "In May we met Bob at the station by the river and went up to the hut with her.", False),
-        ("The key is blue.", "The key is red.", False),
-    ],
-)  # fmt: skip
-def test_what_says_the_same(one: str, other: str, *, same: bool) -> None:
-    assert alike(one, other) is same
-    assert alike(other, one) is same

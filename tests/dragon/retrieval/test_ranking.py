@@ -1,4 +1,7 @@
-"""Which passages take part: the best ones that are likely to answer."""
+"""Which passages take part: the best ones that are likely to answer.
+
+Covers `dragon.retrieval.answerability`.
+"""
 
 from __future__ import annotations
 

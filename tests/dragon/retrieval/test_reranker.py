@@ -1,4 +1,7 @@
-"""The reranker: loading it, and what it says of questions and passages."""
+"""The reranker: loading it, and what it says of questions and passages.
+
+Covers `dragon.retrieval.cross_encoder`.
+"""
 
 from __future__ import annotations
 

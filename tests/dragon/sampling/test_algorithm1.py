@@ -1,4 +1,7 @@
-"""Algorithm 1: distributed as the mixture, drafts as their sides, each independent of the rest."""
+"""Algorithm 1: distributed as the mixture, drafts as their sides, each independent of the rest.
+
+Covers `dragon.sampling.role`.
+"""
 
 from __future__ import annotations
 

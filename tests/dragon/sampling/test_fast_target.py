@@ -1,4 +1,7 @@
-"""The fast target equals the slow one, and a judgement is target, drafts and distance at once."""
+"""The fast target equals the slow one, and a judgement is target, drafts and distance at once.
+
+Covers `dragon.protocol.acceptance` and `dragon.protocol.target_cache`.
+"""
 
 from __future__ import annotations
 

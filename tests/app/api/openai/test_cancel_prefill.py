@@ -1,4 +1,7 @@
-"""A client that hangs up during the prefill stops it between two layers of the model."""
+"""A client that hangs up during the prefill stops it between two layers of the model.
+
+Covers `app.generation.run`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`/v1/embeddings` with the real embedder."""
+"""`/v1/embeddings` with the real embedder.
+
+Covers `app.api.openai.embedder_service`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The files API as clients use it: over HTTP, with the real store behind it."""
+"""The files API as clients use it: over HTTP, with the real store behind it.
+
+Covers `app.api.openai.search`.
+"""
 
 from __future__ import annotations
 

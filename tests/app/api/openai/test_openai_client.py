@@ -1,4 +1,9 @@
-"""The stock `openai` client, unpatched, against a real port."""
+"""The stock `openai` client, unpatched, against a real port.
+
+Covers `app.api.openai.chat`, `app.api.openai.completions`, `app.api.openai.logprobs`,
+`app.api.openai.models`, `app.api.openai.parameters`, `app.api.openai.renderers` and
+`app.api.openai.responses`.
+"""
 
 from __future__ import annotations
 

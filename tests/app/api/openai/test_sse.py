@@ -1,4 +1,7 @@
-"""The bytes of a stream, as OpenAI sends them."""
+"""The bytes of a stream, as OpenAI sends them.
+
+Covers `app.api.openai.respond`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`/tokenize` and `/detokenize` agree with what completions and chats are run on."""
+"""`/tokenize` and `/detokenize` agree with what completions and chats are run on.
+
+Covers `app.api.openai.token_ids` and `app.generation.prompts`.
+"""
 
 from __future__ import annotations
 

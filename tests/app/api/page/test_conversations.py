@@ -1,4 +1,7 @@
-"""Conversations over HTTP and the socket, as the page uses them."""
+"""Conversations over HTTP and the socket, as the page uses them.
+
+Covers `app.conversations.background_run`, `app.conversations.export` and `app.conversations.store`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The chain of the ledger: any later change to it is found, and it goes on after a restart."""
+"""The chain of the ledger: any later change to it is found, and it goes on after a restart.
+
+Covers `app.ledger.leakage`, `app.ledger.verify` and `app.ledger.writer`.
+"""
 
 from __future__ import annotations
 

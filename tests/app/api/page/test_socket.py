@@ -1,4 +1,7 @@
-"""`/ws/chat` on a real port, as the page uses it."""
+"""`/ws/chat` on a real port, as the page uses it.
+
+Covers `app.api.page.client_messages`, `app.api.page.parameters` and `app.api.page.server_messages`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tokenwise aggregation: the slow obvious way, which coupled aggregation must equal."""
+"""Tokenwise aggregation: the slow obvious way, which coupled aggregation must equal.
+
+Covers `dragon.protocol.rules.lockstep`.
+"""
 
 from __future__ import annotations
 

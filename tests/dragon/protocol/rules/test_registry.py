@@ -1,4 +1,7 @@
-"""Which rule a mode gets, and how the speculative one chooses its aggregator."""
+"""Which rule a mode gets, and how the speculative one chooses its aggregator.
+
+Covers `dragon.protocol.rules.rule`.
+"""
 
 from __future__ import annotations
 

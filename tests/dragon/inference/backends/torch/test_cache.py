@@ -1,4 +1,7 @@
-"""The slot cache against `transformers`' dynamic one, on three real architectures."""
+"""The slot cache against `transformers`' dynamic one, on three real architectures.
+
+Covers `dragon.inference.backends.torch.attention` and `dragon.inference.backends.torch.model`.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""The corpus of the peer: built, read and searched.
+
+Covers `peer.corpus.builder` and `peer.corpus.passage_reader`.
+"""
+
 from __future__ import annotations
 
 import json

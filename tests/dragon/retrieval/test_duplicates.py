@@ -1,0 +1,38 @@
+"""Which passages say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from dragon.retrieval.duplicates import alike, distinct
+
+
+@dataclass(frozen=True)
+class Passage:
+    text: str
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("The key is blue.", "the KEY is   blue", True),
+        ("The key hangs on a hook by the old green door of the hut in the valley.",
+         "The key hangs on a hook by the green door of the hut in the valley.", True),
+        ("The code of the safe on the left of the door is 7731 since the last repair.",
+         "The code of the safe on the left of the door is 7732 since the last repair.", False),
+        ("In May we met Anna at the station by the river and went up to the hut with her.",
+         "In May we met Bob at the station by the river and went up to the hut with her.", False),
+        ("The key is blue.", "The key is red.", False),
+    ],
+)  # fmt: skip
+def test_what_says_the_same(one: str, other: str, *, same: bool) -> None:
+    assert alike(one, other) is same
+    assert alike(other, one) is same
+
+
+def test_the_first_of_those_that_repeat_is_kept_in_order() -> None:
+    texts = ["The key is blue.", "The key is red.", "the KEY is   blue", "The door is red."]
+    kept = distinct(map(Passage, texts))
+    assert [passage.text for passage in kept] == [texts[0], texts[1], texts[3]]

@@ -1,0 +1,59 @@
+"""The settings of the peer: which are refused, and by which name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragon.errors import ConfigurationError
+from peer.settings import PeerSettings
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGON_PEER_CORPUS", "corpus")
+
+
+def test_keys_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_PEER_KEYS", " one, two,,")
+    assert PeerSettings.read().peer_keys == ("one", "two")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_a_peer_on_loopback_needs_no_key(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("DRAGON_PEER_HOST", host)
+    assert PeerSettings.read().peer_keys == ()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "peer.example"])
+def test_a_peer_beyond_loopback_needs_a_key(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("DRAGON_PEER_HOST", host)
+    with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_KEYS: "):
+        PeerSettings.read()
+    monkeypatch.setenv("DRAGON_PEER_KEYS", "a-key")
+    assert PeerSettings.read().peer_host == host
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PEER_PORT", "99999"),
+        ("PEER_MAX_SESSIONS", "0"),
+        ("DTYPE", "float8"),
+        ("THREADS", "0"),
+        ("KV_CACHE_MB", "-1"),
+        ("LOG_FORMAT", "xml"),
+    ],
+)
+def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"DRAGON_{name}", value)
+    with pytest.raises(ConfigurationError, match=f"^DRAGON_{name}: "):
+        PeerSettings.read()
+
+
+def test_a_peer_without_a_corpus_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRAGON_PEER_CORPUS")
+    with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_CORPUS: "):
+        PeerSettings.read()
