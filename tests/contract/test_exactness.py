@@ -1,6 +1,6 @@
 """The test of the whole system: the same request gives the same text on any network.
 
-Covers `peer.run` and `peer.task`.
+Covers `peer.run`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The engine: real threads, a real small model, several generations at once.
 
-Covers `dragon.inference.decoder` and `dragon.inference.driver`.
+Covers `dragon.inference.decoder`.
 """
 
 from __future__ import annotations

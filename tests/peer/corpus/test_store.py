@@ -1,6 +1,6 @@
 """The corpus of the peer: built, read and searched.
 
-Covers `peer.corpus.builder` and `peer.corpus.passage_reader`.
+Covers `peer.corpus.builder`, `peer.corpus.meta` and `peer.corpus.passage_reader`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`/v1/embeddings` with the real embedder.
 
-Covers `app.api.openai.embedder_service`.
+Covers `app.embeddings`.
 """
 
 from __future__ import annotations
