@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from app.generation.accumulator import AnswerState
 from app.generation.events import Event, Finished, GenerationRequest, PeerChanged
-from app.generation.hops import Hops, NextHop
+from app.generation.hops import HopRequest, Hops
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
 from app.generation.run import Answer
@@ -146,7 +146,7 @@ class GenerationService:
             yield event
 
     async def _go_on(
-        self, passes: Hops, following: NextHop, account: Account
+        self, passes: Hops, following: HopRequest, account: Account
     ) -> AsyncGenerator[Event, None]:
         """Write the next pass, if the side that is asked finds what goes on with the text."""
         request = following.request
