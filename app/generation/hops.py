@@ -49,7 +49,7 @@ P = TypeVar("P", bound=Passage)
 
 
 @dataclass(frozen=True)
-class NextHop:
+class HopRequest:
     """What would be written next, if the side that has not contributed finds a continuation.
 
     With `private` that is the device, which then writes alone.
@@ -94,7 +94,7 @@ class Hops:
             self._answer.take(placed)
             yield placed
 
-    def next(self) -> NextHop | None:
+    def next(self) -> HopRequest | None:
         """The hop that may follow the one that has ended; None if nothing more is needed.
 
         None as well where a stop string may reach from this text into the next.
@@ -120,7 +120,7 @@ class Hops:
         private = source.side == "public"
         left = bool(follow_up.left)
         again = self._tokenizer.asked_again(follow_up.query if left else request.query)
-        return NextHop(
+        return HopRequest(
             replace(
                 request,
                 conversation=(*start.request.conversation, *tokens[:-1], *again),

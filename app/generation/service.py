@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from app.generation.events import Event, Finished, GenerationRequest, PeerChanged
-from app.generation.hops import Hops, NextHop
+from app.generation.hops import HopRequest, Hops
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
 from app.generation.run import DeviceRun
@@ -76,7 +76,7 @@ class GenerationService:
         request = replace(request, query=request.query[-control.MAX_QUERY :])
         self.check(request)
         hops = Hops(request, self.tokenizer, _limit(request))
-        hop: NextHop | None = None
+        hop: HopRequest | None = None
         with self.ledger.begin(request.id, private=request.private) as account:
             if request.max_tokens == 0:
                 retrieved = await self.retrieval.find(request, 0)
@@ -129,7 +129,7 @@ class GenerationService:
         self,
         run: DeviceRun,
         request: GenerationRequest,
-        hop: NextHop | None,
+        hop: HopRequest | None,
         found: Retrieved | None,
     ) -> Retrieved | None:
         """Start a run with its rows: those found already, or what is retrieved now.
