@@ -26,7 +26,7 @@ class Tap:
 
     port: int = 0
     sent: list[str | bytes] = field(default_factory=list)
-    batching: Counter[str] = field(default_factory=Counter)
+    bundles: Counter[str] = field(default_factory=Counter)
 
     def frames(self, sender: str, message: str | bytes) -> Sequence[str | bytes]:
         """What a message carries."""
