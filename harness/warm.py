@@ -26,7 +26,7 @@ _FORKS.set_forkserver_preload(
         "cli.main",
         "cli.server",
         "peer.main",
-        "sentence_transformers",
+        "dragon.retrieval.packaged_model",
         "transformers.models.bert.modeling_bert",
         "transformers.models.qwen2.modeling_qwen2",
     ]

