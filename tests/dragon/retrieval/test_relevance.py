@@ -82,7 +82,10 @@ def test_the_scale_is_named_with_its_models() -> None:
         *(f"relevance.{name}" for name in ("SLOPE", "WORDS", "LOWEST", "HIGHEST")),
         *(f"relevance.{name}" for name in ("MINIMUM_SCORE", "BARE_RELEVANCE")),
         *(f"relevance.{name}" for name in ("CONSTANTS", "WEIGHT", "MOST", "LEAST_LOG_ODDS")),
-        *(f"{module}.RULES" for module in ("answering", "courtesy", "lexical", "query")),
+        *(
+            f"{module}.RULES"
+            for module in ("answerability", "courtesy", "lexical", "query_parsing")
+        ),
     ],
 )
 def test_the_scale_is_named_with_all_that_makes_it(
