@@ -74,7 +74,7 @@ class Kind(Generic[M]):
 
 @dataclass(frozen=True)
 class TextKind(Kind[M]):
-    """A kind of text frame: the fields of its message, its name as `kind`, and `stream_id`."""
+    """A kind of text frame: its name as `kind`, the stream id if any, the message's fields."""
 
     def encode(self, stream: int, message: M) -> str:
         """The frame of a message."""
@@ -82,7 +82,8 @@ class TextKind(Kind[M]):
             fields = message.model_dump(mode="json")
         else:
             fields = dataclasses.asdict(message)  # type: ignore[call-overload]
-        return orjson.dumps({"kind": self.name, "stream_id": stream, **fields}).decode()
+        about = {} if stream == LINK else {"stream_id": stream}
+        return orjson.dumps({"kind": self.name, **about, **fields}).decode()
 
     def decode(self, fields: dict[str, Any]) -> M:
         """The message of a frame's other fields; raises `FrameError` where they make none."""
