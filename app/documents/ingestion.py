@@ -24,8 +24,9 @@ from app.cancellation import to_the_end
 from app.documents.erasure import Erasable, Erasure
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
-from app.documents.parsing import Kind, parse
+from app.documents.parsing import parse
 from app.documents.progress import Channel, Progress, Stage
+from app.documents.readers.sniff import Kind
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError, DragonError

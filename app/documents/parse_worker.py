@@ -6,7 +6,7 @@ it opens the file, and imports nothing of the service but the readers.
     python parse_worker.py FILE NAME OUT CPU_SECONDS MEMORY_BYTES
 
 writes the pages, joined by form feeds, to OUT as UTF-8, and one JSON object to standard output:
-{"kind": a value of app.documents.parsing.Kind, "note": what was unreadable} or {"error": message}.
+{"kind": a value of `sniff.Kind`, "note": what was unreadable} or {"error": message}.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ import json
 import secrets
 import signal
 import sys
-from enum import StrEnum
 from pathlib import Path
 
+from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 
 SECONDS = 60
@@ -18,48 +18,6 @@ MEMORY_BYTES = 1 << 30
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _WORKER = Path(__file__).with_name("parse_worker.py")
-
-
-class Kind(StrEnum):
-    """The type of a file, detected from its bytes."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    PDF = "pdf"
-    DOCX = "docx"
-    HTML = "html"
-    CSV = "csv"
-    JSON = "json"
-    EPUB = "epub"
-    EMAIL = "email"
-
-    @property
-    def media_type(self) -> str:
-        """The Content-Type of the original."""
-        return _MEDIA_TYPES[self]
-
-    @property
-    def paged(self) -> bool:
-        """Whether form feeds in its text separate numbered pages."""
-        return self is Kind.PDF
-
-    @property
-    def tabular(self) -> bool:
-        """Whether each line of its text is a self-contained record."""
-        return self in (Kind.CSV, Kind.JSON)
-
-
-_MEDIA_TYPES = {
-    Kind.TEXT: "text/plain",
-    Kind.MARKDOWN: "text/markdown",
-    Kind.PDF: "application/pdf",
-    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    Kind.HTML: "text/html",
-    Kind.CSV: "text/csv",
-    Kind.JSON: "application/json",
-    Kind.EPUB: "application/epub+zip",
-    Kind.EMAIL: "message/rfc822",
-}
 
 
 async def parse(

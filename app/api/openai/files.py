@@ -12,8 +12,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from app.documents.parsing import Kind
 from app.documents.progress import Progress
+from app.documents.readers.sniff import Kind
 from app.documents.store import MAX_WINDOW, DocumentStore
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Form
 from app.storage.tables import Document, Status

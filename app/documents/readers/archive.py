@@ -7,9 +7,10 @@ import zipfile
 import zlib
 from typing import Any
 
-from lxml import etree
-
 from app.documents.readers.common import UnreadableError
+
+DOCX_TEXT = "word/document.xml"
+EPUB_TYPE = b"application/epub+zip"
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
@@ -47,6 +48,8 @@ class Archive:
 
     def xml(self, name: str) -> Any:
         """The root of an entry that is XML. Entities are left alone, and nothing is fetched."""
+        from lxml import etree  # the service, which only needs the kinds, does without
+
         parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
         try:
             return etree.fromstring(self.read(name), parser)

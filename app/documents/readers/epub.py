@@ -9,7 +9,6 @@ from app.documents.readers.archive import Archive
 from app.documents.readers.common import NO_TEXT, UnreadableError
 from app.documents.readers.markup import html_text
 
-MIMETYPE = b"application/epub+zip"
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _PAGES = {"application/xhtml+xml", "text/html"}

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from app.documents.readers.archive import Archive
+from app.documents.readers.archive import DOCX_TEXT, Archive
 from app.documents.readers.common import tidy
 from app.documents.readers.tables import table_lines
 
-DOCUMENT = "word/document.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _APART = re.compile(r"word/(?:footnotes|endnotes|header\d*|footer\d*)\.xml")
@@ -19,7 +18,7 @@ _HEADING = re.compile(r"[Hh]eading ?([1-6])|(Title)")
 
 def docx_text(archive: Archive) -> str:
     """The document's text; notes, headers and footers come last, without repeats."""
-    blocks = list(_blocks(archive.xml(DOCUMENT)))
+    blocks = list(_blocks(archive.xml(DOCX_TEXT)))
     for name in sorted(filter(_APART.fullmatch, archive.names)):
         blocks += [block for block in _blocks(archive.xml(name)) if block not in blocks]
     return tidy("\n\n".join(blocks))

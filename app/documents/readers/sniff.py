@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from enum import StrEnum
 from pathlib import Path
 
 from app.documents.readers import tables
-from app.documents.readers.archive import Archive
+from app.documents.readers.archive import DOCX_TEXT, EPUB_TYPE, Archive
 from app.documents.readers.common import TAKEN, UnreadableError, clean
-from app.documents.readers.epub import MIMETYPE
-from app.documents.readers.office import DOCUMENT
 
 # Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
@@ -36,8 +35,50 @@ _HEADER = re.compile(rb"([!-9;-~]+):(?:[ \t]|\r?$)")
 _SENT = {b"date", b"message-id", b"received", b"mime-version"}
 
 
+class Kind(StrEnum):
+    """The type of a file, detected from its bytes."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    PDF = "pdf"
+    DOCX = "docx"
+    HTML = "html"
+    CSV = "csv"
+    JSON = "json"
+    EPUB = "epub"
+    EMAIL = "email"
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type of the original."""
+        return _MEDIA_TYPES[self]
+
+    @property
+    def paged(self) -> bool:
+        """Whether form feeds in its text separate numbered pages."""
+        return self is Kind.PDF
+
+    @property
+    def tabular(self) -> bool:
+        """Whether each line of its text is a self-contained record."""
+        return self in (Kind.CSV, Kind.JSON)
+
+
+_MEDIA_TYPES = {
+    Kind.TEXT: "text/plain",
+    Kind.MARKDOWN: "text/markdown",
+    Kind.PDF: "application/pdf",
+    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    Kind.HTML: "text/html",
+    Kind.CSV: "text/csv",
+    Kind.JSON: "application/json",
+    Kind.EPUB: "application/epub+zip",
+    Kind.EMAIL: "message/rfc822",
+}
+
+
 def sniff(data: bytes, name: str) -> str:
-    """The kind of a file (a value of `parsing.Kind`). Raises UnreadableError for others."""
+    """The kind of a file (a value of `Kind`). Raises UnreadableError for others."""
     suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
         return "pdf"
@@ -73,9 +114,9 @@ def decoded(data: bytes) -> str:
 
 
 def _archive_kind(archive: Archive) -> str:
-    if DOCUMENT in archive.names:
+    if DOCX_TEXT in archive.names:
         return "docx"
-    if "mimetype" in archive.names and archive.read("mimetype").strip() == MIMETYPE:
+    if "mimetype" in archive.names and archive.read("mimetype").strip() == EPUB_TYPE:
         return "epub"
     for name, what in _OTHER_ARCHIVES.items():
         if name in archive.names:

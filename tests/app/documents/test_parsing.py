@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.parsing import Kind, parse
+from app.documents.parsing import parse
+from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from harness.pdf import pdf
 from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table
