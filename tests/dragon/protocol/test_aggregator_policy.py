@@ -1,4 +1,4 @@
-"""The scheduler: the paper's formulas against what they stand for, plays against a plain loop."""
+"""The scheduler: the formulas of DRAGON, arXiv 2504.11197, and plays against a plain loop."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_drafts_and_targets_have_the_distributions_they_should() -> None:
 
 
 def test_drafts_are_kept_as_often_as_the_paper_says() -> None:
-    """Eq. 5 of the paper, with gamma 1/2, for the device's drafts."""
+    """DRAGON, arXiv 2504.11197, Eq. 5, with gamma 1/2, for the device's drafts."""
     chance = np.random.default_rng(21)
     for _ in range(PAIRS):
         device, cloud = side(chance), side(chance)
