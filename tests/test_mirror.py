@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("dragon", "app", "peer")
+PACKAGES = ("dragon", "app", "peer", "cli")
 
 
 def tree(path: Path) -> ast.Module:

@@ -1,27 +1,21 @@
 """The program: what it prints, and that it leaves nothing running.
 
-Covers `peer.main`.
+Covers `cli.corpus`, `cli.defaults`, `cli.supervisor` and `peer.main`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from starlette.applications import Starlette
-
-from cli.server import server as make_server
-from tests.app.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -239,35 +233,3 @@ def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
     status, _, message = run(environment, tmp_path, "corpus", "info", "nowhere")
     assert status != 0
     assert message.startswith("dragon: There is no corpus at nowhere.")
-
-
-def test_a_server_says_where_it_listens(caplog: pytest.LogCaptureFixture) -> None:
-    port = free_port()
-    server = make_server(Starlette(), "127.0.0.1", port)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
-    with caplog.at_level("INFO", "dragon"):
-        thread.start()
-        wait_until(lambda: server.started)
-        server.should_exit = True
-        thread.join()
-    assert caplog.messages == [f"ready at http://127.0.0.1:{port}"]
-
-
-def test_logs_as_json_lines() -> None:
-    code = (
-        "import logging, cli.logging\n"
-        "cli.logging.log_to_stderr('json')\n"
-        "try:\n"
-        "    raise ValueError('broken')\n"
-        "except ValueError:\n"
-        "    logging.getLogger('app.x').exception('two\\nlines %s', 'ä')\n"
-        "logging.getLogger('app.x').info('told')\n"
-        "logging.getLogger('other').info('not told')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    first, second = map(json.loads, done.stderr.splitlines())
-    assert (first["level"], first["message"]) == ("error", "two\nlines ä")
-    assert "ValueError: broken" in first["traceback"]
-    assert (second["logger"], second["message"]) == ("app.x", "told")

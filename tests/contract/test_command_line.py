@@ -1,4 +1,7 @@
-"""`dragon add` and `dragon ask` against a running device."""
+"""`dragon add` and `dragon ask` against a running device.
+
+Covers `cli.device_client`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Documents in answers: limited, cited, replaced, deleted and restored, through a real device."""
+"""Documents in answers: limited, cited, replaced, deleted and restored, through a real device.
+
+Covers `cli.data`, with `tests/contract/test_ledger.py` and `tests/cli/test_main.py`.
+"""
 
 from __future__ import annotations
 

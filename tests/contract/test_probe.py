@@ -1,6 +1,6 @@
 """What `dragon profile` measures of the link, against a real peer.
 
-Covers `app.peer_link.probe`.
+Covers `app.peer_link.probe` and `cli.profile`.
 """
 
 from __future__ import annotations
