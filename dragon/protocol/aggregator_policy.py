@@ -156,11 +156,7 @@ class Scheduler:
             switch = _gain(aggregator, conditions, last) > _LEAST_GAIN
         else:
             switch = delta_z(aggregator, conditions) > 0
-        return _other(aggregator) if switch else aggregator
-
-
-def _other(role: Role) -> Role:
-    return Role.CLOUD if role is Role.DEVICE else Role.DEVICE
+        return aggregator.other if switch else aggregator
 
 
 def _seen_from(aggregator: Role, c: Conditions) -> tuple[float, float, float, float]:

@@ -137,7 +137,7 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
             case "verdict":
                 return replace(message, cloud_kept=not message.cloud_kept)
             case "next":
-                return replace(message, next=other(message.next))
+                return replace(message, next=message.next.other)
         return message
     if not isinstance(message, Draft):
         return message
@@ -159,10 +159,6 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
         case "log h":
             return replace(message, side=Side(message.side.wire, message.side.log_h + 700))
     return message
-
-
-def other(role: Role) -> Role:
-    return Role.CLOUD if role is Role.DEVICE else Role.DEVICE
 
 
 def maker(rule: type[Rule], seed: int) -> Callable[[Session], Rule]:
