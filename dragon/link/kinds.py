@@ -15,3 +15,4 @@ class BinaryKind(IntEnum):
     QUESTION = 5
     VALUES = 6
     BUNDLE = 7
+    CORRECTION = 8

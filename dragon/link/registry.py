@@ -19,9 +19,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dragon.errors import FrameError
 from dragon.inference.logprobs import CloudDetail, Question, Values
-from dragon.link import bulk, control, details, drafts, targets
+from dragon.link import bulk, control, corrections, details, drafts, targets
 from dragon.link.kinds import BinaryKind
-from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
+from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
 from dragon.sampling.role import Role
 
 LINK = 0
@@ -40,6 +40,7 @@ Message = (
     | Score
     | Draft
     | Target
+    | Correction
     | bulk.Bulk
     | CloudDetail
     | Question
@@ -112,7 +113,7 @@ class BodyKind(Kind[M]):
         return _HEAD.pack(self.byte, stream) + self.pack(message)
 
 
-def _of_tokens(message: Join | Candidate | Question) -> int:
+def _of_tokens(message: Join | Candidate | Correction | Question) -> int:
     tokens = message.tail if isinstance(message, Join) else message.tokens
     return max(tokens, default=0)
 
@@ -144,6 +145,10 @@ _BINARY: tuple[BodyKind[Any], ...] = (
     BodyKind(
         "target", Target, Sender.EITHER, lambda target: target.token,
         BinaryKind.TARGET, targets.encode, targets.decode,
+    ),
+    BodyKind(
+        "correction", Correction, Sender.DEVICE, _of_tokens,
+        BinaryKind.CORRECTION, corrections.encode, corrections.decode,
     ),
     BodyKind(
         "bulk", bulk.Bulk, Sender.CLOUD, lambda _: 0,

@@ -14,6 +14,7 @@ class Admission(Enum):
 
     QUEUED = auto()
     STALE = auto()
+    LATE = auto()  # its position is committed by now
     DESYNC = auto()
 
 
@@ -44,12 +45,11 @@ class DraftQueues:
             return Admission.DESYNC
         if draft.epoch < self.remote_epoch:
             return Admission.STALE
-        expected = length + len(self.remote)
-        if (
-            draft.epoch > self.remote_epoch
-            or draft.position != expected
-            or len(self.remote) >= MAX_WINDOW
-        ):
+        if draft.epoch > self.remote_epoch or len(self.remote) >= MAX_WINDOW:
+            return Admission.DESYNC
+        if draft.position < length:
+            return Admission.LATE
+        if draft.position != length + len(self.remote):
             return Admission.DESYNC
         self.remote.append(draft)
         return Admission.QUEUED

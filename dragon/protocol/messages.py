@@ -55,6 +55,21 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Correction:
+    """One-way, from the device: the cloud's drafts stand up to `position`, then come `tokens`.
+
+    Without tokens it acknowledges how far the text has come. `checksum` is that of the text up to
+    `position`; `decode_us` is what a step of the device takes, 0 if unknown.
+    """
+
+    incarnation: int
+    position: int
+    checksum: int
+    decode_us: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Join:
     """From the device: its tokens stand. The committed text is now `[:base] + tail`."""
 
@@ -88,7 +103,7 @@ class Score:
     log_likelihood: LogLikelihood
 
 
-SessionMessage = Draft | Target | Join | Resync | Candidate | Score
+SessionMessage = Draft | Target | Correction | Join | Resync | Candidate | Score
 
 
 @dataclass(frozen=True)

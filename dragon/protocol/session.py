@@ -13,6 +13,7 @@ alike. Where they differ after a fault the cloud asks for a resync, and the devi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dragon.protocol.acceptance import Agreement
 from dragon.protocol.committed_text import CommittedText, Settled
@@ -200,7 +201,7 @@ class Session:
 
     def set_horizon(self, horizon: int) -> None:
         """The cloud's context takes `horizon` generated tokens."""
-        self.limits = Limits(self.limits.end_ids, self.limits.tokens, horizon)
+        self.limits = replace(self.limits, horizon=horizon)
         self.advance()
 
     # What a rule does with it.
@@ -209,11 +210,17 @@ class Session:
         """Queue a message for the other side."""
         self._outbox.append(message)
 
+    def checksum(self, length: int) -> int:
+        """Of the first `length` tokens of the text."""
+        return self._text.checksum(length)
+
     def admit(self, draft: Draft) -> None:
         """Queue a draft of the other side and commit what it makes certain."""
         match self.queues.admit(draft, self._text, len(self.committed)):
             case Admission.QUEUED:
                 self.advance()
+            case Admission.LATE:
+                self.rule.late(draft)
             case Admission.DESYNC:
                 self.desync()
 
@@ -228,8 +235,25 @@ class Session:
         if remote.token != token:
             self.queues.reject_remote()
         if own.token != token:
-            self.queues.reject_own()
-            self._version += 1
+            self.reject_own()
+
+    def accept_own(self) -> None:
+        """Commit the first own draft."""
+        draft = self.queues.own.popleft()
+        self.commit(draft.token, draft)
+
+    def overrule_own(self, token: int) -> None:
+        """Commit a token that is not the first own draft, if there is one at all."""
+        self.commit(token)
+        if self.queues.own:
+            self.reject_own()
+        else:
+            self._version += 1  # what is being decoded is of this very position
+
+    def reject_own(self) -> None:
+        """Drop the own drafts, whose condition was rejected, and the work in flight."""
+        self.queues.reject_own()
+        self._version += 1
 
     def advance(self) -> None:
         """Commit all that can be committed."""
@@ -237,8 +261,7 @@ class Session:
             if not self.joint:
                 if self.role is Role.CLOUD or not self.queues.own:
                     return
-                draft = self.queues.own.popleft()
-                self.commit(draft.token, draft)
+                self.accept_own()
             elif len(self.committed) >= self.limits.horizon:
                 if self.role is Role.DEVICE:
                     self.lose()
@@ -286,7 +309,7 @@ class Session:
             self.queues.own_epoch,
             position,
             length,
-            self._text.checksum(length),
+            self.checksum(length),
             token,
             decode_us,
             side,

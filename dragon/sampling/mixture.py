@@ -16,7 +16,7 @@ ETA_ONE = 1 << 16
 ETA_MIN = ETA_ONE // 50
 LOG_H_STEPS = 1024
 LOG_H_LIMIT = 64 * LOG_H_STEPS
-_TOP_P_STEPS = 1 << 16
+TOP_P_STEPS = 1 << 16
 # Paces this close, relatively, are too close for rounded logarithms, which err by some 1e-14.
 DOUBT = 1e-6
 
@@ -65,8 +65,8 @@ def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
     if top_p >= 1.0:
         return ids, weights
     order = np.lexsort((ids, -weights))
-    steps = max(1, round(top_p * _TOP_P_STEPS))
-    needed = -(-steps * int(weights.sum()) // _TOP_P_STEPS)  # ceiling, in unbounded integers
+    steps = max(1, round(top_p * TOP_P_STEPS))
+    needed = -(-steps * int(weights.sum()) // TOP_P_STEPS)  # ceiling, in unbounded integers
     size = int(np.searchsorted(np.cumsum(weights[order]), needed)) + 1
     kept = np.sort(order[:size])
     return ids[kept], weights[kept]

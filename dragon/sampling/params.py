@@ -23,6 +23,7 @@ _PASS_BITS = 16  # a request has fewer choices
 class Mode(StrEnum):
     """How the two sides agree on a token: the aggregation mode."""
 
+    ONEWAY = "oneway"
     COUPLED = "coupled"
     SPECULATIVE = "speculative"
     TOKENWISE = "tokenwise"

@@ -1,57 +1,12 @@
-"""Coupled aggregation: both sides compute every target from shared noise, and neither waits.
+"""Coupled aggregation: both sides send what they draft, and each computes every target.
 
-The target is x_t = argmax_v log p_t(v) + T G_t(v) with p_t = eta p^device + (1 - eta) p^cloud and
-Gumbel noise G_t that both sides derive from the seed. A side drafts the same expression over its
-own distribution, so that where both drafts agree they are the target.
+Nobody waits for a verdict, and no target crosses the link.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from dragon.protocol.rules.rule import Rule
-from dragon.protocol.target_cache import TargetCache
-from dragon.sampling.mixture import Side
-
-if TYPE_CHECKING:
-    from dragon.protocol.session import Session
+from dragon.protocol.rules.shared_noise import CatchUp
 
 
-class Coupled(Rule):
-    """With catch-up, a side that is behind runs the other side's drafts in one forward."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._targets = TargetCache(session.role, session.sampling, session.agreement)
-
-    def lookahead(self, position: int) -> Sequence[int]:
-        """Catch-up: the other side's tokens from `position` on, if this side has drafted none.
-
-        Not before the first token: its distribution is that of the prefill and waits for no step.
-        """
-        session = self.session
-        if not session.catch_up or session.queues.own or position == 0:
-            return ()
-        tokens: list[int] = []
-        end = min(session.limits.tokens, session.limits.horizon)
-        for draft in session.queues.remote:
-            if draft.token in session.limits.end_ids or position + len(tokens) + 1 >= end:
-                break
-            tokens.append(draft.token)
-        return tokens
-
-    def propose(self, position: int, side: Side) -> int:
-        """The target where it is known already, else an own draft."""
-        session = self.session
-        if session.catch_up and session.queues.remote and not session.queues.own:
-            return self._targets.target(side, session.queues.remote[0].side, position)
-        return self._targets.draft(side, position)
-
-    def step(self) -> bool:
-        """Commit the first position once both drafts of it are here."""
-        heads = self.session.queues.pop_heads()
-        if heads is None:
-            return False
-        self.session.settle(*heads, self._targets.judge(*heads))
-        return True
+class Coupled(CatchUp):
+    """The fastest mode, for a peer that one trusts: the device's distributions leave it."""

@@ -10,6 +10,7 @@ from dragon.protocol.aggregator_policy import Estimates, Schedule, Scheduler, ex
 from dragon.protocol.messages import Limits
 from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.exchange import Exchange
+from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.sequencewise import Sequencewise
 from dragon.protocol.rules.speculative import Judged, Speculative
@@ -28,13 +29,19 @@ _RULES: dict[Mode, Callable[[Session], Rule]] = {
 
 @dataclass(frozen=True)
 class Start:
-    """What the two sessions of an answer have in common but their role."""
+    """What the two sessions of an answer have in common but their role.
+
+    `vocabulary`: tokens have ids below it; None takes no certificates. Relevance is re-scored every
+    `rescore_every` positions, unless it is 0.
+    """
 
     mode: Mode
     sampling: Sampling
     limits: Limits
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY
+    vocabulary: int | None = None
+    rescore_every: int = 0
 
 
 def session_of(
@@ -49,10 +56,14 @@ def session_of(
 
     Raises `InvalidRequestError` for sampling parameters that the mode does not take.
     """
-    if start.mode is Mode.SPECULATIVE:
-        rule = _speculative(start, role, estimates)
-    else:
-        rule = _RULES.get(start.mode, Coupled)
+    rule: Callable[[Session], Rule]
+    match start.mode:
+        case Mode.ONEWAY:
+            rule = partial(OneWay, vocabulary=start.vocabulary, rescore_every=start.rescore_every)
+        case Mode.SPECULATIVE:
+            rule = _speculative(start, role, estimates)
+        case mode:
+            rule = _RULES.get(mode, Coupled)
     return Session(
         role,
         start.sampling,

@@ -61,6 +61,10 @@ class Rule(ABC):
         else:
             self.session.desync()
 
+    def late(self, draft: Draft) -> None:
+        """A draft of a position that is committed: one that came twice, or a fault."""
+        self.session.desync()
+
     def stalled(self) -> None:
         """Nothing has happened for as long as counts as a desync."""
         self.session.desync()

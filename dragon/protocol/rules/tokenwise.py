@@ -7,7 +7,7 @@ for token the text of `coupled`.
 from __future__ import annotations
 
 from dragon.protocol.messages import Draft, SessionMessage, Target
-from dragon.protocol.rules.lockstep import Lockstep
+from dragon.protocol.rules.shared_noise import Lockstep
 from dragon.sampling.role import Role
 
 
@@ -26,7 +26,7 @@ class Tokenwise(Lockstep):
         if heads is None:
             return False
         own, remote = heads
-        token = self._targets.judge(own, remote)
+        token = self.targets.judge(own, remote)
         kept = (own.token == token, remote.token == token)
         session.send(Target(session.incarnation, own.position, token, *kept, Role.DEVICE))
         session.commit(token, own, remote)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from dragon.protocol.messages import MAX_WINDOW, Draft, Limits, SessionMessage, Target
+from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, Limits, SessionMessage, Target
 from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.exchange import Exchange
+from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.speculative import Speculative
 from dragon.protocol.rules.tokenwise import Tokenwise
@@ -24,7 +25,7 @@ from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
+from tests.dragon.protocol.toy import END, RESCORE_EVERY, VOCABULARY, World, reference
 
 CORRUPTIONS = (
     "token", "checksum", "epoch", "old epoch", "committed", "incarnation", "position", "log h",
@@ -32,7 +33,7 @@ CORRUPTIONS = (
 )  # fmt: skip
 # The modes, the likeliest ones more often.
 RULES: tuple[type[Rule], ...]
-RULES = (Coupled, Coupled, Coupled, Speculative, Speculative, Exchange, Tokenwise)
+RULES = (*[OneWay] * 4, *[Coupled] * 2, *[Speculative] * 2, Exchange, Tokenwise)
 
 
 class Kind(StrEnum):
@@ -79,6 +80,7 @@ class Schedule:
     likeness: float
     catch_up: bool
     rule: type[Rule]
+    certificates: bool
     faults: tuple[Fault, ...]
 
 
@@ -120,6 +122,7 @@ def schedule(chance: random.Random) -> Schedule:
         likeness=chance.choice([0.0, 0.6, 0.9, 1.0]),
         catch_up=chance.random() < 0.5,
         rule=rule,
+        certificates=chance.random() < 0.7,
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )
 
@@ -138,6 +141,18 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
                 return replace(message, cloud_kept=not message.cloud_kept)
             case "next":
                 return replace(message, next=message.next.other)
+        return message
+    if isinstance(message, Correction):
+        match how:
+            case "token":
+                tokens = tuple((token + 1) % VOCABULARY for token in message.tokens)
+                return replace(message, tokens=tokens)
+            case "checksum":
+                return replace(message, checksum=message.checksum ^ 1)
+            case "incarnation":
+                return replace(message, incarnation=message.incarnation + 1)
+            case "position":
+                return replace(message, position=message.position + 1)
         return message
     if not isinstance(message, Draft):
         return message
@@ -161,11 +176,14 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
     return message
 
 
-def maker(rule: type[Rule], seed: int) -> Callable[[Session], Rule]:
+def maker(plan: Schedule) -> Callable[[Session], Rule]:
     """What makes the rules of a mode; who aggregates next is drawn at random where one does."""
-    if rule is not Speculative:
-        return rule
-    chance = random.Random(seed)
+    if plan.rule is OneWay:
+        vocabulary = VOCABULARY if plan.certificates else None
+        return partial(OneWay, vocabulary=vocabulary, rescore_every=RESCORE_EVERY)
+    if plan.rule is not Speculative:
+        return plan.rule
+    chance = random.Random(plan.seed)
     first = chance.choice(list(Role))
     return partial(Speculative, first=first, next_aggregator=lambda *_: chance.choice(list(Role)))
 
@@ -180,7 +198,7 @@ class Battle:
             random.Random(plan.seed),
             plan.sampling,
             self.limits,
-            rule=maker(plan.rule, plan.seed),
+            rule=maker(plan),
             catch_up=plan.catch_up,
             window=plan.window,
             likeness=plan.likeness,
@@ -215,7 +233,11 @@ class Battle:
 
     def _strike(self, fault: Fault, now: int) -> bool:
         world, channel = self.world, self.world.channels[fault.victim]
-        frames = [i for i, message in enumerate(channel) if isinstance(message, (Draft, Target))]
+        frames = [
+            i
+            for i, message in enumerate(channel)
+            if isinstance(message, (Draft, Target, Correction))
+        ]
         match fault.kind:
             case Kind.CUT:
                 self.old.extend((role, m) for role, queue in world.channels.items() for m in queue)
@@ -266,7 +288,9 @@ class Battle:
             assert world.resyncs == 0, "a resync that no false frame explains"
             world.drain()
             if world.device.joint:
-                assert world.cloud.committed == world.answer, "the sides differ at the end"
+                # One-way, the device does not say how the text ends.
+                known = len(world.cloud.committed) if plan.rule is OneWay else None
+                assert world.cloud.committed == world.answer[:known], "the sides differ at the end"
             # Own drafts and the other side's; nothing is held back for a prefix yet to come.
             assert world.longest_queue <= 2 * plan.window
         assert world.longest_queue <= plan.window + MAX_WINDOW

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from dragon.protocol.messages import Join, Limits, SessionMessage, Work
+from dragon.protocol.messages import Correction, Join, Limits, SessionMessage, Work
 from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.session import Session
@@ -29,11 +29,15 @@ from harness.reference import algorithm_1
 
 VOCABULARY = 24
 END = 0
+RESCORE_EVERY = 4
 
 
 @lru_cache(maxsize=1 << 15)
 def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
-    """What a side says after `text`: a function of role and text alone, alike on both in part."""
+    """What a side says after `text`: a function of role and text alone, alike on both in part.
+
+    Its log h is re-scored every `RESCORE_EVERY` tokens.
+    """
     key = zlib.crc32(bytes(text))
     shared = np.random.default_rng(key)
     own = np.random.default_rng([key, role is Role.DEVICE])
@@ -43,7 +47,14 @@ def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     if chosen.random() < 0.9:
         ids = ids[ids != END] if len(ids) > 1 else ids
     weights = chosen.integers(1, 1 << 13, len(ids))
-    return Side(WireDistribution.of(ids, weights), int(own.integers(-2048, 2048)))
+    return Side(WireDistribution.of(ids, weights), toy_log_h(role, text))
+
+
+def toy_log_h(role: Role, text: tuple[int, ...]) -> int:
+    """log h after `text`, of what it was when relevance was last scored."""
+    scored = text[: len(text) // RESCORE_EVERY * RESCORE_EVERY]
+    chance = np.random.default_rng([zlib.crc32(bytes(scored)), role is Role.DEVICE])
+    return int(chance.integers(-2048, 2048))
 
 
 def toy_likelihood(role: Role, text: Sequence[int]) -> float:
@@ -152,6 +163,11 @@ class World:
         for role, other in ((Role.DEVICE, Role.CLOUD), (Role.CLOUD, Role.DEVICE)):
             session = self.session(role)
             messages = session.take_outbox()
+            for message in messages:
+                if isinstance(message, Correction):
+                    end = message.position + len(message.tokens)
+                    stands = tuple(session.committed[message.position : end])
+                    assert message.tokens == stands, "a word was sent that does not stand"
             self.resyncs += sum(isinstance(message, Join) for message in messages)
             if self.connected:
                 self.channels[other].extend(messages)

@@ -1,0 +1,162 @@
+"""One-way aggregation: the cloud's distributions come down, only words of the answer go up.
+
+The cloud drafts ahead and sends what it drafts; there is nothing private in it. The device holds
+both distributions and computes each target alone, the very one of `coupled`. Where the target is
+the cloud's draft, it says only how far the text has come; where it is not, it sends the token. So
+the cloud drafts and the device verifies, as in speculative decoding.
+
+Where the weight of the cloud is known and its distribution is not yet, the device may be able to
+tell the target nevertheless (`dragon.sampling.certificate`). It commits such a token at once and
+sends it, so that the cloud follows. A draft of that position may be on its way already: the device
+takes it when it comes, as the cloud takes the token, and both count it as rejected or not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragon.protocol.messages import Correction, Draft, SessionMessage
+from dragon.protocol.rules.shared_noise import CatchUp
+from dragon.sampling.certificate import certified
+from dragon.sampling.role import Role
+
+if TYPE_CHECKING:
+    from dragon.protocol.session import Session
+
+
+class OneWay(CatchUp):
+    """`vocabulary` tokens have ids below it; None takes no certificates.
+
+    Relevance, hence the cloud's weight, is re-scored every `rescore_every` positions unless it
+    is 0.
+    """
+
+    def __init__(
+        self, session: Session, vocabulary: int | None = None, rescore_every: int = 0
+    ) -> None:
+        super().__init__(session)
+        self._vocabulary = vocabulary
+        self._rescore_every = rescore_every
+        self._log_h: tuple[int, int] | None = None  # the cloud's, and the position it was sent for
+        self._uncertain: Draft | None = None  # an own draft that is not certified
+        self._sent = len(session.committed)  # tokens that the cloud knows, or will
+        self._decode_us = 0  # of the last step that counted
+        self._words: list[int] = []  # the last tokens of the text that it does not
+
+    def share(self, draft: Draft) -> None:
+        """The device keeps its drafts."""
+        if self.session.role is Role.CLOUD:
+            super().share(draft)
+
+    def weigh(self, position: int, log_h: int) -> None:
+        """The cloud's log h at a position."""
+        self._log_h = log_h, position
+
+    def step(self) -> bool:
+        """Device: commit the first position if its target is known; send what the cloud lacks."""
+        if self.session.role is Role.CLOUD:
+            return False
+        if self._take_heads() or self._take_certified():
+            return True
+        self._send_corrections()
+        return False
+
+    def receive(self, message: SessionMessage) -> None:
+        """Cloud: how far the text has come, and how it goes on."""
+        if self.session.role is Role.DEVICE:
+            super().receive(message)
+        elif isinstance(message, Correction):
+            self._follow(message)
+        else:
+            self.session.desync()
+
+    def late(self, draft: Draft) -> None:
+        """Device: a draft of a token that was certified before it came.
+
+        The cloud drops what it has drafted behind it, or keeps it, when the token arrives there.
+        """
+        self.weigh(draft.position, draft.side.log_h)
+        if draft.token != self.session.committed[draft.position]:
+            self.session.queues.reject_remote()
+
+    def restart(self) -> None:
+        """As in `Rule`; the text so far is known on both sides."""
+        super().restart()
+        self._sent = len(self.session.committed)
+        self._words.clear()
+        self._uncertain = None
+
+    def _take_heads(self) -> bool:
+        heads = self.session.queues.pop_heads()
+        if heads is None:
+            return False
+        own, remote = heads
+        self.weigh(remote.position, remote.side.log_h)
+        self._decode_us = own.decode_us if own.position else 0
+        token = self.targets.judge(own, remote)
+        self.session.settle(own, remote, token)
+        if token != remote.token:
+            self._words.append(token)
+        return True
+
+    def _take_certified(self) -> bool:
+        """Commit the own draft of the first position if the cloud's cannot change the target."""
+        session = self.session
+        if session.queues.remote or not session.queues.own or self._vocabulary is None:
+            return False
+        draft = session.queues.own[0]
+        if draft is self._uncertain or self._log_h is None:
+            return False
+        log_h, position = self._log_h
+        if self._block(position) != self._block(draft.position):
+            return False
+        if not certified(
+            draft.side, log_h, draft.token, session.sampling, draft.position, self._vocabulary
+        ):
+            self._uncertain = draft
+            return False
+        session.accept_own()
+        self._words.append(draft.token)
+        return True
+
+    def _block(self, position: int) -> int:
+        """Positions of one block share their relevance."""
+        return position // self._rescore_every if self._rescore_every else 0
+
+    def _send_corrections(self) -> None:
+        """The cloud's drafts stand up to `position`; from there on the text has these tokens."""
+        session = self.session
+        length = len(session.committed)
+        if length == self._sent:
+            return
+        position = length - len(self._words)
+        session.send(
+            Correction(
+                session.incarnation,
+                position,
+                session.checksum(position),
+                self._decode_us,
+                tuple(self._words),
+            )
+        )
+        self._sent = length
+        self._words.clear()
+
+    def _follow(self, correction: Correction) -> None:
+        """Commit own drafts up to a position, and the device's tokens from there on."""
+        session, own = self.session, self.session.queues.own
+        kept = correction.position - len(session.committed)
+        if not 0 <= kept <= len(own):
+            session.desync()
+            return
+        for _ in range(kept):
+            session.accept_own()
+        if correction.checksum != session.checksum(correction.position):
+            session.desync()
+            return
+        for token in correction.tokens:
+            if own and own[0].token == token:
+                session.accept_own()
+            else:
+                session.overrule_own(token)
+        session.advance()
