@@ -32,7 +32,7 @@ class Settings(BaseSettings):
     reranker: Path | None = None
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
     peer_key: SecretStr | None = None
-    aggregation: Mode = Mode.COUPLED
+    aggregation: Mode = Mode.ONEWAY
     top_k: int = Field(default=2, ge=1, le=32)
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
@@ -44,7 +44,9 @@ class Settings(BaseSettings):
     rescore_every: int = Field(default=0, ge=0, le=MAX_RESCORE_EVERY)
     # How long the first token may wait for the cloud, in seconds.
     first_token_deadline: float = Field(default=2.0, gt=0)
-    # Every answer in forwards of its own, no catch-up, no deadline: the same text on any network.
+    # One-way: a cloud whose weight would be below this has no part in the answer.
+    least_cloud_weight: float = Field(default=0.125, ge=0, le=1)
+    # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same text on any network.
     exact: bool = False
 
     @classmethod

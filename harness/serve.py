@@ -97,6 +97,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
         generation.engine.store.admit(OWN)
     generation.schedule = options.schedule
     generation.catch_up = options.catch_up
+    generation.certificates = options.certificates
 
 
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
@@ -142,6 +143,12 @@ def parser() -> argparse.ArgumentParser:
         dest="catch_up",
         action="store_false",
         help="neither side runs the other's drafts",
+    )
+    options.add_argument(
+        "--no-certificates",
+        dest="certificates",
+        action="store_false",
+        help="no token is taken before the cloud's distribution is there",
     )
     return options
 

@@ -74,7 +74,8 @@ class Setup:
 
     `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
     before their limit. `schedule` (who aggregates in speculative aggregation) and `catch_up`
-    (whether a side runs the other's drafts) are options of the device that hold for its peer, too.
+    (whether a side runs the other's drafts) are options of the device that hold for its peer, too;
+    `certificates` (whether it takes tokens before the cloud's distribution is there) is its own.
     `runner` is a module with arguments, to which it adds the service's name.
     """
 
@@ -86,6 +87,7 @@ class Setup:
     endless: bool = False
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
+    certificates: bool = True
     runner: tuple[str, ...] = ()
 
     def program(self, service: str, floor: Floor) -> tuple[str, list[str]]:
@@ -103,6 +105,8 @@ class Setup:
             options += ["--schedule", self.schedule]
         if service == "device" and not self.catch_up:
             options += ["--no-catch-up"]
+        if service == "device" and not self.certificates:
+            options += ["--no-certificates"]
         return "harness.serve" if options else "cli", [service, *options]
 
 

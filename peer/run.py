@@ -11,7 +11,7 @@ from dragon.inference.run import Run
 from dragon.link import control
 from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
-from dragon.protocol.messages import Draft, Limits, SessionMessage
+from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
@@ -63,8 +63,8 @@ class CloudRun(Run[Message]):
 
     def receive(self, message: SessionMessage) -> None:
         """Take a message of the device's session."""
-        if isinstance(message, Draft):
-            self._pace.observe_draft(message)
+        if isinstance(message, Draft | Correction):
+            self._pace.observe_remote(message)
         super().receive(message)
 
     def receive_question(self, question: Question) -> None:
@@ -77,6 +77,7 @@ class CloudRun(Run[Message]):
         ready = control.Ready(
             documents=self._found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
+            log_h=decoder.weighting.first.log_h,
         )
         self.session.set_horizon(decoder.horizon)
         self._items.put_nowait(ready)

@@ -24,7 +24,7 @@ from dragon.inference.estimates import LinkMeter, Pace
 from dragon.inference.logprobs import Question
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
-from dragon.protocol.messages import Candidate, Draft, Join, Target
+from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
 from peer.context import Serving, Shared
 from peer.fetch import CloudFetch
@@ -143,7 +143,7 @@ class Connection:
 
     def _route(self, stream: int, message: registry.Message) -> None:
         match message:
-            case Draft() | Target() | Join() | Candidate():
+            case Draft() | Target() | Correction() | Join() | Candidate():
                 if isinstance(run := self._serving(stream), CloudRun):
                     run.receive(message)
             case Question():

@@ -41,7 +41,7 @@ class GenerationRequest:
     judged: bool = True
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
-    mode: Mode = Mode.COUPLED
+    mode: Mode = Mode.ONEWAY
     top_k: int | None = None
     private: bool = False
     raw: bool = False

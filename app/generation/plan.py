@@ -42,6 +42,7 @@ class Plan:
 
     `top_k` documents a side, `limit` tokens at most, `deadline` seconds to wait for the cloud (None
     is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it is 0.
+    A cloud whose weight is below `least_weight`, 0 to 1, is left out.
     """
 
     top_k: int
@@ -50,6 +51,8 @@ class Plan:
     catch_up: bool
     rescore_every: int
     schedule: Schedule = Schedule.GREEDY
+    certificates: bool = True
+    least_weight: float = 0.0
 
 
 def opening(

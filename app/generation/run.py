@@ -30,6 +30,8 @@ from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import Candidate, Draft, Limits, Resync, Score, SessionMessage, Target
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.sampling.mixture import ETA_ONE, device_weight
+from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
@@ -54,7 +56,16 @@ class DeviceRun(Run[Event]):
     ) -> None:
         limits = Limits(tokenizer.end_ids, plan.limit)
         session = session_of(
-            Start(request.mode, request.sampling, limits, plan.catch_up, plan.schedule),
+            Start(
+                request.mode,
+                request.sampling,
+                limits,
+                plan.catch_up,
+                plan.schedule,
+                # Details are of both sides' distributions.
+                tokenizer.vocab_size if plan.certificates and request.details is None else None,
+                plan.rescore_every,
+            ),
             Role.DEVICE,
             pace,
             joint=link is not None and link.connected,
@@ -72,6 +83,7 @@ class DeviceRun(Run[Event]):
         self._stream: int | None = None
         self._base = 0  # tokens its stream was opened with
         self._cloud_ready = False
+        self._cloud_log_h: int | None = None
         self._cloud_replied = asyncio.Event()  # it has documents, or will not have any
         self._reported: bool | None = None  # what was last reported: whether it takes part
 
@@ -116,6 +128,7 @@ class DeviceRun(Run[Event]):
         limits = self.session.limits
         self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
         self._items.put_nowait(self.answer.take_own(retrieved.found()))
+        self._weigh_cloud()
 
     # Called by the link.
 
@@ -124,7 +137,7 @@ class DeviceRun(Run[Event]):
         match message:
             case Draft() | Target() | Resync() | Candidate() | Score():
                 if isinstance(message, Draft):
-                    self._pace.observe_draft(message)
+                    self._pace.observe_remote(message)
                     round_trip = self._pace.link.round_trip.value or 0.0
                     self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
                 super().receive(message)
@@ -173,6 +186,8 @@ class DeviceRun(Run[Event]):
         self._cloud_replied.set()
         self.activity += 1
         self._items.put_nowait(self.answer.take_public(ready.documents))
+        self._cloud_log_h = ready.log_h
+        self.session.rule.weigh(0, ready.log_h)
         self.session.set_horizon(ready.horizon)
         rejoined = not self.session.joint
         if rejoined:
@@ -183,7 +198,19 @@ class DeviceRun(Run[Event]):
             self._report(True, position, f"the cloud takes part{again}")
         else:
             self._close_stream("too late")
+        self._weigh_cloud()
         self.advance()
+
+    def _weigh_cloud(self) -> None:
+        """Leave the cloud out if its documents are of little weight beside the device's."""
+        if self._request.mode is not Mode.ONEWAY or self._decoder is None or self._stream is None:
+            return
+        if self._cloud_log_h is None:
+            return
+        own = self._decoder.weighting.first.log_h
+        if 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE < self._plan.least_weight:
+            self._close_stream("not needed")
+            self.failed("the cloud's documents have little to add")
 
     def _lose(self, reason: str) -> None:
         """Go on without the cloud."""

@@ -33,8 +33,9 @@ DEFAULT_MAX_TOKENS = 512
 class GenerationService:
     """Writes answers with the engine, the person's documents and, if there is a link, the peer.
 
-    Experiments change two fields: `schedule`, who aggregates in speculative aggregation, and
-    `catch_up`, without which neither side runs the other's drafts.
+    Experiments change three fields: `schedule`, who aggregates in speculative aggregation, and
+    `catch_up`, without which neither side runs the other's drafts; `certificates`, without which no
+    token is taken before the cloud's distribution is here.
     """
 
     settings: Settings
@@ -46,6 +47,7 @@ class GenerationService:
     ledger: Ledger
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
+    certificates: bool = True
 
     @property
     def model_name(self) -> str:
@@ -164,6 +166,8 @@ class GenerationService:
             schedule=self.schedule,
             catch_up=self.catch_up and not exact,
             rescore_every=self.settings.rescore_every,
+            certificates=self.certificates,
+            least_weight=0.0 if exact else self.settings.least_cloud_weight,
         )
 
     def _run(self, request: GenerationRequest) -> DeviceRun:

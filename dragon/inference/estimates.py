@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dragon.inference.profile import Profile
 from dragon.protocol.aggregator_policy import Conditions
-from dragon.protocol.messages import MAX_WINDOW, Draft
+from dragon.protocol.messages import MAX_WINDOW, Correction, Draft
 from dragon.sampling.role import Role
 
 # The weight of a new observation.
@@ -160,7 +160,7 @@ class Pace:
     accept_device: Estimate = field(default_factory=Estimate)
     accept_cloud: Estimate = field(default_factory=Estimate)
 
-    def observe_draft(self, frame: Draft) -> None:
+    def observe_remote(self, frame: Draft | Correction) -> None:
         """Take in how long the other side decoded; its first distribution comes of the prefill."""
         if frame.position > 0 and frame.decode_us > 0:
             self.remote_decode.add(frame.decode_us / 1e6)

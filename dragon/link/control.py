@@ -14,6 +14,7 @@ from dragon.inference.logprobs import MAX_TOP
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
+from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import (
     MAX_BIAS,
     MAX_BIASED,
@@ -24,7 +25,7 @@ from dragon.sampling.params import (
     Sampling,
 )
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
@@ -123,10 +124,14 @@ class PublicDocument(Control):
 
 
 class Ready(Control):
-    """The cloud has found its documents; `horizon` is how many tokens its context takes."""
+    """The cloud has found its documents; `horizon` is how many tokens its context takes.
+
+    `log_h` is how relevant its documents are to the question, as in a draft.
+    """
 
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
     horizon: Annotated[int, Field(ge=0)]
+    log_h: Annotated[int, Field(ge=-LOG_H_LIMIT, le=LOG_H_LIMIT)]
 
 
 class Fetch(Control):

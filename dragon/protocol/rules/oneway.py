@@ -49,7 +49,7 @@ class OneWay(CatchUp):
             super().share(draft)
 
     def weigh(self, position: int, log_h: int) -> None:
-        """The cloud's log h at a position."""
+        """As in `Rule`; it holds for the block of the position."""
         self._log_h = log_h, position
 
     def step(self) -> bool:

@@ -61,6 +61,9 @@ class Rule(ABC):
         else:
             self.session.desync()
 
+    def weigh(self, position: int, log_h: int) -> None:
+        """The cloud's log h at a position, in steps of `mixture.LOG_H_STEPS`."""
+
     def late(self, draft: Draft) -> None:
         """A draft of a position that is committed: one that came twice, or a fault."""
         self.session.desync()

@@ -157,9 +157,9 @@ def test_a_pace_from_nothing_to_conditions() -> None:
     pace.link.pong(pace.link.ping(0.0), 0.3)
     pace.decode.add(0.05, 100)
     assert pace.window() == 7
-    pace.observe_draft(draft(0, 10))  # the prefill's distribution, there at once
+    pace.observe_remote(draft(0, 10))  # the prefill's distribution, there at once
     assert pace.remote_decode.value is None
-    pace.observe_draft(draft(1, 20_000))
+    pace.observe_remote(draft(1, 20_000))
     assert pace.window() == 8
     assert pace.stall_limit() == pytest.approx(1.4)
     assert pace.conditions(Role.DEVICE) is None

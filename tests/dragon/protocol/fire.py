@@ -233,11 +233,8 @@ class Battle:
 
     def _strike(self, fault: Fault, now: int) -> bool:
         world, channel = self.world, self.world.channels[fault.victim]
-        frames = [
-            i
-            for i, message in enumerate(channel)
-            if isinstance(message, (Draft, Target, Correction))
-        ]
+        hot = (Draft, Target, Correction)
+        frames = [i for i, message in enumerate(channel) if isinstance(message, hot)]
         match fault.kind:
             case Kind.CUT:
                 self.old.extend((role, m) for role, queue in world.channels.items() for m in queue)
