@@ -61,7 +61,7 @@ class Rule(ABC):
         else:
             self.session.desync()
 
-    def weigh(self, position: int, log_h: int) -> None:
+    def weigh(self, position: int, log_h: int) -> None:  # noqa: B027, most modes need it not
         """The cloud's log h at a position, in steps of `mixture.LOG_H_STEPS`."""
 
     def late(self, draft: Draft) -> None:
