@@ -46,8 +46,8 @@ class Settings(BaseSettings):
     first_token_deadline: float = Field(default=2.0, gt=0)
     # One-way: a cloud whose weight would be below this has no part in the answer.
     least_cloud_weight: float = Field(default=0.125, ge=0, le=1)
-    # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same text
-    # on any network.
+    # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same
+    # text on any network.
     exact: bool = False
 
     @classmethod

@@ -41,6 +41,8 @@ def simulated_ms(mode: str, stats: Mapping[str, float], verdicts: str) -> float 
     match aggregation:
         case "coupled":
             run = simulation.coupled(World(**world), accepted, catch_up=choice != "no-catch-up")
+        case "oneway":
+            run = simulation.oneway(World(**world), accepted, catch_up=choice != "no-catch-up")
         case "exchange":
             run = simulation.coupled(World(**world, windows=(1, 1)), accepted)
         case "tokenwise":

@@ -17,8 +17,9 @@ from functools import partial
 from bench.simulation.timeline import Aggregation, Run, Span, SpanKind
 from dragon.inference.estimates import draft_window
 from dragon.protocol.aggregator_policy import Conditions, Schedule, Scheduler
-from dragon.protocol.messages import Draft, Limits, SessionMessage, Target, Work
+from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage, Target, Work
 from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.speculative import Judged, Speculative
 from dragon.protocol.session import Session
@@ -86,6 +87,12 @@ def sequencewise(world: World, tokens: int) -> float:
 def coupled(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
     """Both sides compute each target; with a window of 1 nothing is speculated ("exchange")."""
     sessions = _sessions(world, accepted, Coupled, catch_up=catch_up)
+    return Clock(world, sessions, _verdicts(accepted)).play()
+
+
+def oneway(world: World, accepted: Accepted, *, catch_up: bool = False) -> Run:
+    """The device computes each target and corrects the cloud's drafts; without certificates."""
+    sessions = _sessions(world, accepted, OneWay, catch_up=catch_up)
     return Clock(world, sessions, _verdicts(accepted)).play()
 
 
@@ -197,7 +204,7 @@ class Clock:
         self._sessions[role].complete(sides)
 
     def _send(self, role: Role, message: SessionMessage) -> None:
-        assert isinstance(message, Draft | Target), "no faults are simulated"
+        assert isinstance(message, Draft | Target | Correction), "no faults are simulated"
         arrival = self.now + self._world.rtt(self.now) / 2
         kind = SpanKind.DRAFT if isinstance(message, Draft) else SpanKind.TARGET
         self.run.spans.append(Span(kind, role, message.position, self.now, arrival))

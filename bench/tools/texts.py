@@ -32,6 +32,7 @@ _BEGUN = (
     "The wifi at home and the elephants of Africa",
 )
 _MODES = (
+    Mode.ONEWAY,
     Mode.COUPLED,
     Mode.TOKENWISE,
     Mode.EXCHANGE,

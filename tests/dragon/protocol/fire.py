@@ -176,14 +176,14 @@ def corrupted(message: SessionMessage, how: str) -> SessionMessage:
     return message
 
 
-def maker(plan: Schedule) -> Callable[[Session], Rule]:
+def rule_of(rule: type[Rule], seed: int, *, certificates: bool) -> Callable[[Session], Rule]:
     """What makes the rules of a mode; who aggregates next is drawn at random where one does."""
-    if plan.rule is OneWay:
-        vocabulary = VOCABULARY if plan.certificates else None
+    if rule is OneWay:
+        vocabulary = VOCABULARY if certificates else None
         return partial(OneWay, vocabulary=vocabulary, rescore_every=RESCORE_EVERY)
-    if plan.rule is not Speculative:
-        return plan.rule
-    chance = random.Random(plan.seed)
+    if rule is not Speculative:
+        return rule
+    chance = random.Random(seed)
     first = chance.choice(list(Role))
     return partial(Speculative, first=first, next_aggregator=lambda *_: chance.choice(list(Role)))
 
@@ -198,7 +198,7 @@ class Battle:
             random.Random(plan.seed),
             plan.sampling,
             self.limits,
-            rule=maker(plan),
+            rule=rule_of(plan.rule, plan.seed, certificates=plan.certificates),
             catch_up=plan.catch_up,
             window=plan.window,
             likeness=plan.likeness,

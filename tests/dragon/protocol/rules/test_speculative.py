@@ -15,7 +15,7 @@ from dragon.protocol.rules.speculative import Speculative
 from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.fire import maker
+from tests.dragon.protocol.fire import rule_of
 from tests.dragon.protocol.toy import END, VOCABULARY, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
@@ -43,7 +43,7 @@ def test_the_text_is_the_references_whoever_aggregates(
         random.Random(seed),
         sampling,
         LIMITS,
-        rule=maker(Speculative, seed),
+        rule=rule_of(Speculative, seed, certificates=False),
         window=window,
         likeness=likeness,
     )
@@ -67,7 +67,7 @@ def test_each_position_has_one_target_from_the_side_named_before(number: int) ->
         random.Random(number),
         Sampling(temperature=1.0, seed=number),
         LIMITS,
-        rule=maker(Speculative, number),
+        rule=rule_of(Speculative, number, certificates=False),
         window=4,
     )
     aggregator = speculative(world.device).first
@@ -83,7 +83,13 @@ def test_each_position_has_one_target_from_the_side_named_before(number: int) ->
 
 
 def test_frames_of_both_sides_say_what_they_drafted() -> None:
-    world = World(random.Random(1), Sampling(), LIMITS, rule=maker(Speculative, 1), window=4)
+    world = World(
+        random.Random(1),
+        Sampling(),
+        LIMITS,
+        rule=rule_of(Speculative, 1, certificates=False),
+        window=4,
+    )
     world.run()
     world.drain()
     assert {to for to, m in world.delivered if isinstance(m, Draft)} == set(Role)

@@ -1,6 +1,6 @@
 """Tokenwise aggregation: the slow obvious way, which coupled aggregation must equal.
 
-Covers `dragon.protocol.rules.lockstep`.
+Covers `dragon.protocol.rules.shared_noise`.
 """
 
 from __future__ import annotations
