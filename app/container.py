@@ -16,6 +16,7 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
+from app.generation.cloud_view import CloudView
 from app.generation.events import Event, GenerationRequest
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
@@ -46,6 +47,10 @@ class Generation(Protocol):
     @property
     def peer_state(self) -> PeerStatus:
         """How the link to the cloud peer stands."""
+
+    @property
+    def cloud_view(self) -> CloudView:
+        """What the cloud may see of a conversation."""
 
     def check(self, request: GenerationRequest) -> None:
         """Raises `ContextLengthError` unless prompt and answer fit the context together."""

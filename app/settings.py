@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -14,6 +15,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
+
+
+class Cloud(StrEnum):
+    """When the cloud is asked to take part in an answer."""
+
+    NEVER = "never"
+    WHEN_NEEDED = "when_needed"  # not where the person's own documents answer
+    ALWAYS = "always"
 
 
 class Settings(BaseSettings):
@@ -32,6 +41,7 @@ class Settings(BaseSettings):
     reranker: Path | None = None
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
     peer_key: SecretStr | None = None
+    cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY
     top_k: int = Field(default=2, ge=1, le=32)
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

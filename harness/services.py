@@ -117,10 +117,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+# Experiments and tests are about both sides, unless they say otherwise.
+_BOTH_SIDES = {"DRAGON_CLOUD": "always", "DRAGON_LEAST_CLOUD_WEIGHT": "0"}
+
+
 def _start(setup: Setup, name: str, port: int, floor: Floor, env: dict[str, str]) -> Service:
     setup.data.mkdir(parents=True, exist_ok=True)
     log = setup.data / f"{name}.log"
-    environment = {**os.environ, "DRAGON_THREADS": "1", **env, **setup.env}
+    environment = {**os.environ, "DRAGON_THREADS": "1", **_BOTH_SIDES, **env, **setup.env}
     process = warm.start(*setup.program(name, floor), environment, log)
     service = Service(process, port, log)
     deadline = time.monotonic() + _START_S

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt
+from app.settings import Cloud, Settings
+from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Mode, Sampling
 
 MAX_HOPS = 1
@@ -22,6 +24,12 @@ class Options(Protocol):
 
     @property
     def private(self) -> bool: ...
+
+    @property
+    def cloud(self) -> Cloud | None: ...
+
+    @property
+    def hops(self) -> int | None: ...
 
     @property
     def documents(self) -> tuple[str, ...] | None: ...
@@ -39,35 +47,46 @@ def generation_requests(
     prompts: Sequence[Prompt],
     sampling: Sampling,
     options: Options,
+    settings: Settings,
     mode: Mode,
     *,
     max_tokens: int | None = None,
     stop: Sequence[str] = (),
     raw: bool = False,
     details: Details | None = None,
-    hops: int = MAX_HOPS,
+    most_hops: int = MAX_HOPS,
     choices: int = 1,
 ) -> list[GenerationRequest]:
     """A request for each choice of each prompt, the choices of a prompt together.
 
-    Each has a random stream of its own under the one seed.
+    Each has a random stream of its own under the one seed. Raises `InvalidRequestError` for options
+    that contradict each other.
     """
+    if options.private and options.cloud not in (None, Cloud.NEVER):
+        raise InvalidRequestError(
+            f"private: true keeps the answer on the device, cloud: {options.cloud} does not; "
+            "leave one of them out",
+            param="dragon.cloud",
+        )
+    cloud = Cloud.NEVER if options.private else options.cloud or settings.cloud
     return [
         GenerationRequest(
             conversation=prompt.tokens,
+            cloud_conversation=prompt.shown,
             query=prompt.query,
             sampling=replace(sampling, stream=number * choices + choice),
             max_tokens=max_tokens,
             stop=tuple(stop),
             mode=mode,
             top_k=options.top_k,
-            private=options.private,
+            cloud=cloud,
             raw=raw,
             # A prompt is scored once, with its first choice.
             details=details if choice == 0 or details is None else replace(details, prompt=False),
             documents=options.documents,
             collections=options.collections,
-            hops=hops,
+            hops=most_hops if options.hops is None else min(options.hops, most_hops),
+            hops_agreed=options.hops is not None,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)

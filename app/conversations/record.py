@@ -129,6 +129,8 @@ class Written:
             record["private_from"] = private_from
         if self.answer is not None:
             record["asked"] = self._asked(self.answer.request)
+            if self.answer.not_asked is not None:
+                record["not_asked"] = asdict(self.answer.not_asked)
             if self.answer.found is not None:
                 record |= sources(self.answer.found)
         if self.ending is not None:

@@ -14,6 +14,7 @@ from app.generation.events import (
     Event,
     Finished,
     GenerationRequest,
+    NotAsked,
     PeerChanged,
     PromptDetailed,
     Source,
@@ -40,6 +41,7 @@ class AnswerState:
     def __init__(self, request: GenerationRequest) -> None:
         self.request = request
         self.found: SourcesFound | None = None
+        self.not_asked: NotAsked | None = None
         self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
@@ -61,6 +63,8 @@ class AnswerState:
                 self.tokens += tokens
             case Detailed(details=details):
                 self.details += details
+            case NotAsked():
+                self.not_asked = event
             case PromptDetailed(details=details):
                 self.prompt = details
             case Finished():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.generation.timeline import Entry
+from app.settings import Cloud
 from dragon.sampling.params import Mode, Sampling
 
 
@@ -26,30 +27,44 @@ class Details:
 class GenerationRequest:
     """A request for one answer.
 
-    `conversation` holds the token ids both sides see after a document; `raw` when they are a plain
-    prompt without the chat template. `query` is the text that documents are looked up for; unless
-    `judged` is false, only by what answers it.
+    `conversation` holds the token ids that stand after a document; `raw` when they are a plain
+    prompt without the chat template. The cloud gets `cloud_conversation` instead, unless it is
+    None. `query` is the text that documents are looked up for; unless `judged` is false, only by
+    what answers it.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
     which of the person's documents may be used; None is no limit. `id` names the answer, in the
     ledger too. `hops` is how often an answer may continue with what the other side finds by what is
-    written so far (`app.generation.hops`).
+    written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
+    cloud does not know.
     """
 
     conversation: tuple[int, ...]
     query: str
     sampling: Sampling
     judged: bool = True
+    cloud_conversation: tuple[int, ...] | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.ONEWAY
     top_k: int | None = None
-    private: bool = False
+    cloud: Cloud = Cloud.ALWAYS
     raw: bool = False
     details: Details | None = None
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
     hops: int = 0
+    hops_agreed: bool = False
     id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
+
+    @property
+    def private(self) -> bool:
+        """Whether nothing may leave the device."""
+        return self.cloud is Cloud.NEVER
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The conversation as the cloud gets it."""
+        return self.conversation if self.cloud_conversation is None else self.cloud_conversation
 
 
 @dataclass(frozen=True)
@@ -148,6 +163,16 @@ class PeerChanged:
 
 
 @dataclass(frozen=True)
+class NotAsked:
+    """The cloud was not asked: the person's own documents answer.
+
+    With `words` it may know more, and would have to be sent these, which come from them.
+    """
+
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
@@ -166,4 +191,4 @@ class Finished:
     hops: tuple[int, ...] = ()
 
 
-Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | Finished
+Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | NotAsked | Finished

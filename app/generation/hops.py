@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from app.generation.accumulator import AnswerState
+from app.generation.cloud_view import Known
 from app.generation.events import (
     Detailed,
     Event,
@@ -27,7 +28,8 @@ from app.generation.events import (
     TokenDetail,
 )
 from app.generation.timeline import Entry
-from dragon.inference.tokenizer import Tokenizer, may_stop
+from app.settings import Cloud
+from dragon.inference.tokenizer import Message, Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.hops import OpenQuestion
 from dragon.retrieval.lexical import coverage
@@ -52,12 +54,14 @@ P = TypeVar("P", bound=Passage)
 class HopRequest:
     """What would be written next, if the side that has not contributed finds a continuation.
 
-    With `private` that is the device, which then writes alone.
+    With `private` that is the device, which then writes alone. Unless it is `agreed`, it is only an
+    offer: the cloud would be sent words that are not known to it.
     """
 
     request: GenerationRequest
     follow_up: OpenQuestion
     private: bool
+    agreed: bool
 
     def among(self, found: Sequence[P]) -> list[P]:
         """Those of the passages found that continue the text."""
@@ -87,6 +91,7 @@ class Hops:
         self._ends: list[Finished] = []
         self._joint: bool | None = None
         self._held: list[TokenDetail] = []  # tokens that end a hop
+        self._known = Known()
 
     def take(self, event: Event) -> Iterator[Event]:
         """The whole answer's events for one of the present hop; its end is kept for `finish`."""
@@ -118,21 +123,30 @@ class Hops:
         if not follow_up.wanted:
             return None
         private = source.side == "public"
+        if request.private and not private:
+            return None
         left = bool(follow_up.left)
         again = self._tokenizer.asked_again(follow_up.query if left else request.query)
+        known = last.participation == ((0, last.completion_tokens),)
+        if known:
+            shown = (*start.request.shown, *tokens[:-1], *again)
+        else:
+            shown = tuple(self._tokenizer.conversation([Message("user", follow_up.query)]))
         return HopRequest(
             replace(
                 request,
                 conversation=(*start.request.conversation, *tokens[:-1], *again),
+                cloud_conversation=shown,
                 query=follow_up.query,
                 judged=left,  # what is missing is no question: `among` decides
                 sampling=request.sampling.of_pass(len(self._ends)),
                 max_tokens=self._limit - count,
                 details=None if request.details is None else replace(request.details, prompt=False),
-                private=request.private or private,
+                cloud=Cloud.NEVER if private else Cloud.ALWAYS,
             ),
             follow_up,
             private,
+            agreed=private or left or known or request.hops_agreed,
         )
 
     def begin(self, request: GenerationRequest) -> None:
@@ -140,6 +154,20 @@ class Hops:
         answer = self._answer
         self._start = _Start(request, len(answer.tokens), answer.length, len(answer.sources))
         self._started.append(time.monotonic())
+
+    def known(self, tokens: int, *, asked: bool) -> None:
+        """The cloud knows the first tokens of the present hop; `asked`: the question as well."""
+        start, answer, ranges = self._start, self._answer, self._known.ranges
+        if tokens:
+            ends = self._tokenizer.end_ids
+            text = [t for t in answer.tokens[start.tokens :][:tokens] if t not in ends]
+            end = start.characters + len(self._tokenizer.decode(text))
+            ranges = (*ranges, (start.characters, min(answer.length, end)))
+        self._known = Known(self._known.asked or asked, ranges)
+
+    def as_known(self) -> tuple[str, Known]:
+        """The text so far, and what the cloud knows of it."""
+        return self._answer.text, self._known
 
     def finish(self) -> Iterator[Event]:
         """The end of the whole answer."""

@@ -62,7 +62,7 @@ def opening(
     return control.Open(
         committed=committed,
         joint=joint,
-        conversation=request.conversation,
+        conversation=request.shown,
         raw=request.raw,
         query=request.query,
         judged=request.judged,
@@ -80,13 +80,13 @@ def opening(
 def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
     """Scores the prompt as it stands: bias, penalties and re-scoring apply to answers only."""
     return control.ScoreText(
-        conversation=request.conversation[:1],
-        text=request.conversation[1:],
+        conversation=request.shown[:1],
+        text=request.shown[1:],
         raw=request.raw,
         query=request.query,
         judged=request.judged,
         top_k=plan.top_k,
-        prompt=len(request.conversation),
+        prompt=len(request.shown),
         max_tokens=plan.limit,
     )
 
@@ -97,13 +97,13 @@ def answer_scoring(
     """Scores a finished answer."""
     sampling = request.sampling
     return control.ScoreText(
-        conversation=request.conversation,
+        conversation=request.shown,
         text=tokens,
         raw=request.raw,
         query=request.query,
         judged=request.judged,
         top_k=plan.top_k,
-        prompt=len(request.conversation),
+        prompt=len(request.shown),
         max_tokens=plan.limit,
         rescore_every=plan.rescore_every,
         logit_bias=sampling.logit_bias,

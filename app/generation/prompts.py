@@ -24,14 +24,22 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and the text that documents are searched with."""
+    """Token ids, and the text that documents are searched with.
+
+    The cloud gets the tokens `shown` instead, unless they are None.
+    """
 
     tokens: tuple[int, ...]
     query: str
+    shown: tuple[int, ...] | None = None
 
 
-async def chat_prompt(model: Model, messages: Sequence[Message]) -> Prompt:
+async def chat_prompt(
+    model: Model, messages: Sequence[Message], shown: Sequence[Message] | None = None
+) -> Prompt:
     """The conversation under the model's template; the last user message is the query.
+
+    The cloud is shown other messages where there are any.
 
     Raises `InvalidRequestError` without a user message, `ContextLengthError` when too long.
     """
@@ -42,7 +50,12 @@ async def chat_prompt(model: Model, messages: Sequence[Message]) -> Prompt:
         )
     # Long prompts take long to tokenize; other requests go on meanwhile.
     tokens = await asyncio.to_thread(model.tokenizer.conversation, messages)
-    return Prompt(_fitting(tokens, model, "messages"), query)
+    conversation = _fitting(tokens, model, "messages")
+    if shown is None or shown == messages:
+        return Prompt(conversation, query)
+    other = await asyncio.to_thread(model.tokenizer.conversation, shown)
+    # Marks may be longer than what they stand for.
+    return Prompt(conversation, query, tuple(other[-model.context_length :]))
 
 
 async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:

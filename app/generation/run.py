@@ -72,6 +72,7 @@ class DeviceRun(Run[Event]):
         )
         super().__init__(session, engine, pace)
         self.answer = Answer(request, tokenizer)
+        self.asked = False  # whether the cloud was sent the question
         self._request = request
         self._plan = plan
         self._link = link
@@ -177,6 +178,7 @@ class DeviceRun(Run[Event]):
         self._base = len(committed)
         self._cloud_ready = False
         self._stream = self._link.open(self, self._request.id)
+        self.asked = True
         asked = opening(self._request, self._plan, committed, joint=self.session.joint)
         self._link.send(asked, self._stream)
 

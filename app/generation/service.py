@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from app.generation.events import Event, Finished, GenerationRequest, PeerChanged
+from app.generation.cloud_view import CloudView
+from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
 from app.generation.hops import HopRequest, Hops
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
@@ -16,7 +17,7 @@ from app.generation.scoring import Scorer
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
-from app.settings import Settings
+from app.settings import Cloud, Settings
 from dragon.errors import ContextLengthError, DragonError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
@@ -45,6 +46,7 @@ class GenerationService:
     link: Link
     pace: Pace
     ledger: Ledger
+    cloud_view: CloudView
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
     certificates: bool = True
@@ -86,16 +88,21 @@ class GenerationService:
                     yield event
                 yield Finished("length", len(request.conversation), 0)
                 return
+            found: Retrieved | None = None
+            if request.cloud is Cloud.WHEN_NEEDED and request.mode.joint:
+                found = await self.retrieval.find(request, _limit(request))
+                if request.judged and found.sources:
+                    request = replace(request, cloud=Cloud.NEVER)
+                    for event in hops.take(NotAsked()):
+                        yield event
             while True:
                 run = self._run(request)
-                found: Retrieved | None = None
                 if request.details is not None and request.details.prompt:
-                    found = await self.retrieval.find(request, _limit(request))
+                    found = found or await self.retrieval.find(request, _limit(request))
                     async for event in self._prompt(request, found):
                         yield event
-                async with self._recorded(run, account):
-                    found = await self._start(run, request, hop, found)
-                    if found is None:
+                async with self._recorded(run, account, hops, hop):
+                    if (found := await self._start(run, request, hop, found)) is None:
                         break
                     if hop is not None:
                         hops.begin(request)
@@ -113,7 +120,11 @@ class GenerationService:
                         yield event
                 if (hop := hops.next()) is None:
                     break
-                request = hop.request
+                if not hop.agreed:
+                    for event in hops.take(NotAsked(hop.request.query)):
+                        yield event
+                    break
+                request, found = hop.request, None
             for event in hops.finish():
                 yield event
 
@@ -181,8 +192,10 @@ class GenerationService:
         )
 
     @asynccontextmanager
-    async def _recorded(self, run: DeviceRun, account: Account) -> AsyncIterator[None]:
-        """Enter a run; once it is left, the ledger compares what was written with what was sent."""
+    async def _recorded(
+        self, run: DeviceRun, account: Account, hops: Hops, hop: HopRequest | None
+    ) -> AsyncIterator[None]:
+        """Enter a run; once it is left, note what the cloud knows of what was written."""
         try:
             async with run:
                 yield
@@ -190,6 +203,8 @@ class GenerationService:
             private = [self.tokenizer.encode(source.text) for source in run.answer.private]
             joint = max((end for _, end in run.session.intervals()), default=0)
             account.wrote(private, run.session.committed, joint)
+            hops.known(joint, asked=run.asked and hop is None)
+            self.cloud_view.wrote(*hops.as_known())
 
     def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
         top = 0 if request.details is None else request.details.top
@@ -238,7 +253,9 @@ async def open_generation(
         retrieval = Retrieval(
             tokenizer, embedder, engine, documents, link, settings.top_k, settings.rescore_every
         )
-        yield GenerationService(settings, tokenizer, engine, retrieval, link, pace, ledger)
+        view = CloudView(ledger.sessions)
+        yield GenerationService(settings, tokenizer, engine, retrieval, link, pace, ledger, view)
+        await view.close()
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

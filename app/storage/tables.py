@@ -126,6 +126,16 @@ class Message(Base):
     tokens: Mapped[list[Any]] = mapped_column(JSON)
 
 
+class KnownAnswer(Base):
+    """What the cloud knows of an answer (`app.generation.cloud_view`), by its text's SHA-256."""
+
+    __tablename__ = "known_answers"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    asked: Mapped[bool]
+    ranges: Mapped[list[Any]] = mapped_column(JSON)
+
+
 class LedgerAnswer(Base):
     """An answer in the ledger and, once finished, how many 5-grams of documents it revealed."""
 

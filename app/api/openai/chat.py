@@ -15,6 +15,7 @@ from app.api.openai.responses import ChatCompletion, ChatCompletionChunk
 from app.api.openai.schemas import ChatBody, as_messages
 from app.container import State
 from app.generation.prompts import chat_prompt
+from app.settings import Cloud
 
 router = APIRouter(tags=["chat"])
 
@@ -27,7 +28,11 @@ router = APIRouter(tags=["chat"])
 async def create_chat_completion(http: Request, body: ChatBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
-    prompt = await chat_prompt(state.generation, as_messages(body.messages))
+    messages = as_messages(body.messages)
+    asked = body.dragon.cloud if body.dragon else None
+    trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
+    shown = await state.generation.cloud_view.of(messages, trusted=trusted)
+    prompt = await chat_prompt(state.generation, messages, shown)
     limit = body.max_completion_tokens or body.max_tokens
     requests = requests_of(body, [prompt], limit, state, raw=False, details=body.details)
     renderer = ChatRenderer(body.model, state.generation.tokenizer, logprobs=bool(body.logprobs))

@@ -36,7 +36,6 @@ def requests_of(
         )
     if raw and options.hops:
         raise InvalidRequestError("dragon.hops: only for chats", param="dragon.hops")
-    hops = MAX_HOPS if options.hops is None else options.hops
     bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
     vocabulary = state.generation.tokenizer.vocab_size
     if any(token >= vocabulary for token, _ in bias):
@@ -55,11 +54,12 @@ def requests_of(
         prompts,
         sampling,
         options,
+        state.settings,
         options.aggregation or state.settings.aggregation,
         max_tokens=limit,
         stop=body.stop,
         raw=raw,
         details=details,
-        hops=0 if raw else hops,
+        most_hops=0 if raw else MAX_HOPS,
         choices=choices,
     )

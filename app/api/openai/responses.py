@@ -50,14 +50,21 @@ class TokenProvenance(BaseModel):
     tv: float | None
 
 
+class NotAskedReply(BaseModel):
+    """The cloud was not asked; to go on it would have to be sent these `words` of documents."""
+
+    words: str
+
+
 class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
-    about this; `unread_documents` were still being read. `hops` are the tokens that begin a further
-    hop, which is written from what another search has found; a source's `hop` counts them, and
-    `stats.passes` is one more than there are. `provenance`: an entry a token, if requested.
+    about this; `unread_documents` were still being read. `not_asked`: the person's own documents
+    answer, hence the cloud was not asked, or not for more. `hops` are the tokens that begin a
+    further hop, which is written from what another search has found; a source's `hop` counts them,
+    and `stats.passes` is one more than there are. `provenance`: an entry a token, if requested.
     """
 
     index: int
@@ -65,6 +72,7 @@ class DragonChoice(BaseModel):
     sources: list[SourceReply]
     nothing_relevant: bool
     unread_documents: int
+    not_asked: NotAskedReply | None
     hops: list[int]
     participation: list[tuple[int, int]]
     verdicts: str

@@ -25,6 +25,7 @@ from app.api.openai.field_types import (
 )
 from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
+from app.settings import Cloud
 from dragon.inference.tokenizer import Message
 from dragon.sampling.params import Mode
 
@@ -36,13 +37,16 @@ class DragonOptions(Strict):
     """Our own parameters. Sending the object, even empty, asks for `dragon` in the response.
 
     `documents` (ids) and `collections` (names) limit which of the person's documents may be used.
-    `hops` is for chats: where a sentence leaves words of the question open and names what the other
-    side knows more about, the answer continues with that, so often at most; 0 ends it there.
+    `cloud` says when the cloud is asked to take part; `private` is short for never. `hops` is for
+    chats: where a sentence leaves words of the question open and names what the other side knows
+    more about, the answer continues with that, so often at most; 0 ends it there. Unless it is
+    given, the cloud is not sent words of the person's documents for that.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
+    cloud: Annotated[Cloud | None, Field(strict=False)] = None
     documents: Names | None = None
     collections: Names | None = None
     provenance: bool = False

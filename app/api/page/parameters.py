@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.openai.field_types import Limit, Names, Seed, Temperature
 from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
+from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt
+from app.settings import Cloud
 from app.storage.tables import Message, MessageState
 from dragon.errors import ContextLengthError
 from dragon.inference import tokenizer
@@ -32,6 +34,8 @@ class Params(BaseModel):
     seed: Seed | None = None
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
+    cloud: Annotated[Cloud | None, Field(strict=False)] = None
+    hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
     documents: Names | None = None
     collections: Names | None = None
     mode: Annotated[Mode | None, Field(strict=False)] = None
@@ -39,7 +43,7 @@ class Params(BaseModel):
 
 
 def request_of(
-    state: AppState, prompt: Prompt, params: Params, hops: int = MAX_HOPS
+    state: AppState, prompt: Prompt, params: Params, most_hops: int = MAX_HOPS
 ) -> GenerationRequest:
     """The request for one answer to a prompt."""
     mode = params.mode or state.settings.aggregation
@@ -53,10 +57,11 @@ def request_of(
         [prompt],
         sampling,
         params,
+        state.settings,
         mode,
         max_tokens=params.max_tokens,
         details=Details() if params.provenance else None,
-        hops=hops,
+        most_hops=most_hops,
     )
     return request
 
@@ -74,10 +79,13 @@ async def branch_request(
     question = tokenizer.Message("user", path[-2].text)
     room = state.generation.context_length // 2
     left_out = 0
+    view = state.generation.cloud_view
     while True:
         history = [message for turn in turns[left_out:] for message in turn]
         try:
-            prompt = await chat_prompt(state.generation, [*history, question])
+            messages = [*history, question]
+            shown = await view.of(messages, trusted=False)
+            prompt = await chat_prompt(state.generation, messages, shown)
         except ContextLengthError:
             if left_out == len(turns):
                 raise
@@ -86,10 +94,14 @@ async def branch_request(
                 break
         left_out += 1
     if begun:
-        more = state.generation.tokenizer.encode(begun)
-        prompt = Prompt((*prompt.tokens, *more), prompt.query)
+        encode, known = state.generation.tokenizer.encode, await view.known(begun) or NOTHING
+        prompt = Prompt(
+            (*prompt.tokens, *encode(begun)),
+            prompt.query,
+            (*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
+        )
     # A continued answer is only completed: nothing further is retrieved for it.
-    return request_of(state, prompt, params, hops=0 if begun else MAX_HOPS), left_out
+    return request_of(state, prompt, params, 0 if begun else MAX_HOPS), left_out
 
 
 def _turns(

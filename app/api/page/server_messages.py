@@ -15,6 +15,7 @@ from app.generation.events import (
     Detailed,
     Event,
     Finished,
+    NotAsked,
     PeerChanged,
     PromptDetailed,
     SourcesFound,
@@ -35,6 +36,8 @@ def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 
         case Detailed(details=details) | PromptDetailed(details=details):
             tokens = [record.provenance(detail, offset) for detail in details]
             return {"type": "detail", "id": answer_id, "tokens": tokens}
+        case NotAsked():
+            return {"type": "not_asked", "id": answer_id, **asdict(event)}
         case PeerChanged():
             return {"type": "peer", "id": answer_id, **asdict(event)}
         case Finished():
@@ -73,7 +76,9 @@ class _View:
         """The frames for what is new since the last call."""
         run, written = self._run, self._run.written
         for event in events:
-            if written.answer and isinstance(event, SourcesFound | Detailed | PeerChanged):
+            if written.answer and isinstance(
+                event, SourcesFound | Detailed | NotAsked | PeerChanged
+            ):
                 yield to_message(run.id, written.answer, event, len(written.before.text))
         self._markdown.grow(written.text, [(at, joint) for at, joint, _ in written.seams])
         for part in self._markdown.finish() if run.over else self._markdown.take():

@@ -175,7 +175,9 @@ class _Page:
         """Write one answer to the socket; cancelling it is how it is stopped."""
         answer: AnswerState | None = None
         try:
-            prompt = await chat_prompt(self._state.generation, as_messages(frame.messages))
+            generation, messages = self._state.generation, as_messages(frame.messages)
+            shown = await generation.cloud_view.of(messages, trusted=False)
+            prompt = await chat_prompt(generation, messages, shown)
             answer = AnswerState(request_of(self._state, prompt, frame.params))
             async with aclosing(self._state.answers.write(answer)) as events:
                 async for event in events:
