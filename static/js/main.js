@@ -28,7 +28,10 @@ let stored = { files: [], known: new Set(), waiting: 0 };
 
 const status = new PeerStatus();
 const scope = new Scope();
-const settings = new Settings(() => chat.shade(settings.values.shading));
+const settings = new Settings(() => {
+  chat.shade(settings.values.shading);
+  composer.render();
+});
 const inspector = new Inspector(() => drawPanels());
 
 const socket = new DeviceSocket({
@@ -46,7 +49,7 @@ const socket = new DeviceSocket({
 
 const chat = new Chat({
   socket,
-  params: () => ({ ...settings.params, ...scope.params, private: composer.isPrivate, provenance: true }),
+  params: () => ({ ...settings.params, ...scope.params, ...(composer.isPrivate && { private: true, cloud: "never" }), provenance: true }),
   onChange: changed,
   onBegun: (conversation) => {
     history.replaceState(null, "", `#${conversation.id}`);
@@ -66,6 +69,7 @@ const composer = new Composer({
     chat.ask(text);
   },
   onStop: stop,
+  leaves: () => settings.leaves,
 });
 
 const list = new ConversationList({
@@ -140,6 +144,7 @@ async function loadStatus() {
     const found = await getStatus();
     status.setModel(found.model);
     settings.setStatus(found);
+    composer.render();
     if (socket.connected) status.setPeer(found.peer);
   } catch {
     // The banner, or the sign-in notice, already says it.

@@ -53,6 +53,7 @@ async def status(state: State) -> dict[str, Any]:
         "vocabulary": state.generation.tokenizer.vocab_size,
         "defaults": {
             "mode": state.settings.aggregation,
+            "cloud": state.settings.cloud,
             "top_k": state.settings.top_k,
             "temperature": DEFAULT_TEMPERATURE,
         },

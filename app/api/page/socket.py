@@ -135,7 +135,8 @@ class _Page:
         conversation = await store.get(answer.conversation_id)
         path = await store.path(answer.id)
         await self._send(_began(frame.id, conversation, path[-2], answer))
-        params = frame.params.model_copy(update={"private": answer.private})
+        kept = {"private": True, "cloud": None} if answer.private else {}
+        params = frame.params.model_copy(update=kept)
 
         async def prepare() -> tuple[GenerationRequest, int]:
             return await branch_request(self._state, path, answer.text, params)

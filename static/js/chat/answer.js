@@ -15,7 +15,7 @@ const AT_ONCE_MS = 8;
  * What the conversation does for its answers.
  *
  * @typedef {object} AnswerActions
- * @property {(id: string) => void} again
+ * @property {(id: string, params?: object) => void} again
  * @property {(id: string) => void} goOn
  * @property {(id: string, step: number) => void} branch
  * @property {(id: string, panel: "live" | "ledger") => void} inspect
@@ -86,6 +86,8 @@ export class AnswerView {
       this.message.nothing_relevant = frame.nothing_relevant;
       this.message.unread_documents = frame.unread_documents;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
+    } else if (frame.type === "not_asked") {
+      this.message.not_asked = { words: frame.words };
     } else if (frame.type === "peer") {
       announce(frame.joint ? "The cloud joins in from here." : "From here on the device writes alone.");
     } else if (frame.type === "done" || frame.type === "error") {
@@ -197,7 +199,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, asked, unread_documents: unread } = this.message;
+    const { error, asked, not_asked: spared, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
@@ -211,11 +213,20 @@ export class AnswerView {
       this.message.nothing_relevant && !unread && "None of your documents speaks of this.",
       unread && `${plural(unread, "document")} could not be searched yet; ask again once all are read.`,
     ].filter(Boolean);
-    this.#note.textContent = notes.join(" ");
-    this.#note.hidden = notes.length === 0;
+    this.#note.replaceChildren(notes.join(" "));
+    if (spared && !this.message.private) this.#offer(spared.words);
+    this.#note.hidden = !this.#note.childNodes.length || !this.#note.textContent;
     this.#summary.textContent = this.#summarized();
     this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
+  }
+
+  /** Offers to ask the cloud, which was not asked. @param {string} words Of the documents, which it would be sent. */
+  #offer(words) {
+    const why = words ? `The cloud may know more. It would be sent these words: “${words}”.` : "Your documents answered, so the cloud was not asked.";
+    const ask = el("button", { class: "button small", type: "button", "data-testid": "ask-cloud" }, "Ask the cloud, too");
+    ask.addEventListener("click", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
+    this.#note.append(this.#note.textContent ? " " : "", why, " ", ask);
   }
 
   /** How it ended, who wrote it and how long it took, as far as known. */

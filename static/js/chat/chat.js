@@ -105,10 +105,15 @@ export class Chat {
     if (this.last?.writing) this.options.socket.stop(this.last.message.id);
   }
 
-  /** Another answer to the same question. @param {string} [id] Of an answer; the last by default. */
-  again(id = this.#tree.leaf ?? "") {
+  /**
+   * Another answer to the same question.
+   *
+   * @param {string} [id] Of an answer; the last by default.
+   * @param {object} [params] How to answer, beside what is chosen for all answers.
+   */
+  again(id = this.#tree.leaf ?? "", params = {}) {
     const question = this.#tree.get(id)?.parent;
-    if (question) this.#write("again", { message: question });
+    if (question) this.#write("again", { message: question, params });
   }
 
   /** @param {string} [id] */
@@ -163,10 +168,10 @@ export class Chat {
     if (this.#asked) this.#refused("The connection to the device was lost. Once it is back, ask again.");
   }
 
-  /** Whether it was sent. @param {"say" | "again" | "continue"} kind @param {object} fields @param {string} [text] */
+  /** Whether it was sent. @param {"say" | "again" | "continue"} kind @param {Record<string, any>} fields @param {string} [text] */
   #write(kind, fields, text = "") {
     if (this.busy || !this.options.socket.connected) return false;
-    this.#asked = { id: this.options.socket.write(kind, { ...fields, params: this.options.params() }), text };
+    this.#asked = { id: this.options.socket.write(kind, { ...fields, params: { ...this.options.params(), ...fields.params } }), text };
     this.#following = true;
     this.options.onChange();
     return true;
@@ -223,7 +228,7 @@ export class Chat {
     const view = message.role === "user"
       ? new QuestionView(message, { edit: (id, text) => this.#editQuestion(id, text), branch: (id, step) => this.branch(step, id) })
       : new AnswerView(message, {
-          again: (id) => this.again(id),
+          again: (id, params) => this.again(id, params),
           goOn: (id) => this.goOn(id),
           branch: (id, step) => this.branch(step, id),
           inspect: (id, panel) => this.options.onInspect(panel, /** @type {Message} */ (this.#tree.get(id))),

@@ -2,7 +2,6 @@
 
 import { byId } from "../core/dom.js";
 
-const LEAVES = "The cloud gets the conversation and next-word probabilities, which can quote a passage; never your documents.";
 const STAYS = "The cloud takes no part. This question and its answer stay on this device, in later turns too.";
 
 export class Composer {
@@ -18,9 +17,11 @@ export class Composer {
    * @param {object} handlers
    * @param {(text: string) => void} handlers.onAsk
    * @param {() => void} handlers.onStop
+   * @param {() => string} handlers.leaves What leaves the device, unless this question is private.
    */
-  constructor({ onAsk, onStop }) {
+  constructor({ onAsk, onStop, leaves }) {
     this.onAsk = onAsk;
+    this.leaves = leaves;
     this.onStop = onStop;
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -31,11 +32,11 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
-    this.#prompt.addEventListener("input", () => this.#render());
-    this.#private.addEventListener("change", () => this.#render());
+    this.#prompt.addEventListener("input", () => this.render());
+    this.#private.addEventListener("change", () => this.render());
     this.#stop.addEventListener("click", () => this.onStop());
     byId("refusal-close").addEventListener("click", () => this.refuse(""));
-    this.#render();
+    this.render();
   }
 
   get isPrivate() {
@@ -44,7 +45,7 @@ export class Composer {
 
   togglePrivate() {
     this.#private.checked = !this.#private.checked;
-    this.#render();
+    this.render();
   }
 
   focus() {
@@ -54,7 +55,7 @@ export class Composer {
   /** Puts a text where the question is written. @param {string} text */
   fill(text) {
     this.#prompt.value = text;
-    this.#render();
+    this.render();
     this.focus();
   }
 
@@ -68,7 +69,7 @@ export class Composer {
   /** @param {boolean} connected */
   setConnected(connected) {
     this.#connected = connected;
-    this.#render();
+    this.render();
   }
 
   /** While an answer is being written the stop button stands where send was. @param {boolean} busy */
@@ -76,7 +77,7 @@ export class Composer {
     const focused = document.activeElement === (busy ? this.#send : this.#stop);
     this.#busy = busy;
     this.#stop.disabled = false;
-    this.#render();
+    this.render();
     if (focused) (busy ? this.#stop : this.#prompt).focus();
   }
 
@@ -91,15 +92,16 @@ export class Composer {
     this.#prompt.value = "";
     this.refuse("");
     this.onAsk(text);
-    this.#render();
+    this.render();
   }
 
-  #render() {
+  /** Also to be called where what leaves the device has changed. */
+  render() {
     this.#send.disabled = !this.#connected || !this.#prompt.value.trim();
     this.#send.hidden = this.#busy;
     this.#stop.hidden = !this.#busy;
     this.#form.classList.toggle("is-private", this.#private.checked);
-    byId("leaves-line").textContent = this.#private.checked ? STAYS : LEAVES;
+    byId("leaves-line").textContent = this.#private.checked ? STAYS : this.leaves();
     this.#prompt.style.height = "auto";
     this.#prompt.style.height = `${this.#prompt.scrollHeight}px`;
   }

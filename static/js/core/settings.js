@@ -4,11 +4,18 @@ import { byId, el } from "./dom.js";
 
 const KEY = "dragon.settings";
 
-/** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, shading: boolean, keys: boolean}} */
-const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", shading: false, keys: true };
+/** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, shading: boolean, keys: boolean}} */
+const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", shading: false, keys: true };
+
+const CLOUD = {
+  when_needed: "Where your documents do not answer",
+  always: "Always",
+  never: "Never",
+};
 
 const MODES = {
-  coupled: ["Together, without waiting", "Both sides write ahead and agree on every word. The default."],
+  oneway: ["One way", "The cloud writes ahead, this device decides and sends back only words that differ. The default."],
+  coupled: ["Together, without waiting", "Both sides write ahead and agree on every word: the fastest, for a cloud you trust."],
   speculative: ["Speculative", "One side decides for both, as in the paper. Temperature 0 or 1 only."],
   tokenwise: ["Word by word", "A round trip for every word: slow, the same text as “together”."],
   exchange: ["Exchange", "Both sides wait for each other at every word: slow, the same text."],
@@ -44,14 +51,24 @@ export class Settings {
 
   /** What goes with a question; what is left out takes the device's default. */
   get params() {
-    const { mode, top_k, temperature, seed, max_tokens } = this.values;
+    const { mode, top_k, temperature, seed, max_tokens, cloud } = this.values;
     return {
+      ...(cloud && { cloud }),
       ...(mode && { mode }),
       ...number("top_k", top_k),
       ...number("temperature", temperature),
       ...number("seed", seed),
       ...number("max_tokens", max_tokens),
     };
+  }
+
+  /** What of a question and its answer leaves the device, in a sentence. */
+  get leaves() {
+    const { mode, cloud } = { ...this.#status?.defaults, ...this.params };
+    if (cloud === "never" || mode === "local" || mode === "context") return "The cloud takes no part.";
+    const words = mode === "oneway" ? "some words of the answer" : "next-word probabilities, which can quote a passage";
+    const sent = `he cloud gets the question and ${words}, never your documents.`;
+    return cloud === "always" ? `T${sent}` : `Nothing leaves where your documents answer. Elsewhere t${sent}`;
   }
 
   /** @param {Partial<typeof DEFAULTS>} change */
@@ -75,6 +92,7 @@ export class Settings {
       temperature: text("temperature"),
       seed: text("seed"),
       max_tokens: text("max_tokens"),
+      cloud: text("cloud"),
       keys: data.has("keys"),
     });
     this.#explain();
@@ -88,6 +106,11 @@ export class Settings {
     for (const [value, [label]] of Object.entries(MODES)) {
       if (value !== defaults.mode) mode.append(el("option", { value, selected: value === values.mode }, label));
     }
+    const cloud = el("select", { name: "cloud", "data-testid": "cloud" });
+    for (const [value, label] of Object.entries(CLOUD)) {
+      const usual = value === defaults.cloud;
+      cloud.append(el("option", { value: usual ? "" : value, selected: value === values.cloud || (usual && !values.cloud) }, usual ? `${label} (default)` : label));
+    }
     const facts = el("dl", { class: "facts", "data-testid": "model-facts" });
     const status = this.#status;
     for (const [term, value] of status
@@ -100,6 +123,7 @@ export class Settings {
         el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, { auto: "System", light: "Light", dark: "Dark" }[theme] ?? "")),
       ))),
       el("fieldset", {}, el("legend", {}, "Answers"),
+        el("label", { class: "field" }, el("span", {}, "When the cloud is asked"), cloud),
         el("label", { class: "field" }, el("span", {}, "How the two sides write"), mode),
         el("p", { class: "hint", id: "mode-hint" }),
         el("div", { class: "pairs" },
@@ -116,7 +140,7 @@ export class Settings {
   }
 
   #explain() {
-    const chosen = /** @type {keyof typeof MODES} */ (this.values.mode || this.#status?.defaults?.mode || "coupled");
+    const chosen = /** @type {keyof typeof MODES} */ (this.values.mode || this.#status?.defaults?.mode || "oneway");
     byId("mode-hint").textContent = MODES[chosen]?.[1] ?? "";
   }
 }

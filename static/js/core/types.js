@@ -55,6 +55,7 @@
  * @property {Source[]} [sources]
  * @property {boolean} [nothing_relevant] There are documents, but none speaks of it.
  * @property {number} [unread_documents] How many could not be looked into yet.
+ * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
  * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]

@@ -1,0 +1,177 @@
+"""What leaves the device by default: nothing where its own documents answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import control, registry
+from dragon.models import EMBEDDED_MODEL
+from dragon.protocol.messages import Candidate, Correction, Draft, Join
+from dragon.sampling.role import Role
+from harness import services
+from harness.services import Service, Setup
+from tests.contract.asking import upload
+from tests.contract.wiretap import Tap, wiretap
+
+pytestmark = pytest.mark.services
+
+WIFI = "The wifi password of the cabin is heron-42-lantern."
+FLIGHT = "I fly to Bhutan on 14 June."
+ASKED = "What is the wifi password of the cabin?"
+PUBLIC = "What is the capital of Kenya?"
+BOTH = "What is the capital of the country I fly to in June?"
+# How a user's device is set.
+DEFAULT = {"DRAGON_CLOUD": "when_needed", "DRAGON_LEAST_CLOUD_WEIGHT": "0.125"}
+
+
+@dataclass(frozen=True)
+class Tapped:
+    device: Service
+    tap: Tap
+
+    def ask(self, *texts: str, **dragon: Any) -> tuple[dict[str, Any], list[registry.Message]]:
+        """The response's choice with its `dragon` part, and what left the device for it.
+
+        `texts` are the messages of a conversation, questions and answers in turn.
+        """
+        messages = [
+            {"role": "assistant" if number % 2 else "user", "content": text}
+            for number, text in enumerate(texts)
+        ]
+        before = len(self.tap.sent)
+        body = {"model": EMBEDDED_MODEL.name, "messages": messages, "temperature": 0, "seed": 1}
+        reply = httpx.post(
+            f"{self.device.url}/v1/chat/completions",
+            headers=self.device.headers,
+            json={**body, "dragon": dragon},
+            timeout=120,
+        ).raise_for_status()
+        # What was sent for it comes before the next ping.
+        mark = len(self.tap.sent)
+        while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
+            httpx.get(f"{self.device.url}/health", timeout=60)
+        found = reply.json()
+        text = found["choices"][0]["message"]["content"]
+        sent = [registry.decode(f, Role.DEVICE, 1 << 20)[1] for f in self.tap.sent[before:]]
+        quiet = (control.Ping, control.Pong, control.Probe)
+        return (
+            {"text": text, **found["dragon"]["choices"][0]},
+            [message for message in sent if not isinstance(message, quiet)],
+        )
+
+
+@pytest.fixture(scope="module")
+def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
+    setup = Setup(tmp_path_factory.mktemp("ladder"), DEFAULT)
+    with (
+        services.peer(setup, corpus) as peer,
+        wiretap(peer.port) as tap,
+        services.device(setup, tap.port) as device,
+    ):
+        upload(device, "cabin.txt", WIFI)
+        upload(device, "flight.txt", FLIGHT)
+        services.wait_joint(device)
+        yield Tapped(device, tap)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+def opened(sent: list[registry.Message], tokenizer: Tokenizer) -> list[str]:
+    """The conversations that the cloud was sent."""
+    return [tokenizer.decode(m.conversation) for m in sent if isinstance(m, control.Open)]
+
+
+def words(sent: list[registry.Message], tokenizer: Tokenizer) -> str:
+    """All words of answers that went up."""
+    tokens: list[int] = []
+    for message in sent:
+        assert not isinstance(message, (Draft, Candidate)), "a distribution or a draft went up"
+        if isinstance(message, Correction):
+            tokens += message.tokens
+        elif isinstance(message, Join):
+            tokens += message.tail
+        elif isinstance(message, control.Open):
+            tokens += message.committed
+    return tokenizer.decode(tokens)
+
+
+def test_where_own_documents_answer_nothing_leaves(tapped: Tapped) -> None:
+    answer, sent = tapped.ask(ASKED)
+    assert "heron-42-lantern" in answer["text"]
+    assert sent == []
+    assert answer["not_asked"] == {"words": ""}
+    assert answer["participation"] == []
+    assert {source["side"] for source in answer["sources"]} == {"private"}
+
+
+def test_always_sends_the_question_and_no_word_of_the_answer(
+    tapped: Tapped, tokenizer: Tokenizer
+) -> None:
+    answer, sent = tapped.ask(ASKED, cloud="always")
+    assert "heron-42-lantern" in answer["text"]
+    (conversation,) = opened(sent, tokenizer)
+    assert ASKED in conversation
+    assert words(sent, tokenizer) == ""
+    assert answer["not_asked"] is None
+
+
+@pytest.mark.parametrize("dragon", [{"private": True}, {"cloud": "never"}])
+def test_never_sends_nothing(tapped: Tapped, dragon: dict[str, Any]) -> None:
+    _, sent = tapped.ask(PUBLIC, **dragon)
+    assert sent == []
+
+
+def test_where_they_do_not_answer_the_cloud_does(tapped: Tapped, tokenizer: Tokenizer) -> None:
+    answer, sent = tapped.ask(PUBLIC)
+    assert "Nairobi" in answer["text"]
+    assert answer["participation"] != []
+    assert answer["not_asked"] is None
+    assert PUBLIC in opened(sent, tokenizer)[0]
+
+
+def test_a_private_answer_stays_private_in_the_next_message(
+    tapped: Tapped, tokenizer: Tokenizer
+) -> None:
+    private, _ = tapped.ask(ASKED)
+    for cloud in ("when_needed", "always"):
+        answer, sent = tapped.ask(ASKED, private["text"], PUBLIC, cloud=cloud)
+        assert "Nairobi" in answer["text"]
+        (conversation,) = opened(sent, tokenizer)
+        assert PUBLIC in conversation
+        assert "wifi" not in conversation
+        assert "heron" not in conversation + words(sent, tokenizer)
+    # A public answer before is known to the cloud.
+    public, _ = tapped.ask(PUBLIC)
+    _, sent = tapped.ask(PUBLIC, public["text"], "How high is Mount Kenya?")
+    assert public["text"].strip() in opened(sent, tokenizer)[0]
+
+
+def test_words_of_a_document_are_offered_and_sent_only_when_agreed(
+    tapped: Tapped, tokenizer: Tokenizer
+) -> None:
+    answer, sent = tapped.ask(BOTH)
+    assert sent == []
+    assert "Bhutan" in answer["text"]
+    assert "bhutan" in answer["not_asked"]["words"]
+    agreed, sent = tapped.ask(BOTH, hops=1)
+    assert "Thimphu" in agreed["text"]
+    (conversation,) = opened(sent, tokenizer)
+    assert answer["not_asked"]["words"] in conversation
+    assert BOTH not in conversation
+
+
+def test_private_and_always_contradict_each_other(tapped: Tapped) -> None:
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        tapped.ask(ASKED, private=True, cloud="always")
+    assert refused.value.response.status_code == 400
+    assert refused.value.response.json()["error"]["param"] == "dragon.cloud"
