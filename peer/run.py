@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 from dragon.inference.decoder import Decoder
+from dragon.inference.distribution import full_of
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import Question
 from dragon.inference.run import Run
 from dragon.link import control
 from dragon.link.registry import Message
@@ -16,7 +17,6 @@ from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
 from peer.context import Shared
-from peer.logprobs import CloudDetails
 from peer.retrieval import Found
 
 
@@ -41,7 +41,6 @@ class CloudRun(Run[Message]):
         self._opening = opening
         self._adjustment = opening.adjustment
         self._found: Found | None = None
-        self._details = None if opening.details is None else CloudDetails(opening.details)
 
     async def messages(self) -> AsyncGenerator[Message, None]:
         """Retrieve and prefill, report that, and draft from there on."""
@@ -54,7 +53,7 @@ class CloudRun(Run[Message]):
                 asked.conversation,
                 found.rescoring,
                 self._adjustment,
-                detailed=self._details is not None,
+                detailed=asked.details,
             )
             async for message in self:
                 yield message
@@ -67,11 +66,6 @@ class CloudRun(Run[Message]):
             self._pace.observe_remote(message)
         super().receive(message)
 
-    def receive_question(self, question: Question) -> None:
-        """Take a question about a token that was committed."""
-        if self._details is not None:
-            self._items.put_nowait(self._details.answer(question))
-
     def _begin(self, decoder: Decoder) -> None:
         assert self._found is not None, "retrieved before the prefill"
         ready = control.Ready(
@@ -83,9 +77,9 @@ class CloudRun(Run[Message]):
         self._items.put_nowait(ready)
 
     def _send(self, message: SessionMessage) -> None:
+        if isinstance(message, Draft) and self._opening.details:
+            message = replace(message, shares=tuple(full_of(message.side).shares(message.token)))
         self._items.put_nowait(message)
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
-        if self._details is not None:
-            for detail in self._details.of(settled):
-                self._items.put_nowait(detail)
+        """The device reports the text."""

@@ -21,7 +21,6 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.inference.estimates import LinkMeter, Pace
-from dragon.inference.logprobs import Question
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
@@ -146,9 +145,6 @@ class Connection:
             case Draft() | Target() | Correction() | Join() | Candidate():
                 if isinstance(run := self._serving(stream), CloudRun):
                     run.receive(message)
-            case Question():
-                if isinstance(run := self._serving(stream), CloudRun):
-                    run.receive_question(message)
             case control.Open():
                 self._open(stream, partial(CloudRun, self._shared, self.pace, message))
             case control.Fetch():

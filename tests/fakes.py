@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
+from app.generation.cloud_view import Known
 from app.generation.events import (
     Detailed,
     Event,
@@ -20,9 +21,19 @@ from app.generation.events import (
 )
 from app.peer_link.status import PeerStatus
 from dragon.errors import ContextLengthError
-from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.inference.tokenizer import Message, TextStream, Tokenizer
 
 SOURCE = Source("private", "file-1", "note.txt", "The key is under the mat.", 0.8, 1.0, 2, 0, 25)
+
+
+class TrustingView:
+    """A cloud that may see every message."""
+
+    async def of(self, messages: Sequence[Message], *, trusted: bool) -> list[Message]:
+        return list(messages)
+
+    async def known(self, text: str) -> Known | None:
+        return Known(True, ((0, len(text)),))
 
 
 @dataclass
@@ -34,6 +45,7 @@ class FakeGeneration:
     model_name: str = "dragon-7m"
     context_length: int = 256
     ready: bool = True
+    cloud_view: TrustingView = field(default_factory=TrustingView)
     peer_state: PeerStatus = field(default_factory=lambda: PeerStatus("connected", 12.0))
     delay: float = 0.0
     silence: float = 0.0  # seconds before the first event

@@ -119,7 +119,7 @@ class Answer:
     def _take_sources(self, found: SourcesFound) -> SourcesFound:
         self._found = found
         if self.details is not None:
-            self.details.sources = len(found.sources)
+            self.details.cloud_weights = tuple(source.weight for source in self.public)
         return found
 
 

@@ -68,7 +68,7 @@ def opening(
         judged=request.judged,
         mode=request.mode,
         **asdict(request.sampling),
-        details=None if request.details is None else request.details.top,
+        details=request.details is not None,
         max_tokens=plan.limit,
         top_k=plan.top_k,
         catch_up=plan.catch_up,

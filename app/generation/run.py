@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from app.generation.answer import Answer
-from app.generation.events import Detailed, Event, Finished, GenerationRequest, PeerChanged, Source
+from app.generation.events import Detailed, Event, GenerationRequest, PeerChanged, Source
 from app.generation.plan import Plan, Retrieved, opening
 from app.peer_link.client import Link
 from dragon.errors import FrameError
@@ -22,7 +22,6 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.logprobs import CloudDetail, Values
 from dragon.inference.run import Run
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
@@ -76,8 +75,6 @@ class DeviceRun(Run[Event]):
         self._request = request
         self._plan = plan
         self._link = link
-        self._finished: Finished | None = None  # until every token is described
-        self._patience: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._released = False
         # What the cloud does in this run.
@@ -143,11 +140,6 @@ class DeviceRun(Run[Event]):
                     self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
                 super().receive(message)
                 self._report_departure()
-            case CloudDetail() | Values():
-                self.activity += 1
-                if self.answer.details is not None:
-                    self.answer.details.receive(message)
-                    self._emit_details()
             case control.Ready():
                 self._let_in(message)
             case _:
@@ -219,7 +211,6 @@ class DeviceRun(Run[Event]):
         if self.session.joint:
             self.session.lose()
             self._report(False, self.session.membership.alone_since, reason)
-            self._lose_details()
             self.advance()
 
     def _report_departure(self) -> None:
@@ -229,10 +220,7 @@ class DeviceRun(Run[Event]):
         full = len(self.session.committed) >= self.session.limits.horizon
         reason = "the cloud's context is full" if full else "the two sides could not agree"
         self._report(False, self.session.membership.alone_since, reason)
-        # A cloud whose context is full has yet to describe the last tokens it took part in.
-        if not full or self.answer.details is None:
-            self._close_stream("lost")
-            self._lose_details()
+        self._close_stream("lost")
 
     def _report(self, joint: bool, position: int, reason: str) -> None:
         if self._reported is not joint:
@@ -244,7 +232,6 @@ class DeviceRun(Run[Event]):
         self._stream = None
         self._cloud_replied.set()
         self._lose(reason)
-        self._lose_details()
 
     def _close_stream(self, reason: str) -> None:
         if self._link is not None and self._stream is not None:
@@ -298,67 +285,33 @@ class DeviceRun(Run[Event]):
         if self._link is not None:
             self._report_departure()
         self._items.put_nowait(self.answer.take(tokens, settled, last=self.session.finished))
-        if self.answer.details is not None:
-            if self._stream is None:
-                self.answer.details.lose()
-            self._emit_details()
+        self._emit_details()
         if self.session.finished or self.answer.stopped:
             self._finish()
 
-    def _lose_details(self) -> None:
-        """The cloud will not describe any more tokens."""
-        if self.answer.details is not None:
-            self.answer.details.lose()
-            self._emit_details()
-
     def _emit_details(self) -> None:
-        """Send questions to the cloud, emit the tokens that are described, and perhaps end."""
-        if (details := self.answer.details) is not None:
-            for question in details.take_questions():
-                if self._link is not None and self._stream is not None:
-                    self._link.send(question, self._stream)
-            if described := details.take_described():
-                self._items.put_nowait(Detailed(described))
-        self._conclude()
+        if self.answer.details is not None and (found := self.answer.details.take_described()):
+            self._items.put_nowait(Detailed(found))
 
     def _finish(self) -> None:
         """The text is complete."""
         cuts = None if self._decoder is None else self._decoder.statistics
         linked = self._link is not None
-        self._finished = self.answer.finish(self.session, self._pace, cuts, linked=linked)
-        self._stop()
+        finished = self.answer.finish(self.session, self._pace, cuts, linked=linked)
         self._emit_details()
-
-    def _conclude(self) -> None:
-        """End, once all tokens are described; the cloud may take its time, but not fall silent."""
-        if self._finished is None:
-            return
-        if self._patience is not None:
-            self._patience.cancel()
-        if self.answer.details is not None and not self.answer.details.complete:
-            loop = asyncio.get_running_loop()
-            self._patience = loop.call_later(self._pace.stall_limit(), self._lose_details)
-            return
-        finished, self._finished = self._finished, None
         self._items.put_nowait(finished)
         self._items.put_nowait(None)
         # Both sides are free for others, whether or not the events are read.
         self._release("finished")
-
-    def _stop(self) -> None:
-        """Free this side; a second call does nothing."""
-        self.close()
-        if self._watcher is not None:
-            self._watcher.cancel()
 
     def _release(self, reason: str) -> None:
         """Free both sides; a second call does nothing."""
         if self._released:
             return
         self._released = True
-        self._stop()
-        if self._patience is not None:
-            self._patience.cancel()
+        self.close()
+        if self._watcher is not None:
+            self._watcher.cancel()
         if self._link is not None:
             self._link.attached.discard(self)
         self._close_stream(reason)

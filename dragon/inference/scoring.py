@@ -17,10 +17,10 @@ import torch
 from dragon.errors import DragonError, FrameError, PreemptedError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
-from dragon.inference.distribution import LOWEST, full_of
+from dragon.inference.distribution import full_of
 from dragon.inference.engine import Engine
 from dragon.inference.jobs import Decoded, Outcome
-from dragon.inference.logprobs import Estimated, alone, likeliest
+from dragon.inference.logprobs import Estimated, alone, likeliest, log
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import ETA_ONE, LOG_H_LIMIT, Side, device_weight
 
@@ -122,7 +122,7 @@ def scored(side: Side, cloud: CloudScore, token: int, top: int) -> Scored:
     """A token of a text in the mixture of both sides; the distance is of full distributions."""
     full = full_of(side)
     eta = device_weight(side.log_h, cloud.log_h) / ETA_ONE
-    rest = cloud.logprobs + (math.log(1.0 - eta) if eta < 1.0 else LOWEST)
+    rest = cloud.logprobs + log(1.0 - eta)
     mixed = torch.logaddexp(full.mixed + math.log(eta), rest)
     logprob = float(mixed[token])
     share = math.exp(min(0.0, float(rest[token]) - logprob))

@@ -10,7 +10,6 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.logprobs import MAX_TOP
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
@@ -93,7 +92,7 @@ class Asking(Control):
 class Open(Asking):
     """Begin an answer. With `joint` false it is a rejoin: wait for `join`.
 
-    With `details` the cloud tells of each token, and of so many of its likeliest ones.
+    With `details` its drafts come with the shares of its rows.
     """
 
     mode: Mode
@@ -104,7 +103,7 @@ class Open(Asking):
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY
-    details: Annotated[int, Field(ge=0, le=MAX_TOP)] | None = None
+    details: bool = False
     committed: Tokens = ()
     joint: bool = True
 

@@ -1,7 +1,7 @@
 """Drafts as binary frames, every size bounded while parsing.
 
-A body is a fixed little-endian head and the draft's nucleus: token ids as varint steps from one to
-the next, then weights as varints.
+A body is a fixed little-endian head, the rows' shares in 255ths, a byte each, and the draft's
+nucleus: token ids as varint steps from one to the next, then weights as varints.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.quantized import NUCLEUS_CAP, WireDistribution
 
 MAX_BODY_BYTES = 32 * 1024
-# incarnation, epoch, position, committed, checksum, token, log h, decode time, tokens
-_HEAD = struct.Struct("<HIIIIIiIH")
+# incarnation, epoch, position, committed, checksum, token, log h, decode time, tokens, shares
+_HEAD = struct.Struct("<HIIIIIiIHB")
+MAX_ROWS = 64
+_SHARE_STEPS = 255
 HEAD_BYTES = _HEAD.size
 _MAX_DECODE_US = (1 << 32) - 1
 
@@ -36,10 +38,12 @@ def encode(message: Draft) -> bytes:
         message.side.log_h,
         min(message.decode_us, _MAX_DECODE_US),
         len(wire.ids),
+        len(message.shares),
     )
+    shares = bytes(round(share * _SHARE_STEPS) for share in message.shares)
     values = np.concatenate([wire.ids, wire.weights])
     values[1 : len(wire.ids)] -= wire.ids[:-1]
-    return head + varints.pack(values)
+    return head + shares + varints.pack(values)
 
 
 def decode(body: bytes) -> Draft:
@@ -47,17 +51,21 @@ def decode(body: bytes) -> Draft:
     if len(body) > MAX_BODY_BYTES:
         raise FrameError(f"a draft has at most {MAX_BODY_BYTES} bytes, not {len(body)}")
     head = _HEAD.unpack_from(body)
-    incarnation, epoch, position, committed, checksum, token, log_h, decode_us, size = head
+    incarnation, epoch, position, committed, checksum, token, log_h, decode_us, size, rows = head
     if not 0 < size <= NUCLEUS_CAP:
         raise FrameError(f"a nucleus holds 1 to {NUCLEUS_CAP} tokens, this one {size}")
     if abs(log_h) > LOG_H_LIMIT:
         raise FrameError("log h is out of range")
     if committed > position:
         raise FrameError("a draft cannot lie before its sender's committed text")
-    values = varints.unpack(body, HEAD_BYTES, 2 * size)
+    if rows > MAX_ROWS:
+        raise FrameError(f"a side has at most {MAX_ROWS} rows, this one {rows}")
+    start = HEAD_BYTES + rows
+    shares = tuple(share / _SHARE_STEPS for share in body[HEAD_BYTES:start])
+    values = varints.unpack(body, start, 2 * size)
     wire = WireDistribution.of(np.cumsum(values[:size]), values[size:])
     side = Side(wire, log_h)
-    return Draft(incarnation, epoch, position, committed, checksum, token, decode_us, side)
+    return Draft(incarnation, epoch, position, committed, checksum, token, decode_us, side, shares)
 
 
 def largest_token(message: Draft) -> int:

@@ -11,8 +11,5 @@ class BinaryKind(IntEnum):
     DRAFT = 1
     TARGET = 2
     BULK = 3
-    DETAIL = 4
-    QUESTION = 5
-    VALUES = 6
-    BUNDLE = 7
-    CORRECTION = 8
+    CORRECTION = 4
+    BUNDLE = 5

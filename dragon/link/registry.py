@@ -18,8 +18,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dragon.errors import FrameError
-from dragon.inference.logprobs import CloudDetail, Question, Values
-from dragon.link import bulk, control, corrections, details, drafts, targets
+from dragon.link import bulk, control, corrections, drafts, targets
 from dragon.link.kinds import BinaryKind
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
 from dragon.sampling.role import Role
@@ -33,18 +32,7 @@ _HEAD = struct.Struct("<BI")  # kind, stream id
 M = TypeVar("M")
 Frame = str | bytes
 Message = (
-    control.Control
-    | Join
-    | Resync
-    | Candidate
-    | Score
-    | Draft
-    | Target
-    | Correction
-    | bulk.Bulk
-    | CloudDetail
-    | Question
-    | Values
+    control.Control | Join | Resync | Candidate | Score | Draft | Target | Correction | bulk.Bulk
 )
 
 
@@ -113,7 +101,7 @@ class BodyKind(Kind[M]):
         return _HEAD.pack(self.byte, stream) + self.pack(message)
 
 
-def _of_tokens(message: Join | Candidate | Correction | Question) -> int:
+def _of_tokens(message: Join | Candidate | Correction) -> int:
     tokens = message.tail if isinstance(message, Join) else message.tokens
     return max(tokens, default=0)
 
@@ -153,18 +141,6 @@ _BINARY: tuple[BodyKind[Any], ...] = (
     BodyKind(
         "bulk", bulk.Bulk, Sender.CLOUD, lambda _: 0,
         BinaryKind.BULK, bulk.encode, bulk.decode,
-    ),
-    BodyKind(
-        "detail", CloudDetail, Sender.CLOUD, details.largest_token,
-        BinaryKind.DETAIL, details.encode_detail, details.decode_detail,
-    ),
-    BodyKind(
-        "question", Question, Sender.DEVICE, _of_tokens,
-        BinaryKind.QUESTION, details.encode_question, details.decode_question,
-    ),
-    BodyKind(
-        "values", Values, Sender.CLOUD, lambda _: 0,
-        BinaryKind.VALUES, details.encode_values, details.decode_values,
     ),
 )  # fmt: skip
 

@@ -34,6 +34,8 @@ def unpack(body: bytes, start: int, count: int) -> Ids:
 
     Raises `FrameError` for anything else.
     """
+    if start > len(body):
+        raise FrameError("a frame is cut short")
     raw: NDArray[np.uint8] = np.frombuffer(body, dtype=np.uint8, offset=start)
     ends = np.flatnonzero(raw < 0x80)
     if len(ends) != count or ends[-1] != len(raw) - 1:

@@ -13,14 +13,15 @@ from dragon.sampling.mixture import Side
 class Settled:
     """A committed token and what it was drawn from; no `remote` where a side wrote alone.
 
-    `checksum` is that of the text up to and including the token.
+    `shares` are those of the other side's rows in the token, where it is that side's draft and
+    came with them.
     """
 
     position: int
     token: int
-    checksum: int
     own: Side
     remote: Side | None
+    shares: tuple[float, ...] = ()
 
 
 class CommittedText:
@@ -48,7 +49,8 @@ class CommittedText:
         self._added.append(token)
         if own is not None:
             other = None if remote is None else remote.side
-            self._settled.append(Settled(own.position, token, self._checks[-1], own.side, other))
+            shares = remote.shares if remote is not None and remote.token == token else ()
+            self._settled.append(Settled(own.position, token, own.side, other, shares))
 
     def cut(self, length: int) -> None:
         """Keep the first `length` tokens."""

@@ -26,7 +26,8 @@ class Draft:
     """One side's distribution and token for one position.
 
     `committed` and `checksum` name the sender's committed prefix; `token` is what the sender's next
-    frame is conditioned on, whatever rule chose it.
+    frame is conditioned on, whatever rule chose it. `shares`, from a cloud that was asked for them,
+    are P(row | token) of its rows.
     """
 
     incarnation: int
@@ -37,6 +38,7 @@ class Draft:
     token: int
     decode_us: int
     side: Side
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

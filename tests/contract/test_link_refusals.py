@@ -17,7 +17,6 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from dragon.inference.logprobs import Values
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link import batching, registry
@@ -25,6 +24,7 @@ from dragon.link import control as messages
 from dragon.link.bulk import Bulk
 from dragon.link.kinds import BinaryKind
 from dragon.models import EMBEDDED_MODEL
+from dragon.protocol.messages import Target
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.sampling.params import Mode
@@ -147,7 +147,7 @@ def test_a_side_that_does_not_fit_is_told_what_to_change(
         b"\xff" * 50,
         b"\x01short",
         os.urandom(4000),
-        registry.encode(Values(0, 0, (-1.0,)), 1),
+        registry.encode(Target(0, 0, 3, True, True, Role.DEVICE), 1)[:9],
         b"\x05" + bytes(40),
         bytes([BinaryKind.BUNDLE]) + b"\x02\x00\x00\x00x",
         *batching.messages([b"\x01short", b"\x02short"]),

@@ -1,22 +1,21 @@
-"""What is told of an answer's tokens: in order, each once, whatever the cloud does.
+"""What is told of an answer's tokens: in order, each once, when its text is final.
 
 Covers `app.generation.events`.
 """
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from app.generation.attribution import AnswerDetails
 from app.generation.events import TokenDetail
 from dragon.inference import logprobs
 from dragon.inference.distribution import DetailedSide, FullDistribution
-from dragon.inference.logprobs import Values, cloud_detail
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.committed_text import Settled
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
-from peer.logprobs import CloudDetails
 
 TOP = 3
 
@@ -28,7 +27,7 @@ def side(tokenizer: Tokenizer, seed: int) -> Side:
 
 
 class Table:
-    """An answer's details on the device, and what the cloud would say to them."""
+    """An answer's tokens, those in `joint` written with the cloud, and their details."""
 
     def __init__(self, tokenizer: Tokenizer, text: str, joint: set[int] | None = None) -> None:
         self.tokens = tokenizer.encode(text)
@@ -37,22 +36,11 @@ class Table:
         device = [side(tokenizer, 2 * t) for t in every]
         cloud = [side(tokenizer, 2 * t + 1) for t in every]
         self.own = [
-            Settled(t, self.tokens[t], 100 + t, device[t], cloud[t] if t in joint else None)
-            for t in every
+            Settled(t, self.tokens[t], device[t], cloud[t] if t in joint else None) for t in every
         ]
-        theirs = [Settled(t, self.tokens[t], 100 + t, cloud[t], device[t]) for t in every]
-        self.peer = CloudDetails(TOP)
-        self.said = list(self.peer.of(theirs))
         self.details = AnswerDetails(TOP, tokenizer)
-        self.details.own_sources, self.details.sources = 2, 4
+        self.details.own_sources, self.details.cloud_weights = 2, (0.6, 0.4)
         self._described: list[TokenDetail] = []
-
-    def hear(self, position: int) -> None:
-        """The cloud describes a token, and answers at once what is asked then."""
-        self.details.receive(self.said[position])
-        while questions := self.details.take_questions():
-            for question in questions:
-                self.details.receive(self.peer.answer(question))
 
     @property
     def told(self) -> list[TokenDetail]:
@@ -60,83 +48,42 @@ class Table:
         self._described += self.details.take_described()
         return self._described
 
-    @property
-    def positions(self) -> list[int]:
-        return [detail.position for detail in self.told]
 
-
-def test_tokens_are_told_in_order_once_the_cloud_has_spoken(tokenizer: Tokenizer) -> None:
+def test_every_token_is_told_once_and_in_order(tokenizer: Tokenizer) -> None:
     table = Table(tokenizer, "The key is under the mat.")
-    table.details.take(table.own, 25)
-    assert table.told == []
-    assert not table.details.complete
-    for position in range(len(table.own)):
-        table.hear(position)
-        table.hear(position)  # once more, as after a resync
-        assert table.positions == list(range(position + 1))
-    assert table.details.complete
+    table.details.take(table.own[:3], 10)
+    table.details.take(table.own[3:], 25)
+    assert [detail.position for detail in table.told] == list(range(len(table.own)))
+    assert table.details.take_described() == ()
     assert "".join(detail.text for detail in table.told) == "The key is under the mat."
-    for detail in table.told:
+    for detail, settled in zip(table.told, table.own, strict=True):
         assert "The key is under the mat."[detail.start : detail.end] == detail.text
         assert detail.cloud is not None
-        assert 0.0 < detail.cloud < 1.0
+        assert 0.0 <= detail.cloud <= 1.0
         assert abs(sum(detail.documents) - 1.0) < 1e-5
         assert abs(sum(detail.documents[2:]) - detail.cloud) < 1e-5
         assert len(detail.top) == TOP
+        assert detail.logprob == logprobs.estimate(settled, TOP).logprob
 
 
-def test_a_token_the_cloud_has_passed_over_is_told_without_it(tokenizer: Tokenizer) -> None:
-    table = Table(tokenizer, "The key is under the mat.")
-    table.details.take(table.own, 25)
-    table.hear(2)
-    assert table.positions == [0, 1, 2]
-    assert [detail.cloud == 0.0 for detail in table.told] == [True, True, False]
-    assert [detail.tv is None for detail in table.told] == [True, True, False]
-    assert [len(detail.documents) for detail in table.told] == [4, 4, 4]
+def test_the_cloud_s_share_is_split_as_it_says_or_else_by_weight(tokenizer: Tokenizer) -> None:
+    table = Table(tokenizer, "The key")
+    first = table.own[0]
+    told = Settled(first.position, first.token, first.own, first.remote, (0.25, 0.75))
+    table.details.take([told, first], 7)
+    said, weighed = (detail.documents[2:] for detail in table.told)
+    assert said == pytest.approx([sum(said) * 0.25, sum(said) * 0.75])
+    assert weighed == pytest.approx([sum(weighed) * 0.6, sum(weighed) * 0.4])
 
 
-def test_what_was_written_alone_waits_for_nobody(tokenizer: Tokenizer) -> None:
+def test_what_the_device_wrote_alone_is_its_own(tokenizer: Tokenizer) -> None:
     table = Table(tokenizer, "The key is under the mat.", joint={0, 1})
     table.details.take(table.own, 25)
-    table.hear(1)
-    assert table.details.complete
-    full = table.own[4].own.full
-    assert full is not None
-    expected = logprobs.alone(full, table.own[4].token, TOP)
     found = table.told[4]
+    expected = logprobs.estimate(table.own[4], TOP)
     assert (found.logprob, found.top, found.cloud) == (expected.logprob, expected.top, 0.0)
-
-
-def test_a_lost_cloud_leaves_the_device_to_tell(tokenizer: Tokenizer) -> None:
-    table = Table(tokenizer, "The key is under the mat.")
-    table.details.take(table.own[:4], 16)
-    table.hear(0)
-    table.details.lose()
-    assert table.positions == [0, 1, 2, 3]
-    table.details.receive(table.said[2])  # too late
-    assert table.positions == [0, 1, 2, 3]
-    assert table.told[0].tv is not None
-
-
-def test_frames_of_another_text_are_not_taken(tokenizer: Tokenizer) -> None:
-    table = Table(tokenizer, "The key")
-    table.details.take(table.own, 7)
-    other = Settled(0, 5, 9, table.own[0].own, table.own[0].remote)
-    table.details.receive(cloud_detail(other, TOP))
-    table.details.receive(Values(0, 100, (-1.0,)))  # nothing was asked
-    assert table.told == []
-
-
-def test_a_cloud_that_does_not_know_any_more(tokenizer: Tokenizer) -> None:
-    flat = FullDistribution.of(torch.zeros(1, tokenizer.vocab_size), torch.ones(1).double())
-    same = DetailedSide(cut(flat.mixed.exp().numpy()).wire, 0, flat)
-    own = Settled(0, 5, 1, same, same)
-    table = Table(tokenizer, "x")
-    table.details.take([own], 1)
-    table.details.receive(cloud_detail(own, TOP))
-    assert table.details.take_questions()
-    table.details.receive(Values(0, 1, ()))
-    assert table.told[0].cloud == 0.0
+    assert found.documents[2:] == (0.0, 0.0)
+    assert [detail.tv is None for detail in table.told[:3]] == [False, False, True]
 
 
 def test_text_that_a_stop_string_may_cut_is_held_back(tokenizer: Tokenizer) -> None:
@@ -144,7 +91,6 @@ def test_text_that_a_stop_string_may_cut_is_held_back(tokenizer: Tokenizer) -> N
     table.details.take(table.own, 9)  # "The key i", the rest may begin a stop string
     assert "".join(detail.text for detail in table.told) == "The key"
     table.details.end(9, stopped=True)
-    assert table.details.complete
     assert table.told[-1].text == " is"
     assert (table.told[-1].start, table.told[-1].end) == (7, 9)
 
@@ -152,7 +98,7 @@ def test_text_that_a_stop_string_may_cut_is_held_back(tokenizer: Tokenizer) -> N
 def test_the_token_that_ends_the_answer_has_no_room_in_it(tokenizer: Tokenizer) -> None:
     end = min(tokenizer.end_ids)
     table = Table(tokenizer, "The key", joint=set())
-    last = Settled(len(table.own), end, 7, table.own[0].own, None)
+    last = Settled(len(table.own), end, table.own[0].own, None)
     table.details.take([*table.own, last], 7)
     table.details.end(7, stopped=False)
     assert table.told[-1].token == end

@@ -66,7 +66,7 @@ asking: dict[str, st.SearchStrategy[Any]] = {
 opens = st.builds(
     Open,
     **asking,
-    details=st.none() | st.integers(0, 20),
+    details=st.booleans(),
     mode=st.sampled_from(Mode),
     temperature=st.floats(0.0, 2.0),
     top_p=st.floats(0.0, 1.0, exclude_min=True),
@@ -84,6 +84,7 @@ controls: st.SearchStrategy[Message] = st.one_of(
         Ready,
         documents=st.lists(documents, max_size=3).map(tuple),
         horizon=numbers,
+        log_h=st.integers(-LOG_H_LIMIT, LOG_H_LIMIT),
     ),
     st.builds(
         Fetch,
@@ -281,7 +282,7 @@ SIDE = Side(WireDistribution.of([5], [1]), 0)
         (Close(reason="over"), Role.DEVICE),
         (ScoreTaken(), Role.DEVICE),
         (Resync(1), Role.CLOUD),
-        (Ready(documents=(), horizon=1), Role.CLOUD),
+        (Ready(documents=(), horizon=1, log_h=0), Role.CLOUD),
         (Score(1, -1.0), Role.CLOUD),
         (Bulk(b"data"), Role.CLOUD),
     ],
