@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.citations import without
 from app.documents.index import DocumentIndex
 from app.storage import database
-from app.storage.tables import Chunk, Document, Message
+from app.storage.tables import Chunk, Document, LedgerAnswer, Message
 
 
 class Erasable(Protocol):
@@ -45,6 +45,7 @@ class Erasure:
             chunks[document] = list(await session.scalars(select(Chunk.id).where(of_document)))
             await session.execute(delete(Document).where(Document.id == document))
             await _blank_passages(session, document)
+            await blank_words(session, document)
         return chunks
 
     async def rest(self, chunks: dict[str, list[int]]) -> None:
@@ -73,3 +74,9 @@ async def _blank_passages(session: AsyncSession, document: str) -> None:
     for identity, record in await session.execute(select(Message.id, Message.record).where(named)):
         values = {"record": without(record, {document})}
         await session.execute(update(Message).where(Message.id == identity).values(values))
+
+
+async def blank_words(session: AsyncSession, document: str) -> None:
+    """Remove from the ledger the words of answers that read a document; their digest stays."""
+    named = type_coerce(LedgerAnswer.sources, String).contains(document, autoescape=True)
+    await session.execute(update(LedgerAnswer).where(named).values(words=None))

@@ -81,7 +81,9 @@ class GenerationService:
         self.check(request)
         hops = Hops(request, self.tokenizer, _limit(request))
         hop: HopRequest | None = None
-        with self.ledger.begin(request.id, private=request.private) as account:
+        with self.ledger.begin(
+            request.id, self.tokenizer.decode, private=request.private
+        ) as account:
             if request.max_tokens == 0:
                 retrieved = await self.retrieval.find(request, 0)
                 async for event in self._prompt(request, retrieved):
@@ -200,7 +202,8 @@ class GenerationService:
             async with run:
                 yield
         finally:
-            private = [self.tokenizer.encode(source.text) for source in run.answer.private]
+            encode = self.tokenizer.encode
+            private = [(source.id, encode(source.text)) for source in run.answer.private]
             joint = max((end for _, end in run.session.intervals()), default=0)
             account.wrote(private, run.session.committed, joint)
             hops.known(joint, asked=run.asked and hop is None)

@@ -1,13 +1,14 @@
-"""Measures how much of one's documents an observer of the link could reconstruct, in 5-grams."""
+"""What an observer of the link learns of an answer: its words, and 5-grams of one's documents."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from dragon.link.control import Open, ScoreText
+from dragon.link.control import Fetch, Open, ScoreText
 from dragon.link.registry import Message
-from dragon.protocol.messages import Candidate, Draft, Join
+from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 
 N = 5
 
@@ -28,16 +29,48 @@ class Quoted:
     answer: int
 
 
+class Asked(StrEnum):
+    """What the cloud was asked for an answer."""
+
+    NOTHING = "nothing"
+    QUESTION = "question"
+    PROMPT = "prompt"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What left the device for an answer: what the cloud was asked, and words of the answer.
+
+    The words are None where they are not known any more.
+    """
+
+    asked: Asked
+    words: Sequence[str] | None = ()
+
+    def __str__(self) -> str:
+        if self.asked is Asked.NOTHING:
+            return "Nothing left this device"
+        what = f"Your {self.asked}"
+        if self.words is None:
+            return f"{what}, and perhaps words of a document that was deleted since"
+        if not self.words:
+            return what
+        return f"{what} and these words: " + ", ".join(f"“{word}”" for word in self.words)
+
+
 @dataclass
 class Outbound:
     """The tokens revealed by an answer's outbound messages, in the order they were sent.
 
-    The conversation before the answer does not count.
+    The conversation before the answer does not count. `runs` are the tokens sent of the answer.
     """
 
+    asked: Asked = Asked.NOTHING
+    runs: list[list[int]] = field(default_factory=list)
     _drafts: list[tuple[tuple[int, int], int, int]] = field(default_factory=list)
     _candidates: list[Sequence[int]] = field(default_factory=list)
     _sent: int = 0  # committed tokens that were sent as such
+    _end: tuple[type, int, int] | None = None  # what would continue the last run
 
     def note(self, message: Message) -> None:
         """Record a message that was sent."""
@@ -45,16 +78,46 @@ class Outbound:
             case Draft():
                 chain = (message.incarnation, message.epoch)
                 self._drafts.append((chain, message.position, message.token))
+                self._run(message, message.position, (message.token,), message.epoch)
+            case Correction() | Target():
+                tokens = message.tokens if isinstance(message, Correction) else (message.token,)
+                self._run(message, message.position, tokens)
             case Candidate():
                 self._candidates.append(message.tokens)
+                self._run(message, 0, message.tokens)
             case ScoreText():
+                self._ask(message)
                 self._candidates.append(message.text)
+                if message.prompt <= len(message.conversation):  # an answer, not the prompt
+                    self._run(message, 0, message.text)
             case Open():
+                self._ask(message)
                 self._sent = max(self._sent, len(message.committed))
+                self._run(message, 0, message.committed)
+            case Fetch():
+                self._ask(message)
             case Join():
                 self._sent = max(self._sent, message.base + len(message.tail))
+                self._run(message, message.base, message.tail)
             case _:
-                pass  # targets are part of the answer; other messages hold no run of its tokens
+                pass  # other messages hold nothing of an answer
+
+    def words(self, decode: Callable[[Sequence[int]], str]) -> list[str]:
+        """The texts of all runs, each once."""
+        texts = (decode(run).strip() for run in self.runs)
+        return list(dict.fromkeys(text for text in texts if text))
+
+    def _ask(self, message: Open | Fetch | ScoreText) -> None:
+        self.asked = Asked.PROMPT if message.raw else Asked.QUESTION
+
+    def _run(self, message: Message, position: int, tokens: Sequence[int], epoch: int = 0) -> None:
+        if not tokens:
+            return
+        if self._end == (type(message), epoch, position):
+            self.runs[-1] += tokens
+        else:
+            self.runs.append(list(tokens))
+        self._end = type(message), epoch, position + len(tokens)
 
     def drafted(self, committed: Sequence[int]) -> set[Gram]:
         """5-grams revealed by drafts and candidates for a text that became `committed`.
@@ -102,3 +165,10 @@ def quoted(hops: Sequence[Hop]) -> Quoted:
         drafted |= hop.outbound.drafted(hop.committed)
         revealed |= hop.outbound.revealed(hop.committed, hop.joint)
     return Quoted(len(wanted), len(wanted & drafted), len(wanted & revealed))
+
+
+def left(outbound: Sequence[Outbound], decode: Callable[[Sequence[int]], str]) -> Left:
+    """What left for all hops of an answer."""
+    asked = next((each.asked for each in outbound if each.asked is not Asked.NOTHING), None)
+    words = dict.fromkeys(word for each in outbound for word in each.words(decode))
+    return Left(asked or Asked.NOTHING, list(words))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.ledger.leakage import Asked, Left
 from app.ledger.writer import BEGIN, END, GENESIS, Entry, digest_of
 from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
@@ -92,6 +93,11 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
         return row, [_link(each, previous.get(each.seq - 1, GENESIS)) for each in found]
 
 
+def left(row: LedgerAnswer) -> Left | None:
+    """What left for an answer; None while it is written, and of one from before that was kept."""
+    return None if row.asked is None else Left(Asked(row.asked), row.words)
+
+
 async def chain(sessions: Sessions) -> AsyncIterator[Link]:
     """Every entry, oldest first."""
     seq, previous = -1, GENESIS
@@ -149,7 +155,8 @@ def _check(found: LedgerEntry, seq: int, head: str, rows: Mapping[str, LedgerAns
         raise LedgerDamagedError(f"Answer {entry.answer} is missing (entry {seq}).")
     if entry.kind in (BEGIN, END):
         said = _begin(row) if entry.kind == BEGIN else _end(row)
-        if digest_of(said) != entry.digest:
+        erased = row.words is None
+        if digest_of(said) != entry.digest or not (erased or digest_of(row.words) == row.digest):
             raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
 
 
@@ -158,7 +165,14 @@ def _begin(row: LedgerAnswer) -> dict[str, object]:
 
 
 def _end(row: LedgerAnswer) -> dict[str, object]:
-    return {"documents": row.documents, "drafts": row.drafts, "answer": row.answer}
+    counts: dict[str, object] = {
+        "documents": row.documents,
+        "drafts": row.drafts,
+        "answer": row.answer,
+    }
+    if row.asked is None:  # written before words were kept
+        return counts
+    return {**counts, "asked": row.asked, "digest": row.digest}
 
 
 def _link(row: LedgerEntry, previous: str) -> Link:

@@ -3,7 +3,8 @@
 An entry holds a frame's kind, size and SHA-256, never its content, so that nothing of a deleted
 document remains here. Its hash covers the entry and the previous hash: changing, dropping or
 inserting an entry breaks the chain, which `verify` detects. Each answer begins with an entry
-`begin` and ends with an entry `end`, whose digests cover its row in `LedgerAnswer`.
+`begin` and ends with an entry `end`, whose digests cover its row in `LedgerAnswer`; of the words
+that left, only their digest, so that they can be erased with the document they come from.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
@@ -20,11 +21,13 @@ import orjson
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger.leakage import Hop, Outbound, Quoted, quoted
+from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
 from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.link.registry import Frame, Message, name_of
 
 log = logging.getLogger(__name__)
+
+Decode = Callable[[Sequence[int]], str]
 
 GENESIS = "0" * 64
 BEGIN, END = "begin", "end"
@@ -71,11 +74,11 @@ class Ledger:
 
     # What it observes: answers, and the link.
 
-    def begin(self, answer: str, *, private: bool) -> Account:
+    def begin(self, answer: str, decode: Decode, *, private: bool) -> Account:
         """Open the account of an answer; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
         self._append(answer, BEGIN, 0, digest_of(row), row)
-        self._answers[answer] = account = Account(self, answer)
+        self._answers[answer] = account = Account(self, answer, decode)
         return account
 
     def opened(self, stream: int, answer: str) -> None:
@@ -93,10 +96,11 @@ class Ledger:
         digest = hashlib.sha256(data).hexdigest()
         self._append(account.answer, name_of(message), len(data), digest)
 
-    def end(self, account: Account, quoted: Quoted) -> None:
-        """Close the account of an answer, with the counts of what it revealed."""
-        row = asdict(quoted)
-        self._append(account.answer, END, 0, digest_of(row), row)
+    def end(self, account: Account, quoted: Quoted, left: Left) -> None:
+        """Close the account of an answer, with what it revealed."""
+        row = {**asdict(quoted), "asked": left.asked.value, "digest": digest_of(left.words)}
+        erasable = {"words": left.words, "sources": sorted(account.sources)}
+        self._append(account.answer, END, 0, digest_of(row), row | erasable)
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
         for stream in account.streams:
@@ -173,6 +177,8 @@ class Account:
 
     ledger: Ledger
     answer: str
+    decode: Decode
+    sources: set[str] = field(default_factory=set)
     outbound: Outbound = field(default_factory=Outbound)
     streams: list[int] = field(default_factory=list)
     _hops: list[Hop] = field(default_factory=list)
@@ -182,8 +188,8 @@ class Account:
 
     def __exit__(self, *_: object) -> None:
         """Close the account: nothing more is sent for the answer."""
-        last = Hop(self.outbound, (), (), 0)
-        self.ledger.end(self, quoted([*self._hops, last]))
+        hops = [*self._hops, Hop(self.outbound, (), (), 0)]
+        self.ledger.end(self, quoted(hops), left([hop.outbound for hop in hops], self.decode))
 
     def opened(self, stream: int) -> None:
         """Frames of this stream id are the answer's from now on."""
@@ -192,12 +198,18 @@ class Account:
         self.streams.append(stream)
 
     def wrote(
-        self, documents: Iterable[Sequence[int]], committed: Sequence[int], joint: int
+        self,
+        documents: Iterable[tuple[str, Sequence[int]]],
+        committed: Sequence[int],
+        joint: int,
     ) -> None:
-        """End a hop: its text, and the tokens of one's own documents in its prompt.
+        """End a hop: its text, and the tokens of one's own documents, by id, in its prompt.
 
         The cloud took part in the first `joint` of the `committed` tokens. Frames sent from now on
         belong to the next hop.
         """
-        self._hops.append(Hop(self.outbound, list(documents), tuple(committed), joint))
+        found = list(documents)
+        self.sources.update(document for document, _ in found)
+        texts = [tokens for _, tokens in found]
+        self._hops.append(Hop(self.outbound, texts, tuple(committed), joint))
         self.outbound = Outbound()

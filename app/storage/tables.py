@@ -137,7 +137,12 @@ class KnownAnswer(Base):
 
 
 class LedgerAnswer(Base):
-    """An answer in the ledger and, once finished, how many 5-grams of documents it revealed."""
+    """An answer in the ledger and, once finished, what left for it.
+
+    `documents`, `drafts` and `answer` count 5-grams of documents. `asked` is what was asked of the
+    cloud (`app.ledger.leakage.Left`), `words` what it was sent of the answer, and `digest` their
+    SHA-256. They are null where a document they may come from, one of `sources`, was deleted since.
+    """
 
     __tablename__ = "ledger_answers"
 
@@ -148,6 +153,10 @@ class LedgerAnswer(Base):
     documents: Mapped[int | None]
     drafts: Mapped[int | None]
     answer: Mapped[int | None]
+    asked: Mapped[str | None]
+    words: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    digest: Mapped[str | None]
+    sources: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class LedgerEntry(Base):

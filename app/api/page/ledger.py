@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from app.api.openai.openapi import failures
 from app.container import State
 from app.ledger import verify
+from app.storage.tables import LedgerAnswer
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
 
@@ -50,11 +51,15 @@ class FiveGrams(BaseModel):
 
 
 class AnswerSummary(BaseModel):
-    """An answer; private ones have no frames."""
+    """An answer; private ones have no frames. `left` says in words what left the device for it.
+
+    It is null while the answer is written, and of answers from before it was kept.
+    """
 
     answer: str
     started_at: float
     private: bool
+    left: str | None
     frames: int
     bytes: int
 
@@ -67,11 +72,16 @@ class AnswerList(BaseModel):
 
 
 class AnswerLedger(BaseModel):
-    """All that left the device for an answer; `fivegrams` is null until it is over."""
+    """All that left the device for an answer; `fivegrams` is null until it is over.
+
+    `left` says it in words, `words` are those of the answer that were sent, null if not known.
+    """
 
     answer: str
     started_at: float
     private: bool
+    left: str | None
+    words: list[str] | None
     frames: list[Frame]
     bytes: int
     kinds: dict[str, Total]
@@ -93,6 +103,7 @@ async def list_answers(
                 answer=each.answer.id,
                 started_at=each.answer.started_at,
                 private=each.answer.private,
+                left=_left(each.answer),
                 frames=each.frames,
                 bytes=each.bytes,
             )
@@ -130,6 +141,8 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
         answer=row.id,
         started_at=row.started_at,
         private=row.private,
+        left=_left(row),
+        words=row.words,
         frames=[_frame(link) for link in links],
         bytes=sum(link.entry.bytes for link in links),
         kinds=kinds,
@@ -139,6 +152,11 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
             else FiveGrams(documents=row.documents, drafts=row.drafts or 0, answer=row.answer or 0)
         ),
     )
+
+
+def _left(row: LedgerAnswer) -> str | None:
+    left = verify.left(row)
+    return None if left is None else str(left)
 
 
 def _frame(link: verify.Link) -> Frame:

@@ -15,7 +15,7 @@ const KINDS = {
   resync: "asking to agree on the text again",
   close: "the end of the answer",
   candidate: "a whole answer, and how likely it is",
-  question: "which words it wants the probabilities of",
+  correction: "how far the text has come, and words where the cloud guessed another",
   fetch: "asking for public documents",
 };
 
@@ -59,7 +59,8 @@ function together(entries) {
       fivegrams[name] += entry.fivegrams?.[name] ?? 0;
     }
   }
-  return { frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
+  const left = [...new Set(entries.filter((entry) => entry.frames.length).map((entry) => entry.left))].filter(Boolean).join(". ");
+  return { left, frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
 }
 
 /** @param {any} entry */
@@ -70,8 +71,8 @@ function described(entry) {
     el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS[/** @type {keyof typeof KINDS} */ (kind)] ?? "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
   );
   return [
-    said(`${plural(entry.frames.length, "frame")}, ${formatBytes(entry.bytes)}`, "went to the cloud for this answer. No document, no passage, no file name."),
-    el("h3", {}, "Words of yours in it"),
+    said(`${entry.left || "The cloud took part"}.`, "No document, no passage and no file name. Where the cloud’s guess was right, it knows the word, too."),
+    el("h3", {}, "Runs of your documents in it"),
     el("dl", { class: "facts", "data-testid": "fivegrams" },
       el("dt", {}, "Runs of five tokens in the documents it read"), el("dd", {}, documents.toLocaleString("en")),
       el("dt", {}, "of them in drafts that were sent"), el("dd", {}, drafts.toLocaleString("en")),
@@ -79,7 +80,7 @@ function described(entry) {
     el("p", { class: "hint" }, drafts || answer
       ? "Words that the answer quotes from your documents went to the cloud with it. A draft that was not used may quote a document, too."
       : "No run of five tokens of your documents was in a draft or in the answer."),
-    el("h3", {}, "Frames"),
+    el("h3", {}, `${plural(entry.frames.length, "frame")}, ${formatBytes(entry.bytes)}`),
     el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Kind"), el("th", { scope: "col" }, "Frames"), el("th", { scope: "col" }, "Bytes"))), el("tbody", {}, ...rows)),
     el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), "Export the whole ledger"),
   ];

@@ -6,20 +6,22 @@ Covers `app.ledger.leakage`, `app.ledger.verify` and `app.ledger.writer`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from app.documents import erasure
 from app.ledger import verify
-from app.ledger.leakage import Hop, Outbound, Quoted, quoted
+from app.ledger.leakage import Hop, Outbound, Quoted, left, quoted
 from app.ledger.writer import Ledger
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.link import control, registry
-from dragon.protocol.messages import Draft, Join
+from dragon.protocol.messages import Correction, Draft, Join
 from dragon.sampling.mixture import Side
+from dragon.sampling.params import Mode
 from dragon.sampling.quantized import WireDistribution
 
 DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
@@ -37,18 +39,22 @@ async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
     await database.dispose()
 
 
+def decode(tokens: Sequence[int]) -> str:
+    return " ".join(f"w{token}" for token in tokens)
+
+
 def send(ledger: Ledger, message: registry.Message, stream: int) -> None:
     ledger.sent(stream, message, registry.encode(message, stream))
 
 
 def write(ledger: Ledger, answer: str, generation: int) -> None:
-    with ledger.begin(answer, private=False) as account:
+    with ledger.begin(answer, decode, private=False) as account:
         ledger.opened(generation, answer)
         for number in range(3):
             send(ledger, Join(number, 0, (1, 2)), generation)
         send(ledger, control.Ping(number=1), registry.LINK)
         send(ledger, control.Close(reason="finished"), generation)
-        account.wrote([DOCUMENT], (1, 2, 3, 4, 5, 6), 6)
+        account.wrote([("file-1", DOCUMENT)], (1, 2, 3, 4, 5, 6), 6)
 
 
 async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -98,6 +104,8 @@ async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
         "DELETE FROM ledger_entries WHERE seq = 12",
         "UPDATE ledger_answers SET private = 1 WHERE id = 'answer-1'",
         "UPDATE ledger_answers SET drafts = 9 WHERE id = 'answer-1'",
+        """UPDATE ledger_answers SET words = '["w1"]' WHERE id = 'answer-1'""",
+        "UPDATE ledger_answers SET asked = 'prompt' WHERE id = 'answer-1'",
         "DELETE FROM ledger_answers WHERE id = 'answer-1'",
     ],
 )
@@ -132,3 +140,70 @@ def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
     outbound = Outbound()
     outbound.note(draft(4, 5))
     assert quoted([Hop(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)
+
+
+OPEN = control.Open(
+    conversation=(1,),
+    raw=False,
+    query="Where?",
+    top_k=2,
+    mode=Mode.ONEWAY,
+    temperature=0.0,
+    top_p=1.0,
+    seed=1,
+    stream=0,
+    max_tokens=8,
+    catch_up=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([], "Nothing left this device"),
+        ([OPEN, Correction(0, 3, 0, 0, ())], "Your question"),
+        ([OPEN.model_copy(update={"raw": True})], "Your prompt"),
+        (
+            [OPEN, Correction(0, 0, 0, 0, (1, 2)), Correction(0, 2, 0, 0, (3,))],
+            "Your question and these words: “w1 w2 w3”",
+        ),
+        (
+            [OPEN, Correction(0, 0, 0, 0, (1,)), Correction(0, 5, 0, 0, (1, 2)), Join(1, 0, (1,))],
+            "Your question and these words: “w1”, “w1 w2”",
+        ),
+        (
+            [OPEN.model_copy(update={"committed": (4, 5)})],
+            "Your question and these words: “w4 w5”",
+        ),
+        # Rejected drafts, too, where drafts are sent.
+        (
+            [OPEN, draft(0, 1), draft(1, 2), draft(1, 3, epoch=1), draft(2, 4, epoch=1)],
+            "Your question and these words: “w1 w2”, “w3 w4”",
+        ),
+    ],
+)
+def test_what_left_in_plain_words(messages: list[registry.Message], said: str) -> None:
+    outbound = Outbound()
+    for message in messages:
+        outbound.note(message)
+    assert str(left([outbound], decode)) == said
+
+
+async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        for answer, stream in (("answer-1", 1), ("answer-2", 2)):
+            with ledger.begin(answer, decode, private=False) as account:
+                ledger.opened(stream, answer)
+                send(ledger, OPEN, stream)
+                send(ledger, Correction(0, 0, 0, 0, (7, 8)), stream)
+                account.wrote([(f"file-{stream}", DOCUMENT)], (7, 8), 2)
+        await ledger.written()
+        async with ledger.sessions.begin() as session:
+            await erasure.blank_words(session, "file-1")
+        await verify.verify(ledger.sessions)
+        found = await verify.answers(ledger.sessions, 9, None)
+        told = [str(verify.left(each.answer)) for each in found]
+    assert told == [
+        "Your question and these words: “w7 w8”",
+        "Your question, and perhaps words of a document that was deleted since",
+    ]
