@@ -47,8 +47,8 @@ async def test_metrics_count_what_happened(
     chat = 'dragon_http_requests_total{method="POST",route="/v1/chat/completions",status='
     assert f'{chat}"200"}} 1.0' in text
     assert f'{chat}"500"}} 1.0' in text
-    assert 'dragon_answers_total{mode="coupled",outcome="stop"} 1.0' in text
-    assert 'dragon_answers_total{mode="coupled",outcome="error"} 1.0' in text
+    assert 'dragon_answers_total{mode="oneway",outcome="stop"} 1.0' in text
+    assert 'dragon_answers_total{mode="oneway",outcome="error"} 1.0' in text
     assert "dragon_answers_in_progress 0.0" in text
     assert "dragon_peer_connected 1.0" in text
     assert 'dragon_tokens_total{kind="answer"}' in text

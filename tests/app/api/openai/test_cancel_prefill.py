@@ -90,7 +90,7 @@ def test_hanging_up_in_the_prefill(
 
 
 def answers(state: AppState, outcome: str) -> float:
-    labels = {"mode": "coupled", "outcome": outcome}
+    labels = {"mode": "oneway", "outcome": outcome}
     return state.metrics.registry.get_sample_value("dragon_answers_total", labels) or 0.0
 
 

@@ -40,7 +40,7 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
         "model": "dragon-7m",
         "context_length": 256,
         "vocabulary": 8192,
-        "defaults": {"mode": "coupled", "top_k": 2, "temperature": 0.15},
+        "defaults": {"mode": "oneway", "cloud": "when_needed", "top_k": 2, "temperature": 0.15},
         "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
         "documents": 3,
     }
