@@ -79,4 +79,4 @@ async def _blank_passages(session: AsyncSession, document: str) -> None:
 async def blank_words(session: AsyncSession, document: str) -> None:
     """Remove from the ledger the words of answers that read a document; their digest stays."""
     named = type_coerce(LedgerAnswer.sources, String).contains(document, autoescape=True)
-    await session.execute(update(LedgerAnswer).where(named).values(words=None))
+    await session.execute(update(LedgerAnswer).where(named).values(words=None, sources=None))

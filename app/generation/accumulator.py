@@ -73,6 +73,7 @@ class AnswerState:
                 self.seams.append(Seam(self.length, joint, reason))
                 if joint:
                     self._joint_since = position
+                    self.not_asked = None
                 elif self._joint_since is not None:
                     self._jointly.append((self._joint_since, position))
                     self._joint_since = None

@@ -126,7 +126,7 @@ class DeviceRun(Run[Event]):
         limits = self.session.limits
         self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
         self._items.put_nowait(self.answer.take_own(retrieved.found()))
-        self._weigh_cloud()
+        self._leave_out()
 
     # Called by the link.
 
@@ -181,6 +181,8 @@ class DeviceRun(Run[Event]):
         self.activity += 1
         self._items.put_nowait(self.answer.take_public(ready.documents))
         self._cloud_log_h = ready.log_h
+        if self._leave_out():
+            return
         self.session.rule.weigh(0, ready.log_h)
         self.session.set_horizon(ready.horizon)
         rejoined = not self.session.joint
@@ -192,19 +194,21 @@ class DeviceRun(Run[Event]):
             self._report(True, position, f"the cloud takes part{again}")
         else:
             self._close_stream("too late")
-        self._weigh_cloud()
         self.advance()
 
-    def _weigh_cloud(self) -> None:
+    def _leave_out(self) -> bool:
         """Leave the cloud out if its documents are of little weight beside the device's."""
-        if self._request.mode is not Mode.ONEWAY or self._decoder is None or self._stream is None:
-            return
-        if self._cloud_log_h is None:
-            return
+        if self._request.mode is not Mode.ONEWAY or self._cloud_log_h is None:
+            return False
+        if self._decoder is None or self._stream is None:
+            return False
         own = self._decoder.weighting.first.log_h
-        if 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE < self._plan.least_weight:
+        weight = 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE
+        if weight < self._plan.least_weight:
             self._close_stream("not needed")
             self.failed("the cloud's documents have little to add")
+            return True
+        return False
 
     def _lose(self, reason: str) -> None:
         """Go on without the cloud."""

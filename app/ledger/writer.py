@@ -14,7 +14,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
 import orjson
@@ -193,8 +193,6 @@ class Account:
 
     def opened(self, stream: int) -> None:
         """Frames of this stream id are the answer's from now on."""
-        # A further hop sends the text written so far.
-        self._hops = [replace(hop, joint=len(hop.committed)) for hop in self._hops]
         self.streams.append(stream)
 
     def wrote(

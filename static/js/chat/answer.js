@@ -89,6 +89,7 @@ export class AnswerView {
     } else if (frame.type === "not_asked") {
       this.message.not_asked = { words: frame.words };
     } else if (frame.type === "peer") {
+      if (frame.joint) delete this.message.not_asked;
       announce(frame.joint ? "The cloud joins in from here." : "From here on the device writes alone.");
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);

@@ -23,7 +23,7 @@ from app.storage.tables import MessageState
 from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE
 
-ASKED = {"mode": "coupled", "temperature": 0.15, "seed": 4, "left_out": 2, "documents": None}
+ASKED = {"mode": "oneway", "temperature": 0.15, "seed": 4, "left_out": 2, "documents": None}
 FOUND = {"sources": [asdict(SOURCE)], "nothing_relevant": False, "unread_documents": 1}
 DETAIL = TokenDetail(0, 7, "Under", 0, 5, -0.25, (), 0.75, (0.25,), 0.125)
 STORED = {

@@ -31,6 +31,7 @@ from app.generation.events import (
     SourcesFound,
     TextDelta,
 )
+from app.settings import Cloud
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
 from dragon.errors import NotFoundError
@@ -112,7 +113,7 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
     conversations = ConversationStore(database.session_maker(engine))
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
     deleted = asyncio.Event()
-    request = GenerationRequest((1,), "Where is it?", Sampling(), private=True)
+    request = GenerationRequest((1,), "Where is it?", Sampling(), cloud=Cloud.NEVER)
 
     async def prepare() -> tuple[GenerationRequest, int]:
         return request, 0
