@@ -89,11 +89,12 @@ class Run(ABC, Generic[Item]):
         """Hand out what the session has produced, and give the decoder its next work."""
         if self._closed:
             return
-        for message in self.session.take_outbox():
-            self._send(message)
+        # Tokens first: an answer that they end has nothing more to send.
         settled = self.session.take_settled()
         if tokens := self.session.take_commits():
             self._commit(tokens, settled)
+        for message in self.session.take_outbox():
+            self._send(message)
         if self._closed or self._decoder is None or not self._prefilled:
             return
         if self._step is not None:

@@ -36,7 +36,9 @@ class Tapped:
     device: Service
     tap: Tap
 
-    def ask(self, *texts: str, **dragon: Any) -> tuple[dict[str, Any], list[registry.Message]]:
+    def ask(
+        self, *texts: str, sampling: dict[str, Any] | None = None, **dragon: Any
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
         """The response's choice with its `dragon` part, and what left the device for it.
 
         `texts` are the messages of a conversation, questions and answers in turn.
@@ -50,7 +52,7 @@ class Tapped:
         reply = httpx.post(
             f"{self.device.url}/v1/chat/completions",
             headers=self.device.headers,
-            json={**body, "dragon": dragon},
+            json={**body, **(sampling or {}), "dragon": dragon},
             timeout=120,
         ).raise_for_status()
         # What was sent for it comes before the next ping.
@@ -168,6 +170,27 @@ def test_words_of_a_document_are_offered_and_sent_only_when_agreed(
     (conversation,) = opened(sent, tokenizer)
     assert answer["not_asked"]["words"] in conversation
     assert BOTH not in conversation
+
+
+@pytest.mark.parametrize("stop", [[], [" a", "e"]])
+def test_every_word_that_goes_up_stands_in_the_answer(
+    tapped: Tapped, tokenizer: Tokenizer, stop: list[str]
+) -> None:
+    sent_at_all = 0
+    for seed in range(12):
+        asked = ASKED if seed % 2 else PUBLIC
+        sampling = {"temperature": 1.0, "seed": seed, "max_tokens": 24, "stop": stop}
+        answer, sent = tapped.ask(asked, sampling=sampling, cloud="always")
+        corrections = [message for message in sent if isinstance(message, Correction)]
+        runs = [tokenizer.decode(message.tokens).strip() for message in corrections]
+        assert all(run in answer["text"] for run in runs)
+        ledger = httpx.get(
+            f"{tapped.device.url}/api/ledger/{answer['ledger']}", headers=tapped.device.headers
+        ).json()
+        assert all(any(run in word for word in ledger["words"]) for run in runs)
+        assert bool(ledger["words"]) is any(runs)
+        sent_at_all += any(runs)
+    assert sent_at_all, "no answer had a word to correct"
 
 
 def test_private_and_always_contradict_each_other(tapped: Tapped) -> None:
