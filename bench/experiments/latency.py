@@ -33,7 +33,7 @@ from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
 
 MODES = (
     "local,context,sequencewise,tokenwise,exchange,speculative,speculative:paper,"
-    "speculative:device,speculative:cloud,speculative:random,coupled:no-catch-up,coupled"
+    "speculative:device,speculative:cloud,speculative:random,coupled:no-catch-up,coupled,oneway"
 )
 _TIMEOUT_S = 3600
 _SENT_BYTES = "dragon_peer_sent_bytes_total"

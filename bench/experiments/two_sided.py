@@ -23,8 +23,10 @@ import httpx
 import numpy as np
 from scipy.special import logsumexp
 
+from app.settings import Cloud
 from bench.lib import report
 from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
+from dragon.sampling.params import Mode
 from harness import services
 from harness.services import Setup
 from harness.two_sided import QUESTIONS, Question, notes_of, read, spread, upload
@@ -53,7 +55,7 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
         "temperature": 0,
         "seed": 1,
         "max_tokens": tokens,
-        "dragon": dragon,
+        "dragon": {"hops": 1} | dragon,
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
     return Reply(
@@ -140,9 +142,12 @@ def main() -> None:
     parser.add_argument("--model", help="a directory or hub name; default: the embedded one")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--count", type=int, default=200, help="questions a side, at most")
+    parser.add_argument("--cloud", type=Cloud, choices=list(Cloud), default=Cloud.ALWAYS)
+    parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.ONEWAY)
     options = parser.parse_args()
     questions = spread(read(options.questions), options.count)
     env = {"DRAGON_MODEL": options.model} if options.model else {}
+    env |= {"DRAGON_CLOUD": options.cloud, "DRAGON_AGGREGATION": options.mode}
     with (
         tempfile.TemporaryDirectory() as folder,
         running(
