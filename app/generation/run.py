@@ -125,8 +125,8 @@ class DeviceRun(Run[Event]):
         )
         limits = self.session.limits
         self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        self._items.put_nowait(self.answer.take_own(retrieved.found()))
         self._leave_out()
+        self._items.put_nowait(self.answer.take_own(retrieved.found()))
 
     # Called by the link.
 
@@ -166,7 +166,9 @@ class DeviceRun(Run[Event]):
         """Open a stream where the text is by now, unless there is one."""
         if self._link is None or self._stream is not None:
             return
-        committed = tuple(self.session.committed)
+        # One-way, the cloud gets no word before it is known whether it takes part.
+        oneway = self._request.mode is Mode.ONEWAY
+        committed = () if oneway else tuple(self.session.committed)
         self._base = len(committed)
         self._cloud_ready = False
         self._stream = self._link.open(self, self._request.id)
@@ -179,10 +181,10 @@ class DeviceRun(Run[Event]):
         self._cloud_ready = True
         self._cloud_replied.set()
         self.activity += 1
-        self._items.put_nowait(self.answer.take_public(ready.documents))
         self._cloud_log_h = ready.log_h
         if self._leave_out():
             return
+        self._items.put_nowait(self.answer.take_public(ready.documents))
         self.session.rule.weigh(0, ready.log_h)
         self.session.set_horizon(ready.horizon)
         rejoined = not self.session.joint
@@ -205,6 +207,7 @@ class DeviceRun(Run[Event]):
         own = self._decoder.weighting.first.log_h
         weight = 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE
         if weight < self._plan.least_weight:
+            self.answer.take_public(())
             self._close_stream("not needed")
             self.failed("the cloud's documents have little to add")
             return True

@@ -125,6 +125,9 @@ def test_always_sends_the_question_and_no_word_of_the_answer(
     assert ASKED in conversation
     assert words(sent, tokenizer) == ""
     assert answer["not_asked"] is None
+    # What has no part in the answer is not among its sources either.
+    assert {source["side"] for source in answer["sources"]} == {"private"}
+    assert answer["participation"] == []
 
 
 @pytest.mark.parametrize("dragon", [{"private": True}, {"cloud": "never"}])
