@@ -27,7 +27,16 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
-from dragon.protocol.messages import Candidate, Draft, Limits, Resync, Score, SessionMessage, Target
+from dragon.protocol.messages import (
+    Candidate,
+    Correction,
+    Draft,
+    Limits,
+    Resync,
+    Score,
+    SessionMessage,
+    Target,
+)
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode
@@ -137,7 +146,9 @@ class DeviceRun(Run[Event]):
                 if isinstance(message, Draft):
                     self._pace.observe_remote(message)
                     round_trip = self._pace.link.round_trip.value or 0.0
-                    self.answer.trace.draft(Role.CLOUD, message, round_trip / 2)
+                    self.answer.trace.draft(
+                        Role.CLOUD, message.position, message.decode_us, round_trip / 2
+                    )
                 super().receive(message)
                 self._report_departure()
             case control.Ready():
@@ -285,8 +296,10 @@ class DeviceRun(Run[Event]):
             return
         if size := self._link.send(message, self._stream):
             self.answer.record.sent(size)
-            if isinstance(message, Draft):
-                self.answer.trace.draft(Role.DEVICE, message)
+            if isinstance(message, Draft | Correction):
+                last = len(message.tokens) - 1 if isinstance(message, Correction) else 0
+                position = max(0, message.position + last)
+                self.answer.trace.draft(Role.DEVICE, position, message.decode_us)
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         if self._link is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from dragon.protocol.messages import Draft
 from dragon.sampling.role import Role
 
 _MOST = 1200
@@ -25,10 +24,10 @@ class Trace:
     started: float = field(default_factory=time.monotonic)
     entries: list[Entry] = field(default_factory=list)
 
-    def draft(self, side: Role, draft: Draft, underway: float = 0.0) -> None:
-        """A draft was sent, or has come after `underway` seconds; it took `draft.decode_us`."""
+    def draft(self, side: Role, position: int, decode_us: int, underway: float = 0.0) -> None:
+        """A side has decoded a position, `underway` seconds ago, in `decode_us` microseconds."""
         done = self._now() - 1000 * underway
-        self._add(_SIDES[side], draft.position, done - draft.decode_us / 1000, done)
+        self._add(_SIDES[side], position, done - decode_us / 1000, done)
 
     def text(self, position: int, count: int) -> None:
         """Tokens from a position on are final."""

@@ -83,7 +83,7 @@ def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
     page.reload()
     expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
     chat.last_answer.get_by_test_id("left").click()
-    expect(page.get_by_test_id("ledger")).to_contain_text("went to the cloud for this answer")
+    expect(page.get_by_test_id("ledger")).to_contain_text("Your question")
 
 
 def test_losing_the_cloud_shows_as_a_seam_and_its_return_too(

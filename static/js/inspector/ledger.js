@@ -71,15 +71,15 @@ function described(entry) {
     el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS[/** @type {keyof typeof KINDS} */ (kind)] ?? "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
   );
   return [
-    said(`${entry.left || "The cloud took part"}.`, "No document, no passage and no file name. Where the cloud’s guess was right, it knows the word, too."),
+    said(`${entry.left || "The cloud took part"}.`, "Your documents stay here. Of the answer the cloud knows, besides what it was sent, what it guessed rightly."),
     el("h3", {}, "Runs of your documents in it"),
     el("dl", { class: "facts", "data-testid": "fivegrams" },
       el("dt", {}, "Runs of five tokens in the documents it read"), el("dd", {}, documents.toLocaleString("en")),
       el("dt", {}, "of them in drafts that were sent"), el("dd", {}, drafts.toLocaleString("en")),
-      el("dt", {}, "of them in the answer"), el("dd", {}, answer.toLocaleString("en"))),
-    el("p", { class: "hint" }, drafts || answer
+      el("dt", {}, "of them in the part of the answer that the cloud knows"), el("dd", {}, answer.toLocaleString("en"))),
+    el("p", { class: "hint" }, drafts
       ? "Words that the answer quotes from your documents went to the cloud with it. A draft that was not used may quote a document, too."
-      : "No run of five tokens of your documents was in a draft or in the answer."),
+      : answer ? "Words that the answer quotes from your documents are known to the cloud." : "The cloud knows no run of five tokens of your documents."),
     el("h3", {}, `${plural(entry.frames.length, "frame")}, ${formatBytes(entry.bytes)}`),
     el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Kind"), el("th", { scope: "col" }, "Frames"), el("th", { scope: "col" }, "Bytes"))), el("tbody", {}, ...rows)),
     el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), "Export the whole ledger"),

@@ -5,25 +5,15 @@ Covers `app.generation.stats`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from app.generation import timeline
 from app.generation.timeline import Trace
-from dragon.protocol.messages import Draft
-from dragon.sampling.mixture import Side
-from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
-
-
-def draft(position: int) -> Draft:
-    side = Side(WireDistribution(np.array([1]), np.array([1]), 1), 0)
-    return Draft(0, 0, position, 0, 0, 1, 5000, side)
 
 
 def test_when_drafts_were_made_and_tokens_became_text() -> None:
     noted = Trace()
-    noted.draft(Role.DEVICE, draft(0))
-    noted.draft(Role.CLOUD, draft(0), underway=0.1)
+    noted.draft(Role.DEVICE, 0, 5000)
+    noted.draft(Role.CLOUD, 0, 5000, underway=0.1)
     noted.text(0, 2)
     (_, _, begun, sent), (_, _, cloud_begun, cloud_done), *text = noted.entries
     assert [entry[0] for entry in noted.entries] == ["d", "c", "t", "t"]
