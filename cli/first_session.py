@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.settings import Settings
+from app.settings import Cloud, Settings
 from cli.device_client import DeviceClient
 from dragon.errors import DragonError
 from dragon.sampling.params import Mode
@@ -49,14 +49,16 @@ def ask(
     private: Annotated[bool, typer.Option("--private", help="Send nothing to the cloud.")] = False,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
     temperature: Annotated[float, typer.Option(help="0 always takes the likeliest.")] = 0.0,
+    cloud: Annotated[Cloud | None, typer.Option(help="Default: DRAGON_CLOUD.")] = None,
     mode: Annotated[Mode | None, typer.Option(help="Default: DRAGON_AGGREGATION.")] = None,
 ) -> None:
     """Ask the device; the answer goes to stdout as it is written, then its sources to stderr."""
+    chosen = {"cloud": cloud, "aggregation": mode}
     body: dict[str, Any] = {
         "messages": [{"role": "user", "content": question}],
         "temperature": temperature,
         "stream": True,
-        "dragon": {"private": private} | ({} if mode is None else {"aggregation": mode.value}),
+        "dragon": {"private": private, **{k: v.value for k, v in chosen.items() if v is not None}},
     }
     if seed is not None:
         body["seed"] = seed
