@@ -117,7 +117,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-# Experiments and tests are about both sides, unless they say otherwise.
+AS_INSTALLED = {"DRAGON_CLOUD": "when_needed", "DRAGON_LEAST_CLOUD_WEIGHT": "0.125"}
+"""The defaults of a device that experiments and tests change: they are about both sides."""
+
 _BOTH_SIDES = {"DRAGON_CLOUD": "always", "DRAGON_LEAST_CLOUD_WEIGHT": "0"}
 
 

@@ -88,7 +88,7 @@ def tour(tour: Tour, *, first: bool) -> None:
     tour.take(page, "chat")
     panels = {
         "pipeline": (page.get_by_test_id("summary").last, "pipeline"),
-        "ledger": (page.get_by_test_id("left").first, "fivegrams"),
+        "ledger": (page.get_by_test_id("left").last, "fivegrams"),
         "documents": (page.get_by_role("tab", name="Documents"), "document"),
     }
     for name, (opener, content) in panels.items():
@@ -119,7 +119,7 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         data = Path(folder)
-        setup = Setup(data, {}, FLOOR, FLOOR)
+        setup = Setup(data, services.AS_INSTALLED, FLOOR, FLOOR)
         with (
             services.peer(setup, services.demo_corpus(data)) as peer,
             relay(peer.port, Network(RTT_MS / 1000)) as link,

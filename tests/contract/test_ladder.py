@@ -27,8 +27,6 @@ FLIGHT = "I fly to Bhutan on 14 June."
 ASKED = "What is the wifi password of the cabin?"
 PUBLIC = "What is the capital of Kenya?"
 BOTH = "What is the capital of the country I fly to in June?"
-# How a user's device is set.
-DEFAULT = {"DRAGON_CLOUD": "when_needed", "DRAGON_LEAST_CLOUD_WEIGHT": "0.125"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Tapped:
 
 @pytest.fixture(scope="module")
 def tapped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
-    setup = Setup(tmp_path_factory.mktemp("ladder"), DEFAULT)
+    setup = Setup(tmp_path_factory.mktemp("ladder"), services.AS_INSTALLED)
     with (
         services.peer(setup, corpus) as peer,
         wiretap(peer.port) as tap,
