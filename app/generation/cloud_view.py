@@ -86,7 +86,10 @@ class CloudView:
         for message, following in zip(messages, [*messages[1:], None], strict=True):
             if message.role == "assistant":
                 known = await self._known_or(message, trusted=trusted)
-                message = Message("assistant", known.of(message.content.strip()))
+                answer = message.content.strip()
+                # One that is to be continued keeps its end: the next word depends on it.
+                end = "" if following else message.content[len(message.content.rstrip()) :]
+                message = Message("assistant", known.of(answer) + end)
             elif message.role == "user" and following is not None:
                 known = await self._known_or(following, trusted=trusted)
                 message = message if known.asked else _BLANK[0]

@@ -80,3 +80,15 @@ async def test_the_last_answer_of_a_text_counts(sessions: object) -> None:
         view.wrote("Nairobi.", known)
         await view.close()
     assert await view.known("Nairobi.") == Known(True, ((0, 8),))
+
+
+async def test_an_answer_to_be_continued_ends_where_it_stopped(sessions: object) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    text = "Rowing:\n```python\n"
+    view.wrote(text, Known(True, ((0, len(text)),)))
+    stopped = [user("Show me."), assistant(text)]
+    assert await view.of(stopped, trusted=False) == stopped
+    going_on = [*stopped, user("Thanks.")]
+    shown = await view.of(going_on, trusted=False)
+    assert shown == [stopped[0], assistant(text.strip()), user("Thanks.")]
+    await view.close()
