@@ -34,14 +34,15 @@ class Known:
     ranges: tuple[tuple[int, int], ...] = ()
 
     def of(self, text: str) -> str:
-        """The answer as the cloud knows it."""
+        """The answer as the cloud knows it, with the space that it ends with."""
+        text = text.lstrip()
         pieces, end = [], 0
         for start, stop in (*self.ranges, (len(text), len(text))):
             if text[end:start].strip():
                 pieces.append(MARK)
             pieces.append(text[start:stop].strip())
             end = stop
-        return " ".join(piece for piece in pieces if piece)
+        return " ".join(piece for piece in pieces if piece) + text[len(text.rstrip()) :]
 
 
 NOTHING = Known()
@@ -86,10 +87,9 @@ class CloudView:
         for message, following in zip(messages, [*messages[1:], None], strict=True):
             if message.role == "assistant":
                 known = await self._known_or(message, trusted=trusted)
-                answer = message.content.strip()
                 # One that is to be continued keeps its end: the next word depends on it.
-                end = "" if following else message.content[len(message.content.rstrip()) :]
-                message = Message("assistant", known.of(answer) + end)
+                answer = message.content.strip() if following else message.content
+                message = Message("assistant", known.of(answer))
             elif message.role == "user" and following is not None:
                 known = await self._known_or(following, trusted=trusted)
                 message = message if known.asked else _BLANK[0]

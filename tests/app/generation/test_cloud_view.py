@@ -88,6 +88,9 @@ async def test_an_answer_to_be_continued_ends_where_it_stopped(sessions: object)
     view.wrote(text, Known(True, ((0, len(text)),)))
     stopped = [user("Show me."), assistant(text)]
     assert await view.of(stopped, trusted=False) == stopped
+    known = await view.known(text)
+    assert known is not None
+    assert known.of(text) == text
     going_on = [*stopped, user("Thanks.")]
     shown = await view.of(going_on, trusted=False)
     assert shown == [stopped[0], assistant(text.strip()), user("Thanks.")]
