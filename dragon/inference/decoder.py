@@ -18,6 +18,7 @@ from dragon.inference.likelihood import SequenceLikelihood
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weighting
 from dragon.protocol.messages import Work
+from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
 from dragon.sampling.quantized import cut
 
@@ -37,7 +38,8 @@ class Decoder:
     Made anywhere; `acquire`, `prefill` and `release` belong to the engine's thread. The text after
     the conversation is addressed from 0: the first generated token is token 0. `prefilled` is done
     once steps can be run, or holds the error that prevents it. If `detailed`, its distributions
-    come with the full ones they were cut from.
+    come with the full ones they were cut from; if `referred`, with those of the last row, which has
+    no part in them unless it is the only one.
 
     Raises `ContextLengthError` when the longest row leaves no room for a token.
     """
@@ -52,12 +54,15 @@ class Decoder:
         adjustment: Adjustment | None = None,
         *,
         detailed: bool = False,
+        referred: bool = False,
     ) -> None:
+        assert not (detailed and referred)
         assert rows, "a side takes part with one row at least"
         self._model = model
         self._store = store
         self._adjustment = adjustment
         self._detailed = detailed
+        self._referred = referred
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -140,6 +145,8 @@ class Decoder:
         self.statistics.count += 1
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
+        if self._referred:
+            return ReferredSide(result.wire, weights.log_h, cut(probabilities[-1].numpy()).wire)
         if not self._detailed:
             return Side(result.wire, weights.log_h)
         full = FullDistribution.of(logits, weights.rows)

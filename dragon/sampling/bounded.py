@@ -1,0 +1,134 @@
+"""Targets that say little of the device's passages: the mixture with a bounded share of them.
+
+The device's part of the mixture is r = lambda p + (1 - lambda) b, where p is its distribution with
+passages, b the one without. lambda is the largest for which the target's distribution diverges from
+that of lambda = 0 by no more than is allowed, in the Renyi divergence of one order, both ways: the
+mechanism of DP-Fusion (arXiv 2507.04531), measured on what is really drawn from: after the mixture
+with the cloud's distribution, the nucleus and the temperature.
+
+Which tokens can be drawn at all must not depend on the passages: those are b's and the cloud's, and
+where there is a `top_p` the nucleus of the mixture with lambda = 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dragon.sampling.mixture import Side, nucleus
+from dragon.sampling.noise import Floats, Ids
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import WireDistribution
+
+_BISECTIONS = 24
+
+
+@dataclass(frozen=True)
+class ReferredSide(Side):
+    """A side's distribution beside the one that it has without its passages."""
+
+    bare: WireDistribution = field(compare=False)
+
+
+def bare_of(side: Side) -> WireDistribution:
+    """What a side says without passages; only of a decoder with a bare row for it."""
+    assert isinstance(side, ReferredSide), "no bare row was decoded"
+    return side.bare
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """A target's distribution: `log_p` float64 [n] over rising `ids`, sums to 1.
+
+    `share` is lambda, 0 to 1, and `cost` its divergence from the distribution without passages.
+    """
+
+    ids: Ids
+    log_p: Floats
+    share: float
+    cost: float
+
+
+def divergence(log_p: Floats, log_q: Floats, order: float) -> float:
+    """The Renyi divergence D_order(p || q) of two distributions over the same tokens, nats."""
+    exponents = order * log_p + (1.0 - order) * log_q
+    return max(0.0, _log_sum(exponents) / (order - 1.0))
+
+
+def bounded(
+    private: WireDistribution,
+    bare: WireDistribution,
+    cloud: WireDistribution,
+    sampling: Sampling,
+    order: float,
+    allowance: float,
+) -> Bounded:
+    """The distribution of a target, half the cloud's, that costs at most `allowance`."""
+    assert sampling.temperature > 0.0
+    ids = np.union1d(bare.ids, cloud.ids)
+    b = bare.at(ids, bare.weights / bare.total)
+    p = private.at(ids, private.weights / private.total)
+    p[b == 0.0] = 0.0  # only the passages could have said it
+    public = b + cloud.at(ids, cloud.weights / cloud.total)
+    if sampling.top_p < 1.0:
+        kept, _ = nucleus(ids, np.rint(public * (1 << 40)).astype(np.int64), sampling.top_p)
+        inside = np.isin(ids, kept)
+        ids, b, p, public = ids[inside], b[inside], p[inside], public[inside]
+    without = _tempered(public, sampling.temperature)
+    if not p.any() or allowance <= 0.0:
+        return Bounded(ids, without, 0.0, 0.0)
+    # What p says of other tokens goes to b; the device keeps its mass within the nucleus.
+    change = p * b.sum() - b * p.sum()
+
+    def at(share: float) -> Bounded:
+        log_p = _tempered(np.maximum(public + share * change, 0.0), sampling.temperature)
+        there, back = divergence(log_p, without, order), divergence(without, log_p, order)
+        return Bounded(ids, log_p, share, max(there, back))
+
+    best = at(1.0)
+    if best.cost <= allowance:
+        return best
+    best, high = Bounded(ids, without, 0.0, 0.0), 1.0
+    for _ in range(_BISECTIONS):
+        middle = at((best.share + high) / 2.0)
+        if middle.cost <= allowance:
+            best = middle
+        else:
+            high = middle.share
+    return best
+
+
+def drawn(ids: Ids, log_p: Floats, key: bytes, position: int) -> int:
+    """argmax_v log p(v) + G_t(v), with noise that nobody without the key can compute."""
+    scores = log_p - np.log(-np.log(_secret_uniform(key, position, ids)))
+    return int(ids[np.argmax(scores)])
+
+
+def log_weights(wire: WireDistribution, temperature: float) -> Floats:
+    """The logarithms of a distribution at a temperature, float64 [n]."""
+    return _tempered(wire.weights.astype(np.float64), temperature)
+
+
+def _tempered(weights: Floats, temperature: float) -> Floats:
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights) / temperature
+    tempered: Floats = logs - _log_sum(logs)
+    return tempered
+
+
+def _log_sum(logs: Floats) -> float:
+    top = float(logs.max())
+    if math.isinf(top):  # some token is possible on one side only
+        return top
+    return top + math.log(float(np.exp(logs - top).sum()))
+
+
+def _secret_uniform(key: bytes, position: int, tokens: Ids) -> Floats:
+    """Uniform numbers in (0, 1) for token ids [n], from a cryptographic hash of the key."""
+    stream = hashlib.shake_128(key + position.to_bytes(8, "big"))
+    numbers = np.frombuffer(stream.digest(8 * (int(tokens[-1]) + 1)), dtype="<u8")[tokens]
+    uniform: Floats = ((numbers >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return uniform
