@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     first_token_deadline: float = Field(default=2.0, gt=0)
     # One-way: a cloud whose weight would be below this has no part in the answer.
     least_cloud_weight: float = Field(default=0.125, ge=0, le=1)
+    # How much a passage may spend on answers with `dragon.epsilon`, all of them together.
+    passage_epsilon: float = Field(default=64.0, gt=0)
     # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same
     # text on any network.
     exact: bool = False

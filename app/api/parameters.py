@@ -56,6 +56,7 @@ def generation_requests(
     details: Details | None = None,
     most_hops: int = MAX_HOPS,
     choices: int = 1,
+    epsilon: float | None = None,
 ) -> list[GenerationRequest]:
     """A request for each choice of each prompt, the choices of a prompt together.
 
@@ -69,6 +70,9 @@ def generation_requests(
             param="dragon.cloud",
         )
     cloud = Cloud.NEVER if options.private else options.cloud or settings.cloud
+    # A bound holds for one hop: a further one would be searched for by what passages said.
+    most_hops = 0 if epsilon is not None else most_hops
+    hops = most_hops if options.hops is None else min(options.hops, most_hops)
     return [
         GenerationRequest(
             conversation=prompt.tokens,
@@ -85,8 +89,9 @@ def generation_requests(
             details=details if choice == 0 or details is None else replace(details, prompt=False),
             documents=options.documents,
             collections=options.collections,
-            hops=most_hops if options.hops is None else min(options.hops, most_hops),
+            hops=hops,
             hops_agreed=options.hops is not None,
+            epsilon=epsilon,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)

@@ -79,4 +79,5 @@ async def _blank_passages(session: AsyncSession, document: str) -> None:
 async def blank_words(session: AsyncSession, document: str) -> None:
     """Remove from the ledger the words of answers that read a document; their digest stays."""
     named = type_coerce(LedgerAnswer.sources, String).contains(document, autoescape=True)
-    await session.execute(update(LedgerAnswer).where(named).values(words=None, sources=None))
+    values = dict.fromkeys(("words", "sources", "passages"))
+    await session.execute(update(LedgerAnswer).where(named).values(values))

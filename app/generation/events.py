@@ -35,7 +35,8 @@ class GenerationRequest:
     which of the person's documents may be used; None is no limit. `id` names the answer, in the
     ledger too. `hops` is how often an answer may continue with what the other side finds by what is
     written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
-    cloud does not know.
+    cloud does not know. `epsilon` bounds what the cloud learns of the passages used, by
+    (epsilon, `accountant.DELTA`)-differential privacy; None is no bound.
     """
 
     conversation: tuple[int, ...]
@@ -54,6 +55,7 @@ class GenerationRequest:
     collections: tuple[str, ...] | None = None
     hops: int = 0
     hops_agreed: bool = False
+    epsilon: float | None = None
     id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
 
     @property

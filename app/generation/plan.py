@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -24,6 +25,11 @@ class Retrieved:
     rescoring: Rescoring | None = None
     nothing_relevant: bool = False
     unread_documents: int = 0
+
+    def referring(self, bare: Sequence[int]) -> Retrieved:
+        """With a bare row behind the others, of no weight: what would be said without passages."""
+        rows = self.rows if not self.sources else [*self.rows, Row(tuple(bare), -math.inf)]
+        return replace(self, rows=rows, rescoring=None)
 
     def weighted(self) -> list[Source]:
         """The documents with their weights; those concatenated in one row have the row's."""

@@ -56,7 +56,8 @@ class Retrieval:
     def passages(self, request: GenerationRequest) -> int:
         """How many passages a side may use."""
         wanted = self.top_k if request.top_k is None else request.top_k
-        return min(wanted, self.engine.model.cache.slots)
+        slots = self.engine.model.cache.slots
+        return min(wanted, slots if request.epsilon is None else slots - 1)
 
     async def find(self, request: GenerationRequest, limit: int) -> Retrieved:
         """Passages as rows, only those that leave room for an answer of `limit` tokens.

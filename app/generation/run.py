@@ -38,6 +38,7 @@ from dragon.protocol.messages import (
     Target,
 )
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.sampling.accountant import Budget
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
@@ -57,6 +58,7 @@ class DeviceRun(Run[Event]):
         request: GenerationRequest,
         plan: Plan,
         *,
+        budget: Budget | None = None,
         engine: Engine,
         tokenizer: Tokenizer,
         link: Link | None,
@@ -73,6 +75,7 @@ class DeviceRun(Run[Event]):
                 # Details are of both sides' distributions.
                 tokenizer.vocab_size if plan.certificates and request.details is None else None,
                 plan.rescore_every,
+                budget,
             ),
             Role.DEVICE,
             pace,
@@ -83,6 +86,7 @@ class DeviceRun(Run[Event]):
         self.asked = False  # whether the cloud was sent the question
         self._request = request
         self._plan = plan
+        self._budget = budget
         self._link = link
         self._watcher: asyncio.Task[None] | None = None
         self._released = False
@@ -131,6 +135,7 @@ class DeviceRun(Run[Event]):
             retrieved.rescoring,
             Adjustment.asked(self._request.sampling),
             detailed=self.answer.details is not None,
+            referred=self._budget is not None,
         )
         limits = self.session.limits
         self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
@@ -213,7 +218,7 @@ class DeviceRun(Run[Event]):
         """Leave the cloud out if its documents are of little weight beside the device's."""
         if self._request.mode is not Mode.ONEWAY or self._cloud_log_h is None:
             return False
-        if self._decoder is None or self._stream is None:
+        if self._decoder is None or self._stream is None or self._budget is not None:
             return False
         own = self._decoder.weighting.first.log_h
         weight = 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE

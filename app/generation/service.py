@@ -14,6 +14,7 @@ from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
+from app.ledger.spending import digest_of_passage
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
@@ -25,9 +26,12 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
 
 DEFAULT_MAX_TOKENS = 512
+# A budget is spent by this many tokens that the passages have a part in, or by all of a short text.
+BOUNDED_TOKENS = 64
 
 
 @dataclass
@@ -97,8 +101,11 @@ class GenerationService:
                     request = replace(request, cloud=Cloud.NEVER)
                     for event in hops.take(NotAsked()):
                         yield event
+            budget: Budget | None = None
+            if request.epsilon is not None and _joint(request):
+                request, found, budget = await self._bounded(request, request.epsilon, account)
             while True:
-                run = self._run(request)
+                run = self._run(request, budget)
                 if request.details is not None and request.details.prompt:
                     found = found or await self.retrieval.find(request, _limit(request))
                     async for event in self._prompt(request, found):
@@ -129,6 +136,29 @@ class GenerationService:
                 request, found = hop.request, None
             for event in hops.finish():
                 yield event
+
+    async def _bounded(
+        self, request: GenerationRequest, epsilon: float, account: Account
+    ) -> tuple[GenerationRequest, Retrieved, Budget]:
+        """Prepare an answer with a budget, and reserve that for its passages.
+
+        Whatever the cloud must not learn anything of stays out: of the conversation what it does
+        not know, and the passages' length. Raises `InvalidRequestError` where a passage has nothing
+        left.
+        """
+        assert request.epsilon is not None
+        room = self.context_length - len(request.shown)
+        limit = max(1, min(_limit(request), room // 2))
+        request = replace(
+            request, conversation=request.shown, cloud_conversation=None, max_tokens=limit
+        )
+        found = await self.retrieval.find(request, limit)
+        budget = Budget.of(epsilon, min(limit, BOUNDED_TOKENS))
+        passages = [digest_of_passage(source.text) for source in found.sources]
+        limit_each = self.settings.passage_epsilon
+        await self.ledger.spending.reserve(passages, budget, limit_each)
+        account.bounded(budget, passages)
+        return request, found.referring(self.tokenizer.bare_row(raw=request.raw)), budget
 
     async def _prompt(
         self, request: GenerationRequest, retrieved: Retrieved
@@ -183,10 +213,11 @@ class GenerationService:
             least_weight=0.0 if exact else self.settings.least_cloud_weight,
         )
 
-    def _run(self, request: GenerationRequest) -> DeviceRun:
+    def _run(self, request: GenerationRequest, budget: Budget | None) -> DeviceRun:
         return DeviceRun(
             replace(request, details=None) if _scored_whole(request) else request,
             self._plan(request),
+            budget=budget,
             engine=self.engine,
             tokenizer=self.tokenizer,
             link=self.link if _joint(request) else None,
@@ -208,6 +239,7 @@ class GenerationService:
             account.wrote(private, run.session.committed, joint)
             hops.known(joint, asked=run.asked and hop is None)
             self.cloud_view.wrote(*hops.as_known())
+            account.settle()
 
     def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
         top = 0 if request.details is None else request.details.top

@@ -172,7 +172,8 @@ def _end(row: LedgerAnswer) -> dict[str, object]:
     }
     if row.asked is None:  # written before words were kept
         return counts
-    return {**counts, "asked": row.asked, "digest": row.digest}
+    said = {**counts, "asked": row.asked, "digest": row.digest}
+    return said if row.epsilon is None else {**said, "epsilon": row.epsilon}
 
 
 def _link(row: LedgerEntry, previous: str) -> Link:

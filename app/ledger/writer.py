@@ -22,8 +22,10 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
+from app.ledger.spending import Spending
 from app.storage.tables import LedgerAnswer, LedgerEntry
 from dragon.link.registry import Frame, Message, name_of
+from dragon.sampling.accountant import Budget
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class Ledger:
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self.sessions = sessions
+        self.spending = Spending(sessions)
         self._answers: dict[str, Account] = {}
         self._streams: dict[int, Account] = {}
         self._pending: list[tuple[Entry, dict[str, object]]] = []
@@ -99,7 +102,13 @@ class Ledger:
     def end(self, account: Account, quoted: Quoted, left: Left) -> None:
         """Close the account of an answer, with what it revealed."""
         row = {**asdict(quoted), "asked": left.asked.value, "digest": digest_of(left.words)}
-        erasable = {"words": left.words, "sources": sorted(account.sources)}
+        erasable = {
+            "words": left.words,
+            "sources": sorted(account.sources),
+            "passages": list(account.passages) or None,
+        }
+        if account.budget is not None:
+            row["epsilon"] = account.budget.said()
         self._append(account.answer, END, 0, digest_of(row), row | erasable)
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
@@ -121,6 +130,7 @@ class Ledger:
         self._closing = True
         self._changed.set()
         await self._task
+        await self.spending.settled()
 
     async def written(self) -> None:
         """Return once everything recorded so far is on disk."""
@@ -181,6 +191,8 @@ class Account:
     sources: set[str] = field(default_factory=set)
     outbound: Outbound = field(default_factory=Outbound)
     streams: list[int] = field(default_factory=list)
+    budget: Budget | None = None
+    passages: Sequence[str] = ()  # those it is spent on, by digest
     _hops: list[Hop] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -194,6 +206,15 @@ class Account:
     def opened(self, stream: int) -> None:
         """Frames of this stream id are the answer's from now on."""
         self.streams.append(stream)
+
+    def bounded(self, budget: Budget, passages: Sequence[str]) -> None:
+        """The answer has a privacy budget, reserved for these passages by their digests."""
+        self.budget, self.passages = budget, passages
+
+    def settle(self) -> None:
+        """The answer has told what it tells: what is left of its budget is given back."""
+        if self.budget is not None:
+            self.ledger.spending.settle(self.passages, self.budget)
 
     def wrote(
         self,

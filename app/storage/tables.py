@@ -136,12 +136,23 @@ class KnownAnswer(Base):
     ranges: Mapped[list[Any]] = mapped_column(JSON)
 
 
+class PassageSpending(Base):
+    """RDP of an order that a passage, by its text's SHA-256, has spent (`app.ledger.spending`)."""
+
+    __tablename__ = "passage_spending"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    order: Mapped[float] = mapped_column(primary_key=True)
+    rdp: Mapped[float]
+
+
 class LedgerAnswer(Base):
     """An answer in the ledger and, once finished, what left for it.
 
     `documents`, `drafts` and `answer` count 5-grams of documents. `asked` is what was asked of the
     cloud (`app.ledger.leakage.Left`), `words` what it was sent of the answer, and `digest` their
     SHA-256. They are null where a document they may come from, one of `sources`, was deleted since.
+    `epsilon` is what was allowed and spent of a privacy budget, `passages` those it was spent on.
     """
 
     __tablename__ = "ledger_answers"
@@ -157,6 +168,8 @@ class LedgerAnswer(Base):
     words: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
     digest: Mapped[str | None]
     sources: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    epsilon: Mapped[dict[str, float] | None] = mapped_column(JSON(none_as_null=True))
+    passages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class LedgerEntry(Base):

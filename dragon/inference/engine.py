@@ -89,6 +89,7 @@ class Engine:
         adjustment: Adjustment | None = None,
         *,
         detailed: bool = False,
+        referred: bool = False,
     ) -> Decoder:
         """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
 
@@ -97,7 +98,14 @@ class Engine:
         if len(rows) > self.model.cache.slots:
             raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
         decoder = Decoder(
-            self.model, rows, conversation, rescoring, self.store, adjustment, detailed=detailed
+            self.model,
+            rows,
+            conversation,
+            rescoring,
+            self.store,
+            adjustment,
+            detailed=detailed,
+            referred=referred,
         )
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:

@@ -69,13 +69,14 @@ class Run(ABC, Generic[Item]):
         adjustment: Adjustment | None,
         *,
         detailed: bool,
+        referred: bool = False,
     ) -> Decoder:
         """Have the engine prefill these rows; decoding begins once it has.
 
         Raises `ContextLengthError` and `OverloadedError` as `Engine.open` does.
         """
         self._decoder = decoder = self._engine.open(
-            rows, conversation, rescoring, adjustment, detailed=detailed
+            rows, conversation, rescoring, adjustment, detailed=detailed, referred=referred
         )
         asyncio.wrap_future(decoder.prefilled).add_done_callback(self._take_prefill)
         return decoder

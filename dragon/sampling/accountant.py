@@ -63,6 +63,11 @@ class Budget:
         """What has been spent, as epsilon at `DELTA`."""
         return epsilon_of(self.order, self.spent)
 
+    def said(self) -> dict[str, float]:
+        """What was allowed and what was spent, epsilon at delta."""
+        allowed = epsilon_of(self.order, self.total)
+        return {"allowed": allowed, "spent": self.epsilon, "delta": DELTA}
+
     def charge(self, rdp: float) -> None:
         """Spend on a token what was measured for it."""
         self.spent += rdp

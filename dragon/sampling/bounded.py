@@ -55,7 +55,7 @@ class Bounded:
 def divergence(log_p: Floats, log_q: Floats, order: float) -> float:
     """The Renyi divergence D_order(p || q) of two distributions over the same tokens, nats."""
     exponents = order * log_p + (1.0 - order) * log_q
-    return max(0.0, _log_sum(exponents) / (order - 1.0))
+    return max(_log_sum(exponents) / (order - 1.0), 0.0)
 
 
 def bounded(

@@ -10,7 +10,7 @@ from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt
 from dragon.errors import InvalidRequestError
-from dragon.sampling.params import Sampling
+from dragon.sampling.params import Mode, Sampling
 
 
 def requests_of(
@@ -42,6 +42,8 @@ def requests_of(
         raise InvalidRequestError(
             f"logit_bias: the vocabulary has {vocabulary} tokens", param="logit_bias"
         )
+    if options.epsilon is not None:
+        _check_bounded(body, options, details, options.aggregation or state.settings.aggregation)
     sampling = Sampling(
         temperature=1.0 if body.temperature is None else body.temperature,
         top_p=1.0 if body.top_p is None else body.top_p,
@@ -62,4 +64,20 @@ def requests_of(
         details=details,
         most_hops=0 if raw else MAX_HOPS,
         choices=choices,
+        epsilon=options.epsilon,
     )
+
+
+def _check_bounded(
+    body: GenerationBody, options: DragonOptions, details: Details | None, mode: Mode
+) -> None:
+    """Raises `InvalidRequestError` for what an answer with a budget cannot have."""
+    for refused, param, why in (
+        (mode is not Mode.ONEWAY, "dragon.aggregation", "only `oneway` sends no distribution"),
+        (body.temperature == 0.0, "temperature", "a bound needs chance: leave it out"),
+        (body.seed is not None, "seed", "its noise is never repeated: leave it out"),
+        (bool(options.hops), "dragon.hops", "they send what passages say: leave it out"),
+        (details is not None, "logprobs", "they, provenance and best_of are not for such answers"),
+    ):
+        if refused:
+            raise InvalidRequestError(f"{param}: with dragon.epsilon, {why}", param=param)

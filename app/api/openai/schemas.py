@@ -40,7 +40,8 @@ class DragonOptions(Strict):
     `cloud` says when the cloud is asked to take part; `private` is short for never. `hops` is for
     chats: where a sentence leaves words of the question open and names what the other side knows
     more about, the answer continues with that, so often at most; 0 ends it there. Unless it is
-    given, the cloud is not sent words of the person's documents for that.
+    given, the cloud is not sent words of the person's documents for that. `epsilon` bounds what the
+    cloud can learn of the passages used from the words it is sent.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
@@ -51,6 +52,7 @@ class DragonOptions(Strict):
     collections: Names | None = None
     provenance: bool = False
     hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
+    epsilon: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
 
 
 class StreamOptions(Strict):

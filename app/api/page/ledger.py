@@ -71,10 +71,23 @@ class AnswerList(BaseModel):
     data: list[AnswerSummary]
 
 
+class Epsilon(BaseModel):
+    """What an answer was allowed to tell of its passages and what it did, at `delta`.
+
+    `passages` is what each has spent by now on all answers; null if their document was deleted.
+    """
+
+    allowed: float
+    spent: float
+    delta: float
+    passages: list[float] | None
+
+
 class AnswerLedger(BaseModel):
     """All that left the device for an answer; `fivegrams` is null until it is over.
 
     `left` says it in words, `words` are those of the answer that were sent, null if not known.
+    `epsilon` is null of an answer without a privacy budget.
     """
 
     answer: str
@@ -86,6 +99,7 @@ class AnswerLedger(BaseModel):
     bytes: int
     kinds: dict[str, Total]
     fivegrams: FiveGrams | None
+    epsilon: Epsilon | None
 
 
 @router.get("", responses=failures(404))
@@ -133,6 +147,8 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
     """Every frame that left the device for an answer."""
     await state.ledger.written()
     row, links = await verify.answer(state.ledger.sessions, answer)
+    spending = state.ledger.spending
+    spent = None if row.passages is None else await spending.spent(row.passages)
     kinds: defaultdict[str, Total] = defaultdict(Total)
     for link in links:
         kinds[link.entry.kind].frames += 1
@@ -151,6 +167,7 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
             if row.documents is None
             else FiveGrams(documents=row.documents, drafts=row.drafts or 0, answer=row.answer or 0)
         ),
+        epsilon=None if row.epsilon is None else Epsilon(**row.epsilon, passages=spent),
     )
 
 

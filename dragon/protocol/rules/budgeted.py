@@ -51,7 +51,10 @@ class BudgetedTargets(TargetCache):
         target = bounded(own.wire, bare_of(own), remote.wire, sampling, budget.order, allowance)
         self._cost = target.cost
         token = drawn(target.ids, target.log_p, self._key, position)
-        kept = self.draft(own, position) == token, mixture.draft(remote, sampling, position) == token
+        kept = (
+            self.draft(own, position) == token,
+            mixture.draft(remote, sampling, position) == token,
+        )
         self._judgement = Judgement(token, kept, mixture.total_variation(own, remote))
         return token
 

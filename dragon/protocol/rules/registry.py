@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from dragon.protocol.aggregator_policy import Estimates, Schedule, Scheduler, expected_acceptance
 from dragon.protocol.messages import Limits
+from dragon.protocol.rules.budgeted import Budgeted
 from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.exchange import Exchange
 from dragon.protocol.rules.oneway import OneWay
@@ -16,6 +18,7 @@ from dragon.protocol.rules.sequencewise import Sequencewise
 from dragon.protocol.rules.speculative import Judged, Speculative
 from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
+from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
 
@@ -32,7 +35,7 @@ class Start:
     """What the two sessions of an answer have in common but their role.
 
     `vocabulary`: tokens have ids below it; None takes no certificates. Relevance is re-scored every
-    `rescore_every` positions, unless it is 0.
+    `rescore_every` positions, unless it is 0. With a `budget` the device draws within it.
     """
 
     mode: Mode
@@ -42,6 +45,7 @@ class Start:
     schedule: Schedule = Schedule.GREEDY
     vocabulary: int | None = None
     rescore_every: int = 0
+    budget: Budget | None = None
 
 
 def session_of(
@@ -58,6 +62,8 @@ def session_of(
     """
     rule: Callable[[Session], Rule]
     match start.mode:
+        case Mode.ONEWAY if start.budget is not None:
+            rule = partial(Budgeted, budget=start.budget, key=secrets.token_bytes(32))
         case Mode.ONEWAY:
             rule = partial(OneWay, vocabulary=start.vocabulary, rescore_every=start.rescore_every)
         case Mode.SPECULATIVE:
