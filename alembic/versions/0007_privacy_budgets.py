@@ -19,8 +19,8 @@ def upgrade() -> None:
     op.create_table(
         "passage_spending",
         sa.Column("digest", sa.String(), nullable=False),
-        sa.Column("order", sa.Float(), nullable=False),
-        sa.Column("rdp", sa.Float(), nullable=False),
+        sa.Column("order", sa.Double(), nullable=False),
+        sa.Column("rdp", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("digest", "order", name="pk_passage_spending"),
     )
 

@@ -34,6 +34,14 @@ class Tapped:
     device: Service
     tap: Tap
 
+    def ledger(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """What the ledger says of an answer."""
+        url = f"{self.device.url}/api/ledger/{answer['ledger']}"
+        found: dict[str, Any] = (
+            httpx.get(url, headers=self.device.headers).raise_for_status().json()
+        )
+        return found
+
     def ask(
         self, *texts: str, sampling: dict[str, Any] | None = None, **dragon: Any
     ) -> tuple[dict[str, Any], list[registry.Message]]:
@@ -186,9 +194,7 @@ def test_every_word_that_goes_up_stands_in_the_answer(
         runs = [tokenizer.decode(message.tokens).strip() for message in corrections]
         runs = [run for run in runs if run]
         assert all(run in answer["text"] for run in runs)
-        ledger = httpx.get(
-            f"{tapped.device.url}/api/ledger/{answer['ledger']}", headers=tapped.device.headers
-        ).json()
+        ledger = tapped.ledger(answer)
         assert all(any(run in word for word in ledger["words"]) for run in runs)
         assert bool(ledger["words"]) is bool(runs)
         sent_at_all += len(runs)
@@ -200,3 +206,48 @@ def test_private_and_always_contradict_each_other(tapped: Tapped) -> None:
         tapped.ask(ASKED, private=True, cloud="always")
     assert refused.value.response.status_code == 400
     assert refused.value.response.json()["error"]["param"] == "dragon.cloud"
+
+
+def test_a_budget_bounds_what_words_say_of_a_passage(tapped: Tapped, tokenizer: Tokenizer) -> None:
+    """So small a budget leaves next to nothing of a passage that is quoted otherwise."""
+    chance = {"temperature": 1.0, "seed": None, "max_tokens": 16}
+    for _ in range(4):
+        answer, sent = tapped.ask(ASKED, sampling=chance, cloud="always", epsilon=1.0)
+        assert ASKED in opened(sent, tokenizer)[0]
+        assert "heron" not in answer["text"] + words(sent, tokenizer)
+        assert answer["participation"] != []
+        found = tapped.ledger(answer)
+        assert found["epsilon"]["allowed"] == pytest.approx(1.0)
+        assert 0.0 <= found["epsilon"]["spent"] <= 1.0
+        assert found["epsilon"]["delta"] == 1e-6
+        (spent,) = found["epsilon"]["passages"]
+        assert spent >= found["epsilon"]["spent"]
+    assert spent > 0.0
+    # Alone, or without a budget, the same passage is quoted.
+    private, _ = tapped.ask(ASKED, private=True, epsilon=1.0, sampling=chance)
+    assert "heron-42-lantern" in private["text"]
+    assert tapped.ledger(private)["epsilon"] is None
+    unbounded, _ = tapped.ask(ASKED, cloud="always")
+    assert "heron-42-lantern" in unbounded["text"]
+    assert tapped.ledger(unbounded)["epsilon"] is None
+
+
+@pytest.mark.parametrize(
+    ("sampling", "dragon", "param"),
+    [
+        ({"temperature": 0}, {}, "temperature"),
+        ({"seed": 7}, {}, "seed"),
+        ({"logprobs": True}, {}, "logprobs"),
+        ({}, {"aggregation": "coupled"}, "dragon.aggregation"),
+        ({}, {"hops": 1}, "dragon.hops"),
+    ],
+)
+def test_what_a_budget_excludes_is_refused(
+    tapped: Tapped, sampling: dict[str, Any], dragon: dict[str, Any], param: str
+) -> None:
+    chance = {"temperature": 1.0, "seed": None, **sampling}
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        tapped.ask(ASKED, sampling=chance, cloud="always", epsilon=1.0, **dragon)
+    error = refused.value.response.json()["error"]
+    assert refused.value.response.status_code == 400
+    assert error["param"] == param

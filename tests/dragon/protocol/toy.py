@@ -21,6 +21,7 @@ from dragon.protocol.rules.coupled import Coupled
 from dragon.protocol.rules.rule import Rule
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
+from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
@@ -36,7 +37,8 @@ RESCORE_EVERY = 4
 def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     """What a side says after `text`: a function of role and text alone, alike on both in part.
 
-    Its log h is re-scored every `RESCORE_EVERY` tokens.
+    Its log h is re-scored every `RESCORE_EVERY` tokens. The device knows what it would say without
+    passages, too.
     """
     key = zlib.crc32(bytes(text))
     shared = np.random.default_rng(key)
@@ -47,7 +49,14 @@ def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     if chosen.random() < 0.9:
         ids = ids[ids != END] if len(ids) > 1 else ids
     weights = chosen.integers(1, 1 << 13, len(ids))
-    return Side(WireDistribution.of(ids, weights), toy_log_h(role, text))
+    wire, log_h = WireDistribution.of(ids, weights), toy_log_h(role, text)
+    return ReferredSide(wire, log_h, _bare(key)) if role is Role.DEVICE else Side(wire, log_h)
+
+
+def _bare(key: int) -> WireDistribution:
+    chance = np.random.default_rng([key, 2])
+    ids = np.sort(chance.choice(VOCABULARY, 12, replace=False))
+    return WireDistribution.of(ids, chance.integers(1, 1 << 12, len(ids)))
 
 
 def toy_log_h(role: Role, text: tuple[int, ...]) -> int:

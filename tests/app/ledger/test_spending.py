@@ -1,0 +1,73 @@
+"""A passage spends its privacy budget over all answers, and never more than it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.ledger.spending import Spending, digest_of_passage
+from app.storage.database import connect, database_url, migrate, session_maker
+from dragon.errors import InvalidRequestError
+from dragon.sampling.accountant import Budget
+
+Sessions = async_sessionmaker[AsyncSession]
+ONE, OTHER = map(digest_of_passage, ("The key is under the mat.", "The code is 4471."))
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    await asyncio.to_thread(migrate, database_url(tmp_path))
+    database = connect(database_url(tmp_path))
+    yield session_maker(database)
+    await database.dispose()
+
+
+async def test_answers_add_up_until_nothing_is_left(sessions: Sessions) -> None:
+    spending = Spending(sessions)
+    answers = 0
+    while sum(await spending.spent([ONE])) < 14.0:
+        await spending.reserve([ONE], Budget.of(4.0, 8), 16.0)
+        answers += 1
+    with pytest.raises(InvalidRequestError, match=r"cloud: never"):
+        await spending.reserve([ONE], Budget.of(4.0, 8), 16.0)
+    (spent,) = await spending.spent([ONE])
+    # Answers of one epsilon compose better than by adding their epsilons.
+    assert answers > 4
+    assert 4.0 < spent <= 16.0
+    # Of two passages neither is charged if one has nothing left.
+    with pytest.raises(InvalidRequestError):
+        await spending.reserve([OTHER, ONE], Budget.of(4.0, 8), 16.0)
+    # Another instance, as after a restart, knows it.
+    assert await Spending(sessions).spent([ONE, OTHER]) == [spent, 0.0]
+
+
+async def test_what_was_not_needed_is_given_back(sessions: Sessions) -> None:
+    spending = Spending(sessions)
+    budget = Budget.of(4.0, 8)
+    await spending.reserve([ONE, OTHER], budget, 16.0)
+    # A device that is killed now has spent it all.
+    assert await Spending(sessions).spent([ONE]) == pytest.approx([4.0])
+    budget.charge(budget.share)
+    spending.settle([ONE, OTHER], budget)
+    assert await spending.spent([ONE, OTHER]) == pytest.approx([budget.epsilon] * 2)
+    assert 0.0 < budget.epsilon < 4.0
+    unused = Budget.of(1.0, 8)
+    other = digest_of_passage("Nothing of it was said.")
+    await spending.reserve([other], unused, 16.0)
+    spending.settle([other], unused)
+    assert await spending.spent([other]) == [0.0]
+
+
+async def test_answers_at_once_cannot_overdraw(sessions: Sessions) -> None:
+    spending = Spending(sessions)
+    taken = await asyncio.gather(
+        *(spending.reserve([ONE], Budget.of(4.0, 8), 8.0) for _ in range(8)),
+        return_exceptions=True,
+    )
+    assert any(isinstance(each, InvalidRequestError) for each in taken)
+    (spent,) = await spending.spent([ONE])
+    assert spent <= 8.0
