@@ -1,10 +1,10 @@
-"""Does a budget hold what it promises? `python -m bench.privacy [--epsilons 1,4,16,inf] [--runs 2000]`
+"""Does a budget hold what it promises? `python -m bench.privacy [--epsilons 1,4] [--runs 2000]`
 
-Each run continues the words of a private note of `bench.two_sided`, up to the string that is asked
-for, either with that note as its passage or without any, by a coin, as a device with
-`dragon.epsilon` does (a slow loop over the decoders of both sides, of which the cloud's has found
-nothing). To a chat's question the embedded model says without passages that it does not know, which
-leaves them nothing to say; here it is open what comes next. The attacker sees every token, knows
+Each run goes on with an answer to a private question of `bench.two_sided` that was begun in the
+words of the note, up to the string that is asked for: either with that note as its passage or
+without any, by a coin, as a device with `dragon.epsilon` does (a slow loop over the decoders of
+both sides, of which the cloud's has found nothing). From its beginning the embedded model would say
+without passages that it does not know, which leaves them nothing to say. The attacker sees every token, knows
 the question, both models, the public passages and the passage in question, and computes how much
 likelier the text is with it than without: no attacker on the link can do better. On half of the
 runs it chooses a threshold, on the other half it is measured: `audited` is the epsilon that its
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from bench.lib import report
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
 from dragon.retrieval.prompt_rows import document_row
 from dragon.sampling.accountant import DELTA, Budget
@@ -67,9 +68,11 @@ class Writer:
         self._model = model
         self._tokenizer = tokenizer
         text = question.note or ""
-        conversation = tokenizer.encode(text[: _place(question)])
-        bare = Row(tuple(tokenizer.bare_row(raw=True)), -math.inf)
-        note = document_row(tokenizer, text, "note", raw=True)
+        *_, begun = re.split(r"[.:!?]\s+|\n", text[: _place(question)])
+        conversation = tokenizer.conversation([Message("user", question.text)])
+        conversation += tokenizer.encode(begun)
+        bare = Row(tuple(tokenizer.bare_row()), -math.inf)
+        note = document_row(tokenizer, text, "note", raw=False)
         self._sides = (
             Decoder(model, [note, bare], conversation, referred=True),
             Decoder(model, [replace(bare, relevance=0.0)], conversation),
