@@ -4,13 +4,13 @@ Each run goes on with an answer to a private question of `bench.two_sided` that 
 words of the note, up to the string that is asked for: either with that note as its passage or
 without any, by a coin, as a device with `dragon.epsilon` does (a slow loop over the decoders of
 both sides, of which the cloud's has found nothing). From its beginning the embedded model would say
-without passages that it does not know, which leaves them nothing to say. The attacker sees every token, knows
-the question, both models, the public passages and the passage in question, and computes how much
-likelier the text is with it than without: no attacker on the link can do better. On half of the
-runs it chooses a threshold, on the other half it is measured: `audited` is the epsilon that its
-true and false positive rates prove, with 95 % confidence (Clopper and Pearson's bounds). It must
-not exceed `claimed`. Without one (`none`) the same attacker shows that it can find passages.
-`quoted` is how often an answer from the note has the string that was asked for.
+without passages that it does not know, which leaves them nothing to say. The attacker sees every
+token, knows the question, both models, the public passages and the passage in question, and
+computes how much likelier the text is with it than without: no attacker on the link can do better.
+On half of the runs it chooses a threshold, on the other half it is measured: `audited` is the
+epsilon that its true and false positive rates prove, with 95 % confidence (Clopper and Pearson's
+bounds). It must not exceed `claimed`. Without one (`none`) the same attacker shows that it can find
+passages. `quoted` is how often an answer from the note has the string that was asked for.
 """
 
 from __future__ import annotations
