@@ -44,6 +44,7 @@ from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
+_GIVE_UP_S = 10.0
 
 
 class DeviceRun(Run[Event]):
@@ -193,10 +194,14 @@ class DeviceRun(Run[Event]):
         self._link.send(asked, self._stream)
 
     def _let_in(self, ready: control.Ready) -> None:
-        """The cloud has its documents and takes part from here on."""
+        """The cloud has its documents and takes part from here on.
+
+        Raises `FrameError` if it has said so already.
+        """
+        if self._cloud_ready:
+            raise FrameError("a peer says once in an answer that it is ready")
         self._cloud_ready = True
         self._cloud_replied.set()
-        self.activity += 1
         self._cloud_log_h = ready.log_h
         if self._leave_out():
             return
@@ -263,13 +268,16 @@ class DeviceRun(Run[Event]):
 
     async def _watch(self, link: Link) -> None:
         """The only clock of a run: the deadline of the first token, and stalls."""
-        began = quiet_since = time.monotonic()
-        activity = self.activity
+        began = quiet_since = written_at = time.monotonic()
+        progress, written = self.progress, 0
         while True:
             await asyncio.sleep(_WATCH_S)
             now = time.monotonic()
-            if self.activity != activity:
-                activity, quiet_since = self.activity, now
+            session = self.session
+            if session.busy or not self._cloud_ready or len(session.committed) != written:
+                written, written_at = len(session.committed), now
+            if self.progress != progress:
+                progress, quiet_since = self.progress, now
             if not self.session.joint:
                 continue
             stall = self._pace.stall_limit()
@@ -279,6 +287,10 @@ class DeviceRun(Run[Event]):
             elif not self._cloud_ready:
                 if deadline is not None and now - began > deadline:
                     self._lose("the cloud is late")
+            elif now - written_at > _GIVE_UP_S and self._request.mode is not Mode.SEQUENCEWISE:
+                # Whatever it sends or says of its pace.
+                self._close_stream("does not go on")
+                self.failed("the cloud does not go on")
             elif now - quiet_since > stall * 2**self.session.resyncs:
                 quiet_since = now
                 self.session.stalled()

@@ -1,0 +1,236 @@
+"""A peer that does what it likes: a real WebSocket, the protocol's own session, chosen lies.
+
+It speaks the protocol correctly where that serves it: its session is the cloud's own, and only the
+distributions that it drafts from are made up. All it is sent is written down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import batching, control, registry
+from dragon.protocol.messages import Draft, Limits, SessionMessage
+from dragon.protocol.rules.registry import Start, session_of
+from dragon.protocol.session import Session
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
+from dragon.sampling.params import Sampling
+from dragon.sampling.quantized import SCALE, WireDistribution
+from dragon.sampling.role import Role
+
+_FLAT = 4096  # tokens of a distribution that says nothing
+_HORIZON = 1024
+_PULSE_S = 0.3
+
+
+class Behaviour(StrEnum):
+    """What it does once it is asked."""
+
+    FLAT = "flat"  # says nothing, with all the relevance that can be claimed
+    STEER = "steer"  # begins the answer in words of its choice, then says nothing
+    REPLAY = "replay"  # sends every draft twice
+    OLD = "old"  # is ready, then sends drafts of another incarnation, one every now and then
+    READY = "ready"  # is ready again and again
+    SLOW = "slow"  # claims to take an hour a token, and sends one
+    SILENT = "silent"  # is ready, then says nothing
+
+
+@dataclass
+class HostilePeer:
+    """`received` is what a device sent; `texts` are the answers as far as the peer knows them.
+
+    `words` are what it begins answers with where it steers, `bait` a passage that it claims to have
+    found.
+    """
+
+    tokenizer: Tokenizer
+    behaviour: Behaviour
+    words: str = ""
+    bait: str = "Nothing in particular."
+    port: int = 0
+    received: list[registry.Message] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+
+    def texts(self) -> list[str]:
+        """What it knows of answers: words it was sent, text that both hold, and what was drafted.
+
+        In modes that send distributions the likeliest token of each counts as read.
+        """
+        decode = self.tokenizer.decode
+        found = [decode(session.committed) for session in self.sessions]
+        drafts: list[int] = []
+        likeliest: list[int] = []
+        for message in self.received:
+            match message:
+                case Draft():
+                    drafts.append(message.token)
+                    wire = message.side.wire
+                    likeliest.append(int(wire.ids[np.argmax(wire.weights)]))
+                case control.Open() | control.ScoreText():
+                    found.append(decode(message.conversation))
+                case _ if hasattr(message, "tokens"):
+                    found.append(decode(message.tokens))
+                case _ if hasattr(message, "tail"):
+                    found.append(decode(message.tail))
+        return [*found, decode(drafts), decode(likeliest)]
+
+    def clear(self) -> None:
+        """Forget what came before."""
+        self.received.clear()
+        self.sessions.clear()
+
+
+@contextmanager
+def hostile_peer(peer: HostilePeer) -> Iterator[HostilePeer]:
+    """The peer, listening on loopback."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(_listen(peer), loop).result()
+    try:
+        yield peer
+    finally:
+        asyncio.run_coroutine_threadsafe(_end(server), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _listen(peer: HostilePeer) -> Server:
+    async def handle(socket: ServerConnection) -> None:
+        with suppress(ConnectionClosed):
+            await _Connection(peer, socket).run()
+
+    server = await serve(handle, "127.0.0.1", 0, compression=None, ping_interval=None)
+    peer.port = next(iter(server.sockets)).getsockname()[1]
+    return server
+
+
+async def _end(server: Server) -> None:
+    server.close()
+    await server.wait_closed()
+
+
+@dataclass
+class _Connection:
+    peer: HostilePeer
+    socket: ServerConnection
+    sessions: dict[int, Session] = field(default_factory=dict)
+    pulses: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Return the device's own hello, then take part in its answers."""
+        hello = await self.socket.recv()
+        await self.socket.send(hello)
+        try:
+            async for data in self.socket:
+                for frame in batching.split(data):
+                    await self._take(*registry.decode(frame, Role.DEVICE, 1 << 20))
+        finally:
+            for task in self.pulses.values():
+                task.cancel()
+
+    async def _take(self, stream: int, message: registry.Message) -> None:
+        match message:
+            case control.Ping():
+                await self._send(control.Pong(number=message.number))
+                return
+            case control.Pong() | control.Probe():
+                return
+        self.peer.received.append(message)
+        match message:
+            case control.Open():
+                await self._begin(stream, message)
+            case control.Close():
+                self.sessions.pop(stream, None)
+                if (pulse := self.pulses.pop(stream, None)) is not None:
+                    pulse.cancel()
+            case _ if (session := self.sessions.get(stream)) is not None:
+                session.receive(message)  # type: ignore[arg-type]
+                await self._draft(stream, session)
+
+    async def _begin(self, stream: int, asked: control.Open) -> None:
+        peer = self.peer
+        sampling = Sampling(asked.temperature, asked.top_p, asked.seed, asked.stream)
+        limits = Limits(peer.tokenizer.end_ids, asked.max_tokens)
+        session = session_of(
+            Start(asked.mode, sampling, limits, asked.catch_up, asked.schedule),
+            Role.CLOUD,
+            Pace(LinkMeter(), DecodeDelay()),
+            joint=asked.joint,
+            committed=asked.committed,
+        )
+        session.set_horizon(_HORIZON)
+        session.window = 8
+        ready = control.Ready(
+            documents=(
+                control.PublicDocument(id="1", title="A", text=peer.bait, score=1.0, weight=1.0),
+            ),
+            horizon=_HORIZON,
+            log_h=LOG_H_LIMIT,
+        )
+        self.sessions[stream] = session
+        peer.sessions.append(session)
+        await self._send(ready, stream)
+        match peer.behaviour:
+            case Behaviour.READY:
+                self.pulses[stream] = asyncio.create_task(self._pulse(stream, lambda: ready))
+            case Behaviour.OLD:
+                old = self._old_draft(session)
+                self.pulses[stream] = asyncio.create_task(self._pulse(stream, lambda: old))
+            case _:
+                await self._draft(stream, session)
+
+    async def _pulse(self, stream: int, message: Callable[[], registry.Message]) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(_PULSE_S)
+                await self._send(message(), stream)
+
+    def _old_draft(self, session: Session) -> Draft:
+        side = self._side(())
+        return Draft(99, 0, 0, 0, session.checksum(0), int(side.wire.ids[0]), 1000, side)
+
+    async def _draft(self, stream: int, session: Session) -> None:
+        """Whatever the session wants drafted, from distributions that are made up."""
+        behaviour = self.peer.behaviour
+        if behaviour in (Behaviour.SILENT, Behaviour.READY, Behaviour.OLD):
+            return
+        while True:
+            session.take_commits()
+            for message in session.take_outbox():
+                await self._answer(stream, message)
+            if behaviour is Behaviour.SLOW and session.queues.own:
+                return
+            if (work := session.next_work()) is None:
+                return
+            text = [*session.committed, *(draft.token for draft in session.queues.own)]
+            session.complete([self._side(text)] * min(1, work.outputs), 1000)
+
+    async def _answer(self, stream: int, message: SessionMessage) -> None:
+        if self.peer.behaviour is Behaviour.SLOW and isinstance(message, Draft):
+            message = replace(message, decode_us=3600 * 10**6)
+        for _ in range(2 if self.peer.behaviour is Behaviour.REPLAY else 1):
+            await self._send(message, stream)
+
+    def _side(self, text: Sequence[int]) -> Side:
+        steered = self.peer.tokenizer.encode(self.peer.words)
+        if self.peer.behaviour is Behaviour.STEER and len(text) < len(steered):
+            wire = WireDistribution.of([steered[len(text)]], [SCALE])
+        else:
+            ids = np.arange(5, 5 + min(_FLAT, self.peer.tokenizer.vocab_size - 5))
+            wire = WireDistribution.of(ids, np.full(len(ids), SCALE // len(ids)))
+        return Side(wire, LOG_H_LIMIT)
+
+    async def _send(self, message: registry.Message, stream: int = registry.LINK) -> None:
+        await self.socket.send(registry.encode(message, stream))
