@@ -27,6 +27,17 @@ class Tap:
     port: int = 0
     sent: list[str | bytes] = field(default_factory=list)
     bundles: Counter[str] = field(default_factory=Counter)
+    connections: set[ServerConnection] = field(default_factory=set)
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def cut(self) -> None:
+        """Break the connections that there are; the device makes a new one."""
+        assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(self._cut(), self.loop).result()
+
+    async def _cut(self) -> None:
+        for device in list(self.connections):
+            device.transport.abort()
 
     def frames(self, sender: str, message: str | bytes) -> Sequence[str | bytes]:
         """What a message carries."""
@@ -39,7 +50,7 @@ class Tap:
 def wiretap(peer_port: int) -> Iterator[Tap]:
     """A tap before a peer."""
     tap = Tap()
-    loop = asyncio.new_event_loop()
+    tap.loop = loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     server = asyncio.run_coroutine_threadsafe(_open(tap, peer_port), loop).result()
@@ -58,6 +69,7 @@ async def _open(tap: Tap, peer_port: int) -> Server:
         key = {"Authorization": device.request.headers["Authorization"]}
         address = f"ws://127.0.0.1:{peer_port}{device.request.path}"
         limits = {"compression": None, "max_size": MAX_CONTROL_BYTES, "ping_interval": None}
+        tap.connections.add(device)
         async with connect(address, additional_headers=key, **limits) as peer:
             back = asyncio.create_task(_pass_on(tap, peer, device))
             with suppress(ConnectionClosed):
@@ -65,6 +77,7 @@ async def _open(tap: Tap, peer_port: int) -> Server:
                     tap.sent.extend(tap.frames("device", frame))
                     await peer.send(frame)
             back.cancel()
+        tap.connections.discard(device)
 
     server = await serve(handle, "127.0.0.1", 0, compression=None, ping_interval=None)
     tap.port = next(iter(server.sockets)).getsockname()[1]

@@ -1,0 +1,161 @@
+"""The ledger's words against the wire, over real chats: hops, regenerated answers, edits, losses.
+
+`DRAGON_TEST_CHATS` sets how many chats are held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import control, registry
+from dragon.models import EMBEDDED_MODEL
+from dragon.protocol.messages import Correction, Join
+from dragon.sampling.role import Role
+from harness import services, two_sided
+from harness.services import Floor, Service, Setup
+from harness.two_sided import Question
+from tests.contract.wiretap import Tap, wiretap
+
+pytestmark = pytest.mark.services
+
+CHATS = int(os.environ.get("DRAGON_TEST_CHATS", "12"))
+LINK = ("hello", "ping", "pong", "probe")  # messages that belong to no answer
+
+
+@dataclass(frozen=True)
+class Chatting:
+    device: Service
+    tap: Tap
+    tokenizer: Tokenizer
+    questions: Sequence[Question]
+
+    def ask(
+        self, messages: Sequence[dict[str, str]], chance: random.Random, *, lose: bool
+    ) -> tuple[str, dict[str, Any], list[tuple[registry.Message, str]]]:
+        """The answer's text, what the ledger says of it, and what left with what it decodes to.
+
+        With `lose` the connection is cut once the answer has begun.
+        """
+        dragon = {"cloud": chance.choice(["when_needed", "always", "always"])}
+        body = {
+            "model": EMBEDDED_MODEL.name,
+            "messages": messages,
+            "temperature": chance.choice([0.0, 0.7, 1.5]),
+            "seed": chance.randrange(1000),
+            "max_tokens": 40,
+            "stream": True,
+            "dragon": dragon | chance.choice([{}, {"hops": 1}, {"hops": 0}]),
+        }
+        url = f"{self.device.url}/v1/chat/completions"
+        before = len(self.tap.sent)
+        text, answer = "", ""
+        with httpx.stream(
+            "POST", url, headers=self.device.headers, json=body, timeout=120
+        ) as reply:
+            assert reply.status_code == 200, reply.read()
+            for line in reply.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                chunk = json.loads(line.removeprefix("data: "))
+                assert "error" not in chunk, chunk
+                for choice in chunk["choices"]:
+                    text += choice["delta"].get("content") or ""
+                if lose and text:
+                    self.tap.cut()
+                    lose = False
+                for choice in (chunk.get("dragon") or {}).get("choices") or ():
+                    answer = choice["ledger"]
+        services.wait_joint(self.device)
+        sent = [
+            registry.decode(frame, Role.DEVICE, 1 << 20)[1] for frame in self.sent_since(before)
+        ]
+        ledger = httpx.get(f"{self.device.url}/api/ledger/{answer}", headers=self.device.headers)
+        return text, ledger.raise_for_status().json(), [(m, self.words(m)) for m in sent]
+
+    def sent_since(self, before: int) -> list[registry.Frame]:
+        """What left from then on, up to a ping: an answer's frames come before the next."""
+        mark = len(self.tap.sent)
+        while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
+            httpx.get(f"{self.device.url}/health", timeout=60)
+        return self.tap.sent[before:]
+
+    def words(self, message: registry.Message) -> str:
+        """What a message holds of an answer."""
+        match message:
+            case Correction():
+                return self.tokenizer.decode(message.tokens).strip()
+            case Join():
+                return self.tokenizer.decode(message.tail).strip()
+            case control.Open():
+                return self.tokenizer.decode(message.committed).strip()
+        return ""
+
+
+@pytest.fixture(scope="module")
+def chatting(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chatting]:
+    questions = two_sided.spread(two_sided.read(two_sided.QUESTIONS), 20)
+    # Slow enough for a connection to be cut in mid-answer.
+    setup = Setup(tmp_path_factory.mktemp("chats"), services.AS_INSTALLED, Floor(5), Floor(5))
+    with (
+        services.peer(setup, corpus) as peer,
+        wiretap(peer.port) as tap,
+        services.device(setup, tap.port) as device,
+    ):
+        two_sided.upload_notes(device, questions)
+        services.wait_joint(device)
+        yield Chatting(device, tap, Tokenizer.load(EMBEDDED_MODEL), questions)
+
+
+def test_the_ledger_says_what_was_on_the_wire(chatting: Chatting) -> None:
+    seen: set[str] = set()
+    for number in range(CHATS):
+        chance = random.Random(number)
+        messages: list[dict[str, str]] = []
+        for turn in range(3):
+            if turn == 2:
+                match number % 3:
+                    case 0:  # the last answer again
+                        del messages[-2:]
+                    case 1:  # another first question
+                        messages[0] = {"role": "user", "content": "Which notes do I have?"}
+            question = chance.choice(chatting.questions).text
+            messages.append({"role": "user", "content": question})
+            text, ledger, sent = chatting.ask(messages, chance, lose=chance.random() < 0.2)
+            messages.append({"role": "assistant", "content": text})
+            seen |= compare(text, ledger, sent)
+    assert {"nothing", "question", "words"} <= seen
+
+
+def compare(
+    text: str, ledger: dict[str, Any], sent: Sequence[tuple[registry.Message, str]]
+) -> set[str]:
+    """Both say the same of an answer; what there was of each kind."""
+    of_answer = [(m, words) for m, words in sent if registry.name_of(m) not in LINK]
+    asked = any(isinstance(m, control.Open) for m, _ in of_answer)
+    assert len(ledger["frames"]) == len(of_answer)
+    runs = [words for _, words in of_answer if words]
+    # All that was sent is said, and all that is said was sent.
+    assert all(any(run in said for said in ledger["words"]) for run in runs)
+    together = "".join("".join(runs).split())
+    assert all("".join(said.split()) in together for said in ledger["words"])
+    # And all of it stands in the answer.
+    assert all(run in text for run in runs)
+    if not asked:
+        assert of_answer == []
+        assert ledger["left"] == "Nothing left this device"
+        return {"nothing"}
+    if not runs:
+        assert ledger["left"] == "Your question"
+        return {"question"}
+    assert ledger["left"].startswith("Your question and these words: ")
+    return {"words"}
