@@ -5,7 +5,8 @@ public corpus, and 30 that need both in one answer, asked of both real services;
 when it contains a gold string. Half of each are written by hand, the rest made from templates and
 values that training holds out (`bench.training_overlap` checks). Closed-book is the same model
 without any document. `hops_both` and `hops_one_sided` say how often answers went on after a
-follow-up search: to a question of one side they should not.
+follow-up search: to a question of one side they should not. `private_frames`, `private_drafted` and
+`private_knows` sum up what left for the answers to private questions: bytes, and 5-grams of notes.
 """
 
 from __future__ import annotations
@@ -38,13 +39,18 @@ _TOKENS = 64
 class Reply:
     """An answer, and how often each side's own draft was the target, if it was written jointly.
 
-    `hops` counts the follow-up searches that it went on after.
+    `hops` counts the follow-up searches that it went on after. The ledger says how many `frames`
+    bytes left for it after the question, and how many 5-grams of the passages read were `drafted`
+    on the link or stand in what the cloud `knows` of the answer.
     """
 
     text: str
     tokens: int
     accept_heavier: float | None
     hops: int
+    frames: int
+    drafted: int
+    knows: int
 
 
 def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: Any) -> Reply:
@@ -58,11 +64,17 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
         "dragon": {"hops": 1} | dragon,
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
+    choice = reply["dragon"]["choices"][0]
+    ledger = client.get(f"/api/ledger/{choice['ledger']}").raise_for_status().json()
+    kinds, fivegrams = ledger["kinds"], ledger["fivegrams"]
     return Reply(
         reply["choices"][0]["message"]["content"],
         reply["usage"]["completion_tokens"],
-        _accepted(reply["dragon"]["choices"][0]),
-        len(reply["dragon"]["choices"][0]["hops"]),
+        _accepted(choice),
+        len(choice["hops"]),
+        sum(kinds[kind]["bytes"] for kind in kinds if kind not in ("open", "close")),
+        fivegrams["drafts"],
+        fivegrams["answer"],
     )
 
 
@@ -130,6 +142,9 @@ def measure(client: httpx.Client, questions: Sequence[Question]) -> dict[str, fl
             result[f"{side}_{by}"] = share(answers[side], by)
     for name, replies in gone_on.items():
         result[name] = round(sum(r.hops for r in replies) / len(replies), 4) if replies else None
+    private_replies = [reply for _, reply in answers["private"]]
+    for name in ("frames", "drafted", "knows"):
+        result[f"private_{name}"] = sum(getattr(reply, name) for reply in private_replies)
     if accepted:
         shares, tokens = zip(*accepted, strict=True)
         result["accept_heavier"] = round(float(np.average(shares, weights=tokens)), 4)
@@ -147,6 +162,7 @@ def main() -> None:
     options = parser.parse_args()
     questions = spread(read(options.questions), options.count)
     env = {"DRAGON_MODEL": options.model} if options.model else {}
+    env |= services.AS_INSTALLED
     env |= {"DRAGON_CLOUD": options.cloud, "DRAGON_AGGREGATION": options.mode}
     with (
         tempfile.TemporaryDirectory() as folder,
