@@ -11,14 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.relevance import MINIMUM_SCORE, SLOPE
 from harness.fixed_documents import Query
 from harness.reference import Passage
 from harness.services import ROOT
@@ -34,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser, prompts: int) -> None:
     """The options that `build` reads; `prompts` is the default number of prompts."""
     parser.add_argument("--prompts", type=int, default=prompts)
     parser.add_argument("--data", type=Path, default=DATA, help="prompts.jsonl, wikitext-2/")
+    parser.add_argument("--eta", type=float, help="the device's weight; default: as documents fit")
     parser.add_argument("--windows", type=int, default=1000, help="that documents are found among")
 
 
@@ -75,6 +79,17 @@ def match(
     return queries
 
 
+def weighed(query: Query, eta: float) -> Query:
+    """The same documents, all of one relevance a side: the device's weight is `eta`."""
+    device = MINIMUM_SCORE + 0.1
+    cloud = device + math.log((1.0 - eta) / eta) / SLOPE
+    return Query(
+        query.text,
+        tuple(replace(passage, score=device) for passage in query.device),
+        tuple(replace(passage, score=cloud) for passage in query.cloud),
+    )
+
+
 def build(
     options: argparse.Namespace, model: str | Path, documents: int = DOCUMENTS_A_SIDE
 ) -> list[Query]:
@@ -85,4 +100,5 @@ def build(
         if not path.is_file():
             raise SystemExit(f"there is no {path}: give --data a folder that has it")
     windows = read_windows(train, Tokenizer.load(model), options.windows)
-    return match(read_prompts(prompts, options.prompts), windows, Embedder.load(), documents)
+    queries = match(read_prompts(prompts, options.prompts), windows, Embedder.load(), documents)
+    return queries if options.eta is None else [weighed(each, options.eta) for each in queries]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import lzma
+import math
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from bench.lib import workload
 from bench.lib.workload import WINDOW_TOKENS
 from dragon.inference.tokenizer import Tokenizer
+from harness.fixed_documents import Query
+from harness.reference import Passage
 from harness.services import EMBEDDED_MODEL
 from tests.samples import embedder, prose
 
@@ -48,3 +54,15 @@ def test_the_nearest_windows_go_to_both_sides_in_turn() -> None:
     assert nearest[0].text == windows[0]
     assert {passage.text for passage in nearest} == {windows[i] for i in (0, 2, 3, 5)}
     assert nearest == sorted(nearest, key=lambda passage: -passage.score)
+
+
+@pytest.mark.parametrize("eta", [0.2, 0.5])
+def test_the_device_can_be_given_a_weight(eta: float) -> None:
+    passages = (Passage("One.", 0.9), Passage("Two.", 0.1))
+    query = workload.weighed(Query("Which?", passages, passages), eta)
+    device, cloud = (
+        np.logaddexp.reduce([passage.relevance for passage in side])
+        for side in (query.device, query.cloud)
+    )
+    assert 1 / (1 + math.exp(cloud - device)) == pytest.approx(eta)
+    assert [passage.text for passage in query.device] == ["One.", "Two."]
