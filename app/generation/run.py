@@ -268,16 +268,15 @@ class DeviceRun(Run[Event]):
 
     async def _watch(self, link: Link) -> None:
         """The only clock of a run: the deadline of the first token, and stalls."""
-        began = quiet_since = written_at = time.monotonic()
-        progress, written = self.progress, 0
+        began = quiet_since = stuck_since = time.monotonic()
+        written = 0
         while True:
             await asyncio.sleep(_WATCH_S)
             now = time.monotonic()
-            session = self.session
-            if session.busy or not self._cloud_ready or len(session.committed) != written:
-                written, written_at = len(session.committed), now
-            if self.progress != progress:
-                progress, quiet_since = self.progress, now
+            # Messages alone are no progress: a peer could send some for ever.
+            if self.session.busy or len(self.session.committed) != written:
+                written = len(self.session.committed)
+                quiet_since = stuck_since = now
             if not self.session.joint:
                 continue
             stall = self._pace.stall_limit()
@@ -285,9 +284,10 @@ class DeviceRun(Run[Event]):
             if min(now - quiet_since, now - link.last_received) > stall:
                 link.drop("the peer does not answer")
             elif not self._cloud_ready:
+                stuck_since = now
                 if deadline is not None and now - began > deadline:
                     self._lose("the cloud is late")
-            elif now - written_at > _GIVE_UP_S and self._request.mode is not Mode.SEQUENCEWISE:
+            elif now - stuck_since > _GIVE_UP_S and self._request.mode is not Mode.SEQUENCEWISE:
                 # Whatever it sends or says of its pace.
                 self._close_stream("does not go on")
                 self.failed("the cloud does not go on")

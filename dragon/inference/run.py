@@ -34,13 +34,11 @@ class Run(ABC, Generic[Item]):
     """A session with its decoder, read as one async iterator of what the run has produced.
 
     The iterator ends with the run, or raises the `DragonError` that ended it. What comes from
-    outside comes by method calls (`receive`); a run never calls its owner. `progress`
-    lets a clock tell a standstill from slow work.
+    outside comes by method calls (`receive`); a run never calls its owner.
     """
 
     def __init__(self, session: Session, engine: Engine, pace: Pace) -> None:
         self.session = session
-        self._results = 0
         self._engine = engine
         self._pace = pace
         self._items: asyncio.Queue[Item | DragonError | None] = asyncio.Queue()
@@ -60,11 +58,6 @@ class Run(ABC, Generic[Item]):
         if isinstance(item, DragonError):
             raise item
         return item
-
-    @property
-    def progress(self) -> int:
-        """Grows with results of the engine and with the text; no message alone changes it."""
-        return self._results + len(self.session.committed)
 
     def open(
         self,
@@ -147,7 +140,6 @@ class Run(ABC, Generic[Item]):
 
     def _take_result(self, outcome: Outcome) -> None:
         step, self._step = self._step, None
-        self._results += 1
         if self._closed:
             return
         if not isinstance(outcome, Decoded):

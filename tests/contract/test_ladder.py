@@ -34,6 +34,14 @@ class Tapped:
     device: Service
     tap: Tap
 
+    def completed(self, prompt: str, **dragon: Any) -> dict[str, Any]:
+        """What the ledger says of the completion of a prompt as it stands."""
+        body = {"model": EMBEDDED_MODEL.name, "prompt": prompt, "max_tokens": 16}
+        url = f"{self.device.url}/v1/completions"
+        body |= {"temperature": 1.0, "dragon": dragon}
+        reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
+        return self.ledger(reply.raise_for_status().json()["dragon"]["choices"][0])
+
     def ledger(self, answer: dict[str, Any]) -> dict[str, Any]:
         """What the ledger says of an answer."""
         url = f"{self.device.url}/api/ledger/{answer['ledger']}"
@@ -222,7 +230,9 @@ def test_a_budget_bounds_what_words_say_of_a_passage(tapped: Tapped, tokenizer: 
         assert found["epsilon"]["delta"] == 1e-6
         (spent,) = found["epsilon"]["passages"]
         assert spent >= found["epsilon"]["spent"]
-    assert spent > 0.0
+    # Begun in its words, it has something to say.
+    found = tapped.completed("The wifi password of the cabin is", cloud="always", epsilon=1.0)
+    assert 0.0 < found["epsilon"]["spent"] <= 1.0
     # Alone, or without a budget, the same passage is quoted.
     private, _ = tapped.ask(ASKED, private=True, epsilon=1.0, sampling=chance)
     assert "heron-42-lantern" in private["text"]
