@@ -86,9 +86,9 @@ class Writer:
         for side in self._sides:
             side.release()
 
-    def write(self, epsilon: float, tokens: int, *, inside: bool) -> Seen:
-        """One answer with fresh noise; an infinite epsilon is no bound."""
-        sampling, key, text = Sampling(), secrets.token_bytes(32), list[int]()
+    def write(self, epsilon: float, tokens: int, key: bytes, *, inside: bool) -> Seen:
+        """One answer with the noise of this key; an infinite epsilon is no bound."""
+        sampling, text = Sampling(), list[int]()
         budget = Budget(2.0, math.inf, math.inf)
         if math.isfinite(epsilon):
             budget = Budget.of(epsilon, tokens)
@@ -172,7 +172,9 @@ def measure(options: argparse.Namespace, epsilon: float) -> dict[str, Any]:
         writer = Writer(model, tokenizer, question)
         for _ in range(number, options.runs, len(questions)):
             inside = bool(secrets.randbits(1))
-            seen.append(writer.write(epsilon, options.tokens, inside=inside))
+            seen.append(
+                writer.write(epsilon, options.tokens, secrets.token_bytes(32), inside=inside)
+            )
             quoted += inside and question.answered_by(seen[-1].text)
         writer.close()
     right = [(each.ratio > 0) is each.inside for each in seen if each.ratio != 0.0]

@@ -27,7 +27,9 @@ CONVERSATION = (20, 21, 22)
 
 
 class Recorded(Run[str | SessionMessage | list[int]]):
-    """Puts out everything that happens to it."""
+    """Puts out everything that happens to it, and ends with its text."""
+
+    _ended = False
 
     def __init__(self, engine: Engine, role: Role, *, joint: bool) -> None:
         pace = Pace(LinkMeter(), DecodeDelay())
@@ -45,7 +47,12 @@ class Recorded(Run[str | SessionMessage | list[int]]):
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         self._items.put_nowait(tokens)
-        if self.session.finished:
+
+    def advance(self) -> None:
+        super().advance()
+        # Only now: the other side may need a draft that was sent with the last token.
+        if self.session.finished and not self._ended:
+            self._ended = True
             self._items.put_nowait(None)
 
 
