@@ -48,6 +48,8 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.latency --windows 200 --modes local,sequencewise,tokenwise,exchange,speculative,speculative:paper,coupled --rtt-ms 300 --floors-ms 50/50 --temperature 1 --tokens 10 --prompts 1
 	$(BIN)/python -m bench.ttft --windows 200 --rtt-ms 100 --prompts 1
 	$(BIN)/python -m bench.perplexity --wikitext ../shared/data/wikitext-2 --documents 2 --windows 2
+	$(BIN)/python -m bench.budgets --wikitext ../shared/data/wikitext-2 --windows 2
+	$(BIN)/python -m bench.reliability --scenarios sockets bodies
 	$(BIN)/python -m bench.scheduling --answers 2 --tokens 50 --sequences 8
 	$(BIN)/python -m bench.speedup --tokens 1000
 	$(BIN)/python -m bench.wire --windows 200 --tokens 32 --prompts 4

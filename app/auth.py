@@ -1,12 +1,15 @@
-"""Authentication: the API key, and the cookie a browser gets in exchange for it."""
+"""Authentication: the API key, links that sign in once, and the cookie of a signed-in browser."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import logging
 import os
 import secrets
 import tempfile
+import time
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -18,7 +21,15 @@ from dragon.errors import AuthenticationError, ConfigurationError
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
 
+log = logging.getLogger(__name__)
+
 COOKIE = "dragon_session"
+SECURE_COOKIE = f"__Host-{COOKIE}"
+"""Over TLS: no other host under the same domain can set it."""
+SESSION_S = 30 * 24 * 3600.0
+LINK_S = 24 * 3600.0
+MAX_ATTEMPTS = 10
+_MAX_SESSIONS = 100
 _HELP = "`dragon key` prints it"
 
 
@@ -49,40 +60,132 @@ def _create(path: Path, key: str) -> None:
             os.link(draft.name, path)
 
 
+def one_time_code(key: str, now: float) -> str:
+    """What signs one browser in, once, within `LINK_S`; whoever has the key can make one."""
+    stated = f"{secrets.token_urlsafe(12)}.{int(now + LINK_S)}"
+    return f"{stated}.{_seal(key, stated)}"
+
+
+def _seal(key: str, stated: str) -> str:
+    return hmac.digest(key.encode(), f"sign-in {stated}".encode(), "sha256").hex()
+
+
 def needs_key(path: str) -> bool:
     """Whether a path is closed to those without the key."""
     return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
 
 
-class Authenticator:
-    """Checks requests against one key.
+class Sessions:
+    """Signed-in browsers, by the SHA-256 of what their cookies hold, until they expire or sign out.
 
-    The cookie holds a value derived from the key: whoever reads a cookie has the session but not
-    the key, and a new key ends every session.
+    Kept in a file, if there is one, so that a restart signs nobody out. A new key ends all of them.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, path: Path | None = None) -> None:
+        self._path = path
+        self._key = hashlib.sha256(key.encode()).hexdigest()
+        self._until: dict[str, float] = {}
+        self._spent: dict[str, float] = {}  # one-time codes, by what they state
+        if path is not None and path.exists():
+            with suppress(ValueError, KeyError):  # a file that is damaged has nobody signed in
+                kept = json.loads(path.read_text())
+                if kept["key"] == self._key:
+                    self._until, self._spent = kept["sessions"], kept["spent"]
+
+    def begin(self) -> str:
+        """Sign a browser in: what its cookie holds."""
+        token, now = secrets.token_urlsafe(32), time.time()
+        known = sorted(self._until.items(), key=lambda each: each[1])[-_MAX_SESSIONS + 1 :]
+        self._until = {digest: until for digest, until in known if until > now}
+        self._until[_digest(token)] = now + SESSION_S
+        self._keep()
+        return token
+
+    def spend(self, stated: str, until: float) -> bool:
+        """Whether a one-time code is used for the first time."""
+        now = time.time()
+        if stated in self._spent or until < now:
+            return False
+        self._spent = {each: end for each, end in self._spent.items() if end > now}
+        self._spent[stated] = until
+        self._keep()
+        return True
+
+    def end(self, token: str) -> None:
+        """Sign a browser out; its cookie is worth nothing from now on."""
+        if self._until.pop(_digest(token), None) is not None:
+            self._keep()
+
+    def has(self, token: str) -> bool:
+        """Whether this is a cookie of a signed-in browser."""
+        return self._until.get(_digest(token), 0.0) > time.time()
+
+    def _keep(self) -> None:
+        if self._path is not None:
+            content = json.dumps({"key": self._key, "sessions": self._until, "spent": self._spent})
+            with tempfile.NamedTemporaryFile("w", dir=self._path.parent, delete=False) as draft:
+                draft.write(content)
+            os.replace(draft.name, self._path)
+
+
+class Attempts:
+    """Sign-ins that failed, by address: after some in a minute an address has to wait."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, list[float]] = {}
+
+    def exceeded(self, address: str) -> bool:
+        """Whether no further attempt is looked at for now."""
+        recent = [at for at in self._failed.get(address, []) if at > time.monotonic() - 60.0]
+        if recent:
+            self._failed[address] = recent
+        else:
+            self._failed.pop(address, None)
+        return len(recent) >= MAX_ATTEMPTS
+
+    def failed(self, address: str) -> None:
+        """Note a failed attempt."""
+        log.warning("a sign-in from %s failed", address)
+        self._failed.setdefault(address, []).append(time.monotonic())
+
+
+class Authenticator:
+    """Checks requests against one key, and against the cookies of browsers that had it."""
+
+    def __init__(self, key: str, sessions: Path | None = None) -> None:
         self._key = key.encode()
-        self.session = hmac.new(self._key, b"dragon browser session", hashlib.sha256).hexdigest()
+        self.sessions = Sessions(key, sessions)
+        self.attempts = Attempts()
 
     def accepts_key(self, candidate: str) -> bool:
         """Whether `candidate` is the key."""
         return hmac.compare_digest(candidate.encode("utf-8", "replace"), self._key)
 
+    def accepts_code(self, code: str) -> bool:
+        """Whether `code` is of a one-time link of this key, neither used nor expired."""
+        stated, _, seal = code.rpartition(".")
+        expected = _seal(self._key.decode(), stated)
+        if not hmac.compare_digest(seal.encode("utf-8", "replace"), expected.encode()):
+            return False
+        return self.sessions.spend(stated, float(stated.rpartition(".")[2]))
+
+    def cookie(self, headers: Headers) -> str:
+        """What the request's session cookie holds; empty without one."""
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return ""
+        found = cookies.get(SECURE_COOKIE) or cookies.get(COOKIE)
+        return "" if found is None else found.value
+
     def has_session(self, headers: Headers) -> bool:
         """Whether the request carries the cookie of a signed-in browser."""
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return morsel is not None and hmac.compare_digest(
-            morsel.value.encode("utf-8", "replace"), self.session.encode()
-        )
+        return self.sessions.has(self.cookie(headers))
 
     def check(self, headers: Headers) -> None:
         """Raises `AuthenticationError`, saying what to send, without a valid credential."""
-        scheme, _, credential = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
+        if has_bearer(headers):
+            credential = headers["authorization"].partition(" ")[2]
             if not self.accepts_key(credential.strip()):
                 raise AuthenticationError(f"Incorrect API key; {_HELP}.")
         elif not self.has_session(headers):
@@ -90,3 +193,12 @@ class Authenticator:
                 f"No API key: send it as `Authorization: Bearer KEY` ({_HELP}); "
                 "a browser signs in with the link printed at start."
             )
+
+
+def has_bearer(headers: Headers) -> bool:
+    """Whether the request brings a key, so that its cookie does not count."""
+    return headers.get("authorization", "").partition(" ")[0].lower() == "bearer"
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

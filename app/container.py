@@ -16,6 +16,7 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
+from app.generation.admission import Admission
 from app.generation.cloud_view import CloudView
 from app.generation.events import Event, GenerationRequest
 from app.ledger.writer import Ledger
@@ -70,6 +71,7 @@ class AppState:
     auth: Authenticator
     generation: Generation
     answers: ObservedGeneration
+    admission: Admission
     embeddings: EmbeddingService
     documents: DocumentStore
     metrics: Metrics

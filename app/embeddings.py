@@ -68,15 +68,20 @@ class EmbeddingService:
         if not given:
             raise InvalidRequestError("input: must not be empty", param="input")
         if isinstance(given, str):
+            if (least := self.tokenizer.least_tokens(len(given))) > self.context_length:
+                raise self._too_long(f"at least {least}")
             ids = self.tokenizer.encode(given)
         else:
             special = self.tokenizer.framed([])
             ids = [i for i in known(given, self.tokenizer, "input") if i not in special]
         row = self.tokenizer.framed(ids)
         if len(row) > self.context_length:
-            raise ContextLengthError(
-                f"This model's maximum context length is {self.context_length} tokens; however, "
-                f"an input has {len(row)} tokens. Please split it.",
-                param="input",
-            )
+            raise self._too_long(str(len(row)))
         return row
+
+    def _too_long(self, tokens: str) -> ContextLengthError:
+        return ContextLengthError(
+            f"This model's maximum context length is {self.context_length} tokens; however, "
+            f"an input has {tokens} tokens. Please split it.",
+            param="input",
+        )

@@ -20,7 +20,7 @@ from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
 from app.settings import Settings
 
-MAX_BODY_BYTES = 8 * 2**20
+MAX_BODY_BYTES = 4 * 2**20
 _ROUTERS = (
     models,
     completions,
@@ -85,9 +85,11 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.documents.store import DocumentStore
     from app.embeddings import EmbeddingService
     from app.generation.accumulator import ObservedGeneration
+    from app.generation.admission import Admission
     from app.generation.service import open_generation
     from app.ledger.writer import Ledger
     from app.peer_link.client import Link
+    from app.storage.data_dir import note_database, owned, require_database
     from app.storage.database import connect, database_url, migrate, session_maker
     from dragon.inference.backends.torch.kv_store import KVStore
     from dragon.inference.backends.torch.model import LanguageModel
@@ -100,12 +102,14 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker
 
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = api_key(settings)
     torch.set_num_threads(settings.threads)
-    url = database_url(settings.data_dir)
-    await asyncio.to_thread(migrate, url)
     async with AsyncExitStack() as stack:
+        stack.enter_context(owned(settings.data_dir))
+        require_database(settings.data_dir)
+        key = api_key(settings)
+        url = database_url(settings.data_dir)
+        await asyncio.to_thread(migrate, url)
+        note_database(settings.data_dir)
         database = connect(url)
         stack.push_async_callback(database.dispose)
         sessions = session_maker(database)
@@ -151,17 +155,21 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         generation = await stack.enter_async_context(
             open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )
-        conversations = ConversationStore(sessions)
+        conversations = ConversationStore(sessions, documents.purge)
         await conversations.start()
         metrics = Metrics(lambda: link.connected, lambda: engine.free_slots, pace)
         answers = ObservedGeneration(generation.generate, metrics)
-        runs = BackgroundRuns(conversations, answers.write)
+        admission = Admission()
+        runs = BackgroundRuns(
+            conversations, lambda answer: admission.admitted(answers.write(answer))
+        )
         stack.push_async_callback(runs.close)
         yield AppState(
             settings=settings,
-            auth=Authenticator(key),
+            auth=Authenticator(key, settings.data_dir / "sessions.json"),
             generation=generation,
             answers=answers,
+            admission=admission,
             embeddings=EmbeddingService(embedder, engine.submit_idle),
             documents=documents,
             ledger=ledger,

@@ -13,10 +13,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
-from app.auth import needs_key
+from app.auth import has_bearer, needs_key
 from app.container import AppState
+from app.generation.admission import MOST_CALLS, refusal
 from app.problems import Problem, problem, reported
 from dragon.errors import AuthenticationError
+from dragon.inference.fairness import CALLER
 
 log = logging.getLogger("dragon.http")
 
@@ -34,6 +36,7 @@ SECURITY_HEADERS = {
 }
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _PROBES = frozenset({"/health", "/ready", "/metrics"})
+_ANSWERS = frozenset({"/v1/completions", "/v1/chat/completions"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
@@ -96,11 +99,17 @@ class Gate:
         self._app = app
         self._hosts = _LOCAL_HOSTS | {host.lower()}
         self._any_address = host in _WILDCARDS
+        self._asking = 0  # calls for answers, those that wait included
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
             return await error_response(refusal)(scope, receive, send)
-        return await self._app(scope, receive, send)
+        answers = scope["type"] == "http" and scope["path"] in _ANSWERS
+        self._asking += answers
+        try:
+            return await self._app(scope, receive, send)
+        finally:
+            self._asking -= answers
 
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
@@ -119,7 +128,10 @@ class Gate:
             state.auth.check(headers)
         except AuthenticationError as error:
             return problem(error)
-        if "authorization" in headers or scope.get("method") in _SAFE_METHODS:
+        CALLER.set(_caller(scope, headers))
+        if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
+            return problem(refusal())  # before its body is read
+        if has_bearer(headers) or scope.get("method") in _SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
@@ -194,6 +206,13 @@ class BodyLimit:
 
 class _BodyTooLargeError(Exception):
     """The body went over its limit while it was read."""
+
+
+def _caller(scope: Scope, headers: Headers) -> str:
+    """Who shares the device with others: a page, or the API's clients of one machine."""
+    by = "key" if has_bearer(headers) else "page"
+    host, _ = scope.get("client") or ("", 0)
+    return f"{by} {host}"
 
 
 def _is_address(name: str) -> bool:

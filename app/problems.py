@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from app.disk import cause_of, is_of_disk
 from dragon.errors import (
     AuthenticationError,
     DocumentTooLargeError,
@@ -14,6 +15,7 @@ from dragon.errors import (
     LinkError,
     NotFoundError,
     OverloadedError,
+    StorageError,
 )
 
 log = logging.getLogger("dragon.errors")
@@ -25,6 +27,7 @@ _STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
     (DocumentTooLargeError, 413, "invalid_request_error"),
     (InvalidRequestError, 400, "invalid_request_error"),
     (OverloadedError, 503, "overloaded_error"),
+    (StorageError, 507, "server_error"),
     (LinkError, 502, "server_error"),
 )
 
@@ -63,6 +66,13 @@ INTERNAL = Problem(
     code="internal_error",
 )
 
+DISK = Problem(
+    507,
+    "The device cannot read or write its disk now. Make room on it, and try again.",
+    "server_error",
+    code=StorageError.code,
+)
+
 
 def problem(error: Exception) -> Problem:
     """The problem that an error is to a client: `INTERNAL` for an unexpected one."""
@@ -71,7 +81,7 @@ def problem(error: Exception) -> Problem:
             if isinstance(error, kind):
                 param = getattr(error, "param", None)
                 return Problem(status, error.message, name, param, error.code)
-    return INTERNAL
+    return DISK if is_of_disk(error) else INTERNAL
 
 
 def reported(error: Exception, failed: str) -> Problem:
@@ -82,4 +92,6 @@ def reported(error: Exception, failed: str) -> Problem:
     found = problem(error)
     if found is INTERNAL:
         log.error("%s failed", failed, exc_info=error)
+    elif found is DISK:
+        log.error("%s failed: %s", failed, cause_of(error))
     return found

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
+
+LEAST_KEY = 22
+"""Characters of 6 bits that make 128."""
 
 
 class Cloud(StrEnum):
@@ -83,18 +86,30 @@ class Settings(BaseSettings):
             raise ValueError("a key is printable ASCII without spaces")
         return key
 
+    @field_validator("api_key")
+    @classmethod
+    def _cannot_be_guessed(cls, key: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        host = info.data.get("host", "")
+        if key and len(key.get_secret_value()) < LEAST_KEY and not is_loopback(host):
+            raise ValueError(
+                f"a device that listens beyond this machine needs a key of at least {LEAST_KEY} "
+                "characters (128 bits); without one it makes its own"
+            )
+        return key
+
     @field_validator("peer_url")
     @classmethod
     def _is_a_safe_link(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("ws", "wss") or not parts.hostname:
             raise ValueError("must look like wss://peer.example/v1/link")
-        if parts.scheme == "ws" and not _is_loopback(parts.hostname):
+        if parts.scheme == "ws" and not is_loopback(parts.hostname):
             raise ValueError("off this machine the link must be encrypted: use wss://")
         return url
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

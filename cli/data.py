@@ -16,7 +16,7 @@ from dragon.errors import DragonError
 
 
 def key() -> None:
-    """Print the API key, and on stderr the sign-in link."""
+    """Print the API key, and on stderr a link that signs one browser in."""
     settings = Settings.read()
     print(api_key(settings))
     print(f"Sign in: {sign_in_link(settings, api_key(settings))}", file=sys.stderr)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
-from urllib.parse import quote
 
 from dotenv import dotenv_values
 
-from app.auth import kept_key
+from app.auth import kept_key, one_time_code
 from app.settings import Settings
 from cli.supervisor import address
 from peer.settings import PeerSettings
@@ -39,8 +39,9 @@ def corpus(settings: Settings) -> Path:
 
 
 def sign_in_link(settings: Settings, key: str) -> str:
-    """What signs a browser in."""
-    return f"http://{address(settings.host, settings.port)}/sign-in?key={quote(key)}"
+    """What signs a browser in, once."""
+    code = one_time_code(key, time.time())
+    return f"http://{address(settings.host, settings.port)}/sign-in?code={code}"
 
 
 def is_set(name: str) -> bool:

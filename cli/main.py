@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import corpus, data, first_session, profile, services
+from cli import corpus, data, doctor, first_session, profile, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -24,6 +24,7 @@ for command in (
     data.key,
     data.backup,
     data.restore,
+    doctor.doctor,
     profile.profile,
 ):
     program.command()(command)

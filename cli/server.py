@@ -8,6 +8,7 @@ import socket
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cli.http_protocol import BoundedHttp, raise_file_limit
 from cli.supervisor import address
 from dragon.errors import ConfigurationError
 from dragon.link.control import MAX_CONTROL_BYTES
@@ -25,16 +26,20 @@ class _Server(uvicorn.Server):
 
 def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
     """Both services' server. Draft frames are small and must not wait, so nothing is deflated."""
+    raise_file_limit()
     return _Server(
         uvicorn.Config(
             _plain_start(app),
             host=host,
+            http=BoundedHttp,
             port=port,
             lifespan="on",
             log_config=None,
             access_log=False,  # it would log the key in the sign-in link
             server_header=False,
             ws_max_size=MAX_CONTROL_BYTES,
+            ws_max_queue=8,
+            timeout_keep_alive=30,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=3,
         )

@@ -13,10 +13,9 @@ from cli.defaults import share_cores, share_link, sign_in_link
 from cli.logging import log_to_stderr
 from cli.supervisor import (
     address,
-    check,
-    children,
     own_command,
     require_free,
+    running,
     stoppable,
     wait_ready,
 )
@@ -46,10 +45,10 @@ def up() -> None:
             ]
             if subprocess.run(command, check=False).returncode:
                 raise DragonError("The demo corpus could not be built; see above.")
-        with children("peer", "device") as running:
+        with running("peer", "device") as services:
             print("Loading the models.", flush=True)
-            wait_ready(running, peer.peer_host, peer.peer_port)
-            wait_ready(running, device.host, device.port)
+            wait_ready(services, peer.peer_host, peer.peer_port)
+            wait_ready(services, device.host, device.port)
             url = f"http://{address(device.host, device.port)}"
             print(
                 f"\nDRAGON is ready.\n\n  Open     {sign_in_link(device, key)}\n"
@@ -57,7 +56,8 @@ def up() -> None:
                 flush=True,
             )
             while True:
-                check(running)
+                for service in services:
+                    service.revive()
                 time.sleep(0.2)
 
 

@@ -1,4 +1,4 @@
-"""The services as child processes: started, awaited, watched and ended together."""
+"""The services as child processes: started, awaited, started again, and ended together."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 from dragon.errors import ConfigurationError, DragonError
 
-_STOP_SECONDS = 6.0  # the services give open streams 3
+_STOP_SECONDS = 12.0  # the services give answers under way 5, and open streams 3
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_LASTING_S = 60.0
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
@@ -59,40 +61,73 @@ def stoppable() -> Iterator[None]:
         print("\nEnded.", flush=True)
 
 
+class Service:
+    """A service as a child process, started again whenever it ends by itself."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._wait = _FIRST_WAIT_S
+        self._due: float | None = None
+        self._start()
+
+    def check(self) -> None:
+        """Raises `DragonError` if it has ended."""
+        if (status := self.process.poll()) is not None:
+            raise DragonError(f"The {self.name} ended by itself (status {status}), see above.")
+
+    def revive(self) -> None:
+        """Start it again if it has ended, later each time that it does not last."""
+        status, now = self.process.poll(), time.monotonic()
+        if status is None:
+            return
+        if self._due is None:
+            if now - self._started > _LASTING_S:
+                self._wait = _FIRST_WAIT_S
+            self._due = now + self._wait
+            print(
+                f"The {self.name} ended by itself (status {status}); it is started again in "
+                f"{self._wait:g} s.",
+                file=sys.stderr,
+                flush=True,
+            )
+        elif now >= self._due:
+            self._wait = min(2 * self._wait, _LONGEST_WAIT_S)
+            self._start()
+
+    def end(self) -> None:
+        """Let it finish what it serves, for a while."""
+        self.process.terminate()
+        try:
+            self.process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _start(self) -> None:
+        self._started, self._due = time.monotonic(), None
+        self.process = subprocess.Popen(own_command(self.name))
+
+
 @contextmanager
-def children(*names: str) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """The services as processes of our process group, all ended at the end."""
-    running: dict[str, subprocess.Popen[bytes]] = {}
+def running(*names: str) -> Iterator[list[Service]]:
+    """The services as processes of our process group, ended in the reverse order at the end."""
+    services: list[Service] = []
     try:
         for name in names:
-            running[name] = subprocess.Popen(own_command(name))
-        yield running
+            services.append(Service(name))
+        yield services
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave one behind
-        for process in running.values():
-            process.terminate()
-        deadline = time.monotonic() + _STOP_SECONDS
-        for process in running.values():
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for service in reversed(services):
+            service.end()
 
 
-def check(running: dict[str, subprocess.Popen[bytes]]) -> None:
-    for name, process in running.items():
-        if (status := process.poll()) is not None:
-            others = " and ".join(f"the {other}" for other in running if other != name)
-            raise DragonError(
-                f"The {name} ended by itself (status {status}), see above; {others} is stopped too."
-            )
-
-
-def wait_ready(running: dict[str, subprocess.Popen[bytes]], host: str, port: int) -> None:
+def wait_ready(services: Sequence[Service], host: str, port: int) -> None:
+    """Return once a service answers. Raises `DragonError` if one of them ends before."""
     while not _is_ready(host, port):
-        check(running)
+        for service in services:
+            service.check()
         time.sleep(0.1)
 
 

@@ -71,6 +71,12 @@ class OverloadedError(DragonError):
     code = "overloaded"
 
 
+class StorageError(DragonError):
+    """The disk is full, or cannot be written; the same request may succeed later."""
+
+    code = "insufficient_storage"
+
+
 class LinkError(DragonError):
     """An error on the link between device and peer."""
 

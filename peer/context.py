@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
@@ -13,6 +14,17 @@ from dragon.link import control
 from dragon.link.registry import Message
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
+
+
+@dataclass
+class Holder:
+    """Whoever has a key, over all its connections: its open streams, and the bytes it has to read.
+
+    Without keys every connection is a holder of its own.
+    """
+
+    sessions: int = 0
+    queued_bytes: int = 0
 
 
 @dataclass
@@ -27,6 +39,11 @@ class Shared:
     metrics: PeerMetrics
     decode: DecodeDelay
     sessions: int = 0
+    holders: WeakValueDictionary[str, Holder] = field(default_factory=WeakValueDictionary)
+
+    def holder(self, key: str) -> Holder:
+        """The holder of a key; one of its own without."""
+        return self.holders.setdefault(key, Holder()) if key else Holder()
 
 
 class Serving(Protocol):

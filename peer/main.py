@@ -19,6 +19,7 @@ from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
+from dragon.inference.fairness import CALLER
 from dragon.inference.profile import Profile
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
@@ -33,6 +34,9 @@ from peer.server import serve
 from peer.settings import PeerSettings
 
 log = logging.getLogger(__name__)
+
+_PROXIED = frozenset({"forwarded", "via", "x-forwarded-for", "x-real-ip"})
+"""Headers of those who come from elsewhere, though their connection comes from this machine."""
 
 
 @dataclass(frozen=True)
@@ -117,21 +121,39 @@ def create_app(settings: PeerSettings) -> FastAPI:
 
     @app.websocket("/v1/link")
     async def link(socket: WebSocket) -> None:
-        if not _admitted(socket, settings.peer_keys):
+        if (refusal := _refusal(socket, settings.peer_keys)) is not None:
             # Plain text: the device shows it to its person as it is.
-            log.warning("refused a link from %s: wrong key", socket.client and socket.client.host)
-            refusal = "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS"
+            host = socket.client and socket.client.host
+            log.warning("refused a link from %s: %s", host, refusal.partition(":")[0])
             await socket.send_denial_response(Response(refusal, 401, media_type="text/plain"))
             return
         await socket.accept()
-        await serve(state().shared, socket)
+        shared = state().shared
+        key = _key_of(socket) if settings.peer_keys else ""
+        CALLER.set(key or f"connection {id(socket)}")
+        await serve(shared, socket, shared.holder(key))
 
     return app
 
 
+def _refusal(socket: WebSocket, keys: tuple[str, ...]) -> str | None:
+    """Why a link is refused; None if it is not."""
+    if "origin" in socket.headers:
+        return "no page of a browser is let in: links are for devices"
+    if not keys and _PROXIED & set(socket.headers):
+        return "this peer has no keys: behind a proxy it needs DRAGON_PEER_KEYS"
+    if not _admitted(socket, keys):
+        return "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS"
+    return None
+
+
 def _admitted(socket: WebSocket, keys: tuple[str, ...]) -> bool:
-    scheme, _, key = socket.headers.get("authorization", "").partition(" ")
-    given = key.encode() if scheme.lower() == "bearer" else b""
+    given = _key_of(socket).encode()
     # Every key is compared, so that the time taken tells nothing.
     matches = [hmac.compare_digest(given, known.encode()) for known in keys]
     return any(matches) or not keys
+
+
+def _key_of(socket: WebSocket) -> str:
+    scheme, _, key = socket.headers.get("authorization", "").partition(" ")
+    return key if scheme.lower() == "bearer" else ""

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -21,11 +22,13 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.inference.estimates import LinkMeter, Pace
+from dragon.inference.fairness import CALLER
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
+from dragon.link.share import LoopShare
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
-from peer.context import Serving, Shared
+from peer.context import Holder, Serving, Shared
 from peer.fetch import CloudFetch
 from peer.run import CloudRun
 from peer.scoring import CloudScoring
@@ -37,12 +40,37 @@ _PING_S = 1.0
 # A device pings twice a second: one silent for this long is gone, and its answers hold slots.
 _SILENCE_S = 10.0
 _MAX_QUEUED = 20_000
-_MAX_QUEUED_BYTES = 256 << 20
+# What a device has not read yet: beyond the first its streams wait, beyond the second it goes.
+_FULL_BYTES = 4 << 20
+_MAX_QUEUED_BYTES = 16 << 20
+_MAX_HOLDER_BYTES = 64 << 20
+# How long a device may leave unread what it was sent, and a stream may last without progress.
+_UNREAD_S = 20.0
+_STANDSTILL_S = 600.0
 
 
-async def serve(shared: Shared, socket: WebSocket) -> None:
+@dataclass
+class Stream:
+    """What serves a stream, and since when it has made no progress."""
+
+    serving: Serving
+    task: asyncio.Task[None]
+    sent: int = 0
+    progress: int = -1
+    since: float = 0.0
+
+    def stands_still(self, now: float) -> bool:
+        """Whether it has got on by nothing for too long: messages alone move no answer."""
+        run = self.serving
+        progress = len(run.session.committed) if isinstance(run, CloudRun) else self.sent
+        if progress != self.progress:
+            self.progress, self.since = progress, now
+        return now - self.since > _STANDSTILL_S
+
+
+async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
     """Serve an accepted connection until it ends."""
-    connection = Connection(shared, socket)
+    connection = Connection(shared, socket, holder)
     try:
         await connection.greet()
         shared.metrics.paces.add(connection.pace)
@@ -60,15 +88,19 @@ async def serve(shared: Shared, socket: WebSocket) -> None:
 class Connection:
     """One device's WebSocket: routes its frames to their streams, and sends what those produce."""
 
-    def __init__(self, shared: Shared, socket: WebSocket) -> None:
+    def __init__(self, shared: Shared, socket: WebSocket, holder: Holder) -> None:
         self._shared = shared
         self._socket = socket
-        self._streams: dict[int, tuple[Serving, asyncio.Task[None]]] = {}
+        self._holder = holder
+        self._streams: dict[int, Stream] = {}
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_received = time.monotonic()
         self._hung_up = False
         self._queued_bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._last_written = self._last_received
         self.pace = Pace(LinkMeter(), shared.decode)
 
     async def greet(self) -> None:
@@ -87,6 +119,7 @@ class Connection:
         """Read until the device is gone; raises `FrameError` for what no device sends."""
         self._start(self._write())
         self._start(self._ping())
+        share = LoopShare(time.perf_counter())
         while True:
             event = await self._socket.receive()
             self._last_received = time.monotonic()
@@ -94,7 +127,11 @@ class Connection:
                 return
             data = event.get("bytes")
             for frame in batching.split(event["text"] if data is None else data):
+                began = time.perf_counter()
                 self._route(*self._decode(frame))
+                now = time.perf_counter()
+                if (pause := share.took(now - began, now)) is not None:
+                    await asyncio.sleep(pause)
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
@@ -108,11 +145,13 @@ class Connection:
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
         """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
         frame = registry.encode(message, stream)
-        if self._outbound.full() or self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES:
+        full = self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES
+        held = self._holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES
+        if self._outbound.full() or full or held:
             self._hang_up("does not read")
             return 0
         self._outbound.put_nowait(frame)
-        self._queued_bytes += len(frame)
+        self._queue(len(frame))
         if self.pace.link.wants_ping(len(frame), time.monotonic()):
             self._send_ping(len(frame))
         return len(frame)
@@ -123,6 +162,16 @@ class Connection:
             self._end(stream)
         for task in self._tasks:
             task.cancel()
+        self._queue(-self._queued_bytes)
+
+    def _queue(self, size: int) -> None:
+        """Bytes were queued or, less than 0, have left."""
+        self._queued_bytes += size
+        self._holder.queued_bytes += size
+        if self._queued_bytes > _FULL_BYTES:
+            self._room.clear()
+        else:
+            self._room.set()
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run a coroutine for as long as the connection lasts."""
@@ -146,7 +195,8 @@ class Connection:
                 if isinstance(run := self._serving(stream), CloudRun):
                     run.receive(message)
             case control.Open():
-                self._open(stream, partial(CloudRun, self._shared, self.pace, message))
+                make = partial(CloudRun, self._shared, self.pace, message)
+                self._open(stream, make, lane=message.lane)
             case control.Fetch():
                 self._open(stream, partial(CloudFetch, self._shared, message))
             case control.ScoreText():
@@ -168,12 +218,14 @@ class Connection:
     def _serving(self, stream: int) -> Serving | None:
         """What serves a stream; nothing once it has ended here, which the device may not know."""
         found = self._streams.get(stream)
-        return None if found is None else found[0]
+        return None if found is None else found.serving
 
-    def _open(self, stream: int, make: Callable[[], Serving]) -> None:
+    def _open(self, stream: int, make: Callable[[], Serving], *, lane: int = 0) -> None:
         if stream in self._streams:
             raise FrameError(f"stream {stream} is open already")
-        if self._shared.sessions >= self._shared.max_sessions:
+        most = self._shared.max_sessions
+        # One device alone must not keep out all others.
+        if self._shared.sessions >= most or self._holder.sessions >= max(1, most // 2):
             self._send_fault(stream, OverloadedError("the cloud peer is busy"))
             return
         try:
@@ -181,16 +233,21 @@ class Connection:
         except InvalidRequestError as error:
             self._send_fault(stream, error)
             return
-        self._streams[stream] = serving, self._start(self._serve(stream, serving))
+        task = self._start(self._serve(stream, serving, lane))
+        self._streams[stream] = Stream(serving, task)
         self._shared.metrics.answers.inc()
         self._count(1)
 
-    async def _serve(self, stream: int, serving: Serving) -> None:
+    async def _serve(self, stream: int, serving: Serving, lane: int) -> None:
         """Send what a stream produces; a fault ends it, and the device goes on without."""
+        CALLER.set(f"{CALLER.get()} {lane}")
         try:
             async with aclosing(serving.messages()) as produced:
                 async for message in produced:
+                    await self._room.wait()
                     self._shared.metrics.sent_bytes.inc(self.send(message, stream))
+                    if (served := self._streams.get(stream)) is not None:
+                        served.sent += 1
         except DragonError as error:
             if not isinstance(error, ContextLengthError):
                 log.warning("a stream failed: %s", error.message)
@@ -202,15 +259,15 @@ class Connection:
 
     def _end(self, stream: int) -> None:
         """Free what a stream holds; a second call does nothing."""
-        _, task = self._streams.pop(stream, (None, None))
-        if task is None:
+        if (ended := self._streams.pop(stream, None)) is None:
             return
         self._count(-1)
-        if task is not asyncio.current_task():
-            task.cancel()
+        if ended.task is not asyncio.current_task():
+            ended.task.cancel()
 
     def _count(self, opened: int) -> None:
         self._shared.sessions += opened
+        self._holder.sessions += opened
         self._shared.metrics.sessions.set(self._shared.sessions)
 
     def _send_fault(self, stream: int, error: DragonError) -> None:
@@ -225,7 +282,8 @@ class Connection:
                         await self._socket.send_bytes(message)
                     else:
                         await self._socket.send_text(message)
-                self._queued_bytes -= sum(map(len, taken))
+                self._queue(-sum(map(len, taken)))
+                self._last_written = time.monotonic()
         except (RuntimeError, WebSocketDisconnect):
             pass  # the reader sees the end, too
 
@@ -233,8 +291,16 @@ class Connection:
         for number in itertools.count():
             self._send_ping()
             await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
-            if time.monotonic() - self._last_received > _SILENCE_S:
+            now = time.monotonic()
+            if now - self._last_received > _SILENCE_S:
                 self._hang_up("is silent")
+            # A ping waits by now, if nothing else does.
+            elif now - self._last_written > _UNREAD_S:
+                self._hang_up("does not read")
+            for stream, served in list(self._streams.items()):
+                if served.stands_still(now):
+                    self._send_fault(stream, DragonError("the answer does not get on"))
+                    self._end(stream)
 
     def _send_ping(self, behind: int = 0) -> None:
         number = self.pace.link.ping(time.monotonic(), behind)

@@ -13,6 +13,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from dragon.errors import ConfigurationError
 from dragon.models import EMBEDDED_MODEL
 
+_LEAST_KEY = 22  # characters of 6 bits that make 128
+
 
 class PeerSettings(BaseSettings):
     """Everything the peer can be told. `exact` steps each answer in a forward of its own."""
@@ -26,7 +28,7 @@ class PeerSettings(BaseSettings):
     peer_port: int = Field(8100, ge=0, le=65535)
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
     peer_corpus: Path
-    peer_max_sessions: int = Field(64, ge=1)
+    peer_max_sessions: int = Field(128, ge=1)
     model: str = str(EMBEDDED_MODEL)
     embedder: Path | None = None
     reranker: Path | None = None
@@ -47,9 +49,16 @@ class PeerSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _open_only_on_loopback(self) -> PeerSettings:
-        if not self.peer_keys and not _is_loopback(self.peer_host):
+        if _is_loopback(self.peer_host):
+            return self
+        if not self.peer_keys:
             raise ValueError(
                 "DRAGON_PEER_KEYS: a peer that listens beyond loopback needs at least one key"
+            )
+        if min(map(len, self.peer_keys)) < _LEAST_KEY:
+            raise ValueError(
+                f"DRAGON_PEER_KEYS: beyond loopback a key has at least {_LEAST_KEY} characters "
+                "(128 bits), such as Python's secrets.token_urlsafe(32) makes"
             )
         return self
 

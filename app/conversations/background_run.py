@@ -19,6 +19,7 @@ Prepare = Callable[[], Awaitable[tuple[GenerationRequest, int]]]
 _TOGETHER_S = 0.04
 """Events that come within this time are read together, so that their text is rendered once."""
 _SAVE_S = 1.0
+_DRAIN_S = 5.0
 
 
 class BackgroundRun:
@@ -163,7 +164,9 @@ class BackgroundRuns:
         return len(self._running)
 
     async def close(self) -> None:
-        """Stop all."""
+        """Let those that are nearly done finish, and stop the others."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_DRAIN_S)
         for run in self._running.values():
             run.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)

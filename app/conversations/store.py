@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, func, literal_column, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.citations import cited, without
-from app.storage import database
+from app.storage.purge import Purge
 from app.storage.tables import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError
 
@@ -36,8 +36,9 @@ class Listed:
 class ConversationStore:
     """Use after `start`."""
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
+    def __init__(self, sessions: async_sessionmaker[AsyncSession], purge: Purge) -> None:
         self._sessions = sessions
+        self._purge = purge
 
     async def start(self) -> None:
         """Mark answers that a crash cut off as stopped."""
@@ -211,7 +212,7 @@ class ConversationStore:
             await session.execute(
                 text("INSERT INTO message_search(message_search) VALUES ('optimize')")
             )
-        await database.forget_deleted(self._sessions)
+        await self._purge.now()
 
 
 def title_of(question: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import String, delete, select, type_coerce, update
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.documents.citations import without
 from app.documents.index import DocumentIndex
-from app.storage import database
+from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, LedgerAnswer, Message
+
+_MARK = "deleting"
+_GONE = ".deleted"
 
 
 class Erasable(Protocol):
@@ -29,18 +33,40 @@ class Erasable(Protocol):
 class Erasure:
     """Deletes in two steps: rows within the caller's transaction, then all that derives from them.
 
-    A crash in between leaves files without rows, which the next start removes.
+    A document's directory is marked before its rows go, so that after a crash in between the next
+    start knows it from one whose row was lost.
     """
 
     files: Path
     index: DocumentIndex
     kv: Erasable
-    sessions: async_sessionmaker[AsyncSession]
+    purge: Purge
+
+    def recover(self, known: set[str], quarantine: Path) -> list[str]:
+        """Finish deletions that a crash cut off, and put aside the files of unknown documents.
+
+        Returns what was put aside. Blocks.
+        """
+        lost = []
+        for path in self.files.iterdir():
+            if not path.is_dir():
+                continue  # a file browser's
+            if path.name in known:
+                (path / _MARK).unlink(missing_ok=True)  # the deletion was not committed
+            elif (path / _MARK).exists() or path.suffix == _GONE:
+                shutil.rmtree(path)
+            else:
+                quarantine.mkdir(mode=0o700, exist_ok=True)
+                path.rename(quarantine / f"{path.name}.{secrets.token_hex(4)}")
+                lost.append(path.name)
+        return lost
 
     async def rows(self, session: AsyncSession, documents: Sequence[str]) -> dict[str, list[int]]:
         """Delete the rows of documents; returns their chunks' ids by document, for `rest`."""
         chunks = {}
         for document in documents:
+            if (directory := self.files / document).exists():
+                (directory / _MARK).touch()
             of_document = Chunk.document_id == document
             chunks[document] = list(await session.scalars(select(Chunk.id).where(of_document)))
             await session.execute(delete(Document).where(Document.id == document))
@@ -56,12 +82,12 @@ class Erasure:
             if (directory := self.files / document).exists():
                 await asyncio.to_thread(_remove, directory)
         if chunks:
-            await database.forget_deleted(self.sessions)
+            await self.purge.now()
 
 
 def _remove(directory: Path) -> None:
     """Renames first, so that a concurrent writer can no longer find the directory."""
-    gone = directory.rename(directory.with_name(f"{directory.name}.deleted"))
+    gone = directory.rename(directory.with_name(f"{directory.name}{_GONE}"))
     shutil.rmtree(gone)
 
 

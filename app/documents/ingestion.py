@@ -7,6 +7,7 @@ index, is ingested again from its stored file at the next start.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -21,9 +22,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
+from app.disk import cause_of, is_of_disk
 from app.documents.erasure import Erasable, Erasure
 from app.documents.index import DocumentIndex
-from app.documents.jobs import RunJob
+from app.documents.jobs import Lanes, RunJob
 from app.documents.parsing import parse
 from app.documents.progress import Channel, Progress, Stage
 from app.documents.readers.sniff import Kind
@@ -41,8 +43,8 @@ EMBED_BATCH = 4
 _JOB_SECONDS = 0.005
 # Insert in batches, so that other writers wait for a batch and not for a whole document.
 _INSERT_BATCH = 200
-_PARSERS = 2
-"""Files parsed at once; each may take the memory that app.documents.parsing allows."""
+_RETRY_S, _MAX_RETRY_S = 0.5, 30.0
+_WAITING = "The device's disk is full or fails; it goes on once there is room."
 
 
 class DerivedStore(Erasable, Protocol):
@@ -62,7 +64,7 @@ class DerivedStore(Erasable, Protocol):
 
 @dataclass(frozen=True)
 class Ingestion:
-    """Ingests documents one at a time; each can be watched and cancelled."""
+    """Ingests documents; each can be watched and cancelled."""
 
     files: Path
     sessions: async_sessionmaker[AsyncSession]
@@ -72,8 +74,8 @@ class Ingestion:
     kv: DerivedStore
     erasure: Erasure
     run_idle: RunJob
-    parsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PARSERS))
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    parsing: Lanes = field(default_factory=lambda: Lanes(1 << 20))
+    _indexing: Lanes = field(default_factory=lambda: Lanes(1 << 16))
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
 
@@ -113,17 +115,37 @@ class Ingestion:
             await self.cancel(document_id)
 
     async def _run(self, document: Document, channel: Channel) -> None:
+        """Ingest a document, and begin again for as long as it is the disk that fails."""
+        for attempt in itertools.count():
+            try:
+                await self._ingest(document, channel)
+            except (OSError, OperationalError) as error:
+                if not is_of_disk(error):
+                    raise
+                if not attempt:
+                    logger.warning("%s waits for the disk: %s", document.id, cause_of(error))
+                channel.publish(Progress(channel.stage, message=_WAITING))
+                await asyncio.sleep(min(_RETRY_S * 2**attempt, _MAX_RETRY_S))
+            else:
+                return
+
+    async def _ingest(self, document: Document, channel: Channel) -> None:
+        """Ingest a document; its own faults are recorded, the disk's are raised."""
         try:
+            async with self.sessions() as session:
+                document = await session.get_one(Document, document.id)  # as it is by now
             if document.status != Status.PROCESSED:
-                async with self.parsing:
+                async with self.parsing.of(document.bytes):
                     kind, text = await self._parse(document, channel)
-                async with self._turn:
+                async with self._indexing.of(len(text)):
                     await self._chunk_and_index(document, kind, text, channel)
             await self._cache(document, channel)
         except DocumentError as error:
             await self.fail(document.id, error.message)
             channel.publish(Progress(channel.stage, Status.ERROR, message=error.message))
-        except Exception:
+        except Exception as error:
+            if is_of_disk(error):
+                raise
             logger.exception("ingestion of %s failed", document.id)
             message = "The document could not be ingested; the device's log says why. Try again."
             await self.fail(document.id, message)

@@ -1,16 +1,19 @@
 """Parses one uploaded file in a process of its own, started by `parsing`.
 
 Parsers of untrusted files may exhaust memory or time, so the process limits both for itself before
-it opens the file, and imports nothing of the service but the readers.
+it opens the file; or they may be taken over by it, so once file and output are open the process
+shuts itself in (`cell`). It imports nothing of the service but the readers.
 
     python parse_worker.py FILE NAME OUT CPU_SECONDS MEMORY_BYTES
 
 writes the pages, joined by form feeds, to OUT as UTF-8, and one JSON object to standard output:
-{"kind": a value of `sniff.Kind`, "note": what was unreadable} or {"error": message}.
+{"kind": a value of `sniff.Kind`, "note": what was unreadable}, {"error": message}, or
+{"errno": number} where the disk failed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -39,14 +42,22 @@ def main() -> None:
 
 def _answer(path: Path, name: str, out: Path) -> dict[str, Any]:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from app.documents.cell import confine
     from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
     from app.documents.readers.read import read
 
     try:
-        reading = read(path.read_bytes(), name)
-        out.write_text(PAGE_BREAK.join(reading.pages), encoding="utf-8", newline="")
+        content = path.read_bytes()
+        with out.open("w", encoding="utf-8", newline="") as opened:
+            confine()
+            reading = read(content, name)
+            opened.write(PAGE_BREAK.join(reading.pages))
     except UnreadableError as error:
         return {"error": str(error)}
+    except OSError as error:
+        if error.errno == errno.EFBIG:  # the limit on what it may write
+            return {"error": _TOO_MUCH_MEMORY}
+        return {"errno": error.errno}
     except RecursionError:
         return {"error": NESTED}
     except MemoryError:

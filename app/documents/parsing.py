@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import signal
 import sys
@@ -35,7 +36,8 @@ async def parse(
     empty environment, so that no key reaches a parser. The text is UTF-8, its pages joined by form
     feeds. Returns the kind and, if some of it could not be read, a note for the user. Raises
     DocumentError with a message for the user if the file is of an unsupported kind, has no text,
-    is encrypted or damaged, or is over a limit; out then does not exist.
+    is encrypted or damaged, or is over a limit, and OSError if the disk fails; out then does not
+    exist.
     """
     # A unique name, since the same file may be parsed twice at once.
     partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
@@ -70,4 +72,6 @@ def _result(answer: bytes, status: int | None) -> tuple[Kind, str | None]:
     result = json.loads(answer)
     if "error" in result:
         raise DocumentError(result["error"])
+    if "errno" in result:
+        raise OSError(result["errno"], os.strerror(result["errno"]))
     return Kind(result["kind"]), result["note"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
+import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -20,12 +20,14 @@ from app.documents.parsing import parse
 from app.documents.progress import Progress, final
 from app.documents.search import EVERYTHING, DocumentHit, Finder, Scope
 from app.documents.uploads import Incoming, clean_collection, clean_name, identity
-from app.storage import database
+from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.reranker import TextReranker
+
+log = logging.getLogger(__name__)
 
 MAX_WINDOW = 100_000
 """Most characters of a document's text returned at once."""
@@ -58,10 +60,12 @@ class DocumentStore:
     ) -> None:
         self._files = data_dir / "files"
         self._incoming = data_dir / "incoming"
+        self._quarantine = data_dir / "quarantine"
         self._sessions = sessions
         self._kv = kv
         self._index = DocumentIndex(data_dir / "index", embedder)
-        self._erasure = Erasure(self._files, self._index, kv, sessions)
+        self.purge = Purge(sessions)
+        self._erasure = Erasure(self._files, self._index, kv, self.purge)
         self._finder = Finder(sessions, self._index, embedder, reranker, run_urgent)
         self._ingestion = Ingestion(
             self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, run_idle
@@ -72,7 +76,7 @@ class DocumentStore:
         """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion."""
         for directory in (self._files, self._incoming):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        await database.forget_deleted(self._sessions)
+        await self.purge.now()
         oldest_first = list(reversed(await self.list()))
         known = {document.id for document in oldest_first}
         await asyncio.to_thread(self._clear_leftovers, known)
@@ -87,15 +91,16 @@ class DocumentStore:
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
         await self._ingestion.close()
+        await self.purge.close()
 
     def _clear_leftovers(self, known: set[str]) -> None:
         for path in self._incoming.iterdir():
-            path.unlink()
-        for path in self._files.iterdir():
-            if path.name not in known:
-                shutil.rmtree(path)
+            if path.is_file():
+                path.unlink()
         for path in self._files.glob("*/*.partial"):
             path.unlink()
+        for name in self._erasure.recover(known, self._quarantine):
+            log.warning("the database does not know %s: put aside in %s", name, self._quarantine)
 
     def receive(self) -> Incoming:
         """A temporary file for an upload: `async with store.receive() as incoming`."""
@@ -245,7 +250,8 @@ class DocumentStore:
                 why = document.status_details if document.status == Status.ERROR else None
                 raise DocumentError(why or UNREAD)
             with await self.content(document.id) as original:  # the parsed text was lost
-                async with self._ingestion.parsing:  # limits how many parsers run at once
+                # Limits how many parsers run at once.
+                async with self._ingestion.parsing.of(document.bytes):
                     await parse(Path(original.name), document.filename, path)
         return (await asyncio.to_thread(path.read_bytes)).decode()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from typing import Self
 
@@ -13,7 +15,13 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from dragon.errors import DocumentError, DocumentTooLargeError, InvalidRequestError
+from app.disk import require_room
+from dragon.errors import (
+    DocumentError,
+    DocumentTooLargeError,
+    InvalidRequestError,
+    StorageError,
+)
 
 MAX_BYTES = 50 * 10**6
 MAX_COLLECTION_CHARACTERS = 64
@@ -48,27 +56,59 @@ class Incoming:
         return self._digest.hexdigest()
 
     async def write(self, data: bytes) -> None:
-        """Append data; raises DocumentTooLargeError, writing nothing, over the limit."""
+        """Append data. Raises, writing nothing, DocumentTooLargeError over the limit, and
+        StorageError where the disk has no room for it.
+        """
         if self.size + len(data) > MAX_BYTES:
             raise DocumentTooLargeError(
                 f"The file is over the limit of {MAX_BYTES // 10**6} MB. Split it.", param="file"
             )
+        require_room(self.path.parent, len(data))
         self.size += len(data)
-        await asyncio.to_thread(self._append, data)
+        with _storing():
+            await asyncio.to_thread(self._append, data)
 
     def _append(self, data: bytes) -> None:
         self._file.write(data)
         self._digest.update(data)
 
     async def close(self) -> None:
-        """Flush and close the file."""
-        await asyncio.to_thread(self._file.close)
+        """Close the file once it is on the disk."""
+        with _storing():
+            await asyncio.to_thread(self._sync)
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
 
     def move(self, directory: Path) -> None:
-        """Move the file into a document's directory as its original. Blocks."""
+        """Move the file into a document's directory as its original, on the disk, too. Blocks."""
         directory.mkdir(exist_ok=True, mode=0o700)
         (directory / "text").unlink(missing_ok=True)
         self.path.replace(directory / "original")
+        for each in (directory, directory.parent):
+            _sync_names(each)
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    """A disk that fails is the device's fault, and no reason to give up the upload for good."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"The device could not store the file: {error.strerror}. Send it again."
+        ) from error
+
+
+def _sync_names(directory: Path) -> None:
+    """What a directory lists outlives a power cut only once it is synchronised itself."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def identity(name: str, collection: str, sha256: str) -> str:
@@ -117,14 +157,15 @@ class Form:
     async def receive(self, into: Incoming) -> None:
         """Read the body and write the file's bytes to `into`, one piece in memory at a time.
 
-        Raises InvalidRequestError unless the body is complete and as described above, and
-        DocumentTooLargeError as soon as the file is over the limit.
+        Raises InvalidRequestError unless the body is complete and as described above,
+        DocumentTooLargeError as soon as the file is over the limit, and StorageError once the
+        disk has no room for it.
         """
         body = self._request.stream()
         try:
             self._refuse_by_length()
             await self._read(body, into)
-        except InvalidRequestError:
+        except (InvalidRequestError, StorageError):
             await _drain(body)
             raise
         await into.close()

@@ -62,11 +62,12 @@ class Plan:
 
 
 def opening(
-    request: GenerationRequest, plan: Plan, committed: tuple[int, ...], *, joint: bool
+    request: GenerationRequest, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
 ) -> control.Open:
     """Asks the peer to take part from `committed` on; at once if `joint`."""
     return control.Open(
         committed=committed,
+        lane=lane,
         joint=joint,
         conversation=request.shown,
         raw=request.raw,

@@ -48,6 +48,7 @@ async def chat_prompt(
         raise InvalidRequestError(
             "messages: at least one user message with a text is needed", param="messages"
         )
+    require_room(sum(len(message.content) for message in messages), model, "messages")
     # Long prompts take long to tokenize; other requests go on meanwhile.
     tokens = await asyncio.to_thread(model.tokenizer.conversation, messages)
     conversation = _fitting(tokens, model, "messages")
@@ -66,6 +67,7 @@ async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:
     """
     tokenizer = model.tokenizer
     if isinstance(prompt, str):
+        require_room(len(prompt), model, "prompt")
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
         tokens = known(prompt, tokenizer, "prompt")
@@ -79,12 +81,24 @@ async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:
     return Prompt(_fitting(tokens, model, "prompt"), query)
 
 
+def require_room(characters: int, model: Model, param: str) -> None:
+    """Raises `ContextLengthError` for a text that is too long whatever its tokens turn out to be.
+
+    Tokenizing it could take a minute and a gigabyte.
+    """
+    if (least := model.tokenizer.least_tokens(characters)) >= model.context_length:
+        raise _too_long(f"at least {least}", model, param)
+
+
 def _fitting(tokens: Sequence[int], model: Model, param: str) -> tuple[int, ...]:
     if len(tokens) >= model.context_length:
-        raise ContextLengthError(
-            f"This model's maximum context length is {model.context_length} tokens, the "
-            f"answer included; however, your {param} resulted in {len(tokens)} tokens. Please "
-            "shorten it.",
-            param=param,
-        )
+        raise _too_long(str(len(tokens)), model, param)
     return tuple(tokens)
+
+
+def _too_long(tokens: str, model: Model, param: str) -> ContextLengthError:
+    return ContextLengthError(
+        f"This model's maximum context length is {model.context_length} tokens, the answer "
+        f"included; however, your {param} resulted in {tokens} tokens. Please shorten it.",
+        param=param,
+    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from app.documents.search import EVERYTHING, DocumentHit, Scope
+from app.generation.admission import Places
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
 from app.peer_link.client import Link
@@ -21,6 +22,10 @@ from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.params import Mode
+
+# Searches at once, and those of one caller: what they share (threads, connections of the database)
+# serves whoever came first.
+_SEARCHES, _FOR_ONE = 4, 3
 
 
 class Searcher(Protocol):
@@ -52,6 +57,7 @@ class Retrieval:
     link: Link
     top_k: int
     rescore_every: int
+    _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
     def passages(self, request: GenerationRequest) -> int:
         """How many passages a side may use."""
@@ -85,7 +91,8 @@ class Retrieval:
         if not self._asks(request):
             return []
         scope, k = _scope(request), self.passages(request)
-        return await self.documents.search(request.query, k, scope, relevant=request.judged)
+        async with self._places.one():
+            return await self.documents.search(request.query, k, scope, relevant=request.judged)
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""

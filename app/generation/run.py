@@ -22,6 +22,7 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
+from dragon.inference.fairness import CALLER, lane_of
 from dragon.inference.run import Run
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
@@ -44,7 +45,8 @@ from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
-_GIVE_UP_S = 10.0
+_CROWD = 4  # answers at once whose preparation delays one another
+_PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 
 
 class DeviceRun(Run[Event]):
@@ -89,6 +91,7 @@ class DeviceRun(Run[Event]):
         self._plan = plan
         self._budget = budget
         self._link = link
+        self._lane = lane_of(CALLER.get())
         self._watcher: asyncio.Task[None] | None = None
         self._released = False
         # What the cloud does in this run.
@@ -190,7 +193,7 @@ class DeviceRun(Run[Event]):
         self._cloud_ready = False
         self._stream = self._link.open(self, self._request.id)
         self.asked = True
-        asked = opening(self._request, self._plan, committed, joint=self.session.joint)
+        asked = opening(self._request, self._plan, committed, self._lane, joint=self.session.joint)
         self._link.send(asked, self._stream)
 
     def _let_in(self, ready: control.Ready) -> None:
@@ -268,15 +271,17 @@ class DeviceRun(Run[Event]):
 
     async def _watch(self, link: Link) -> None:
         """The only clock of a run: the deadline of the first token, and stalls."""
-        began = quiet_since = stuck_since = time.monotonic()
-        written = 0
+        began = quiet_since = now = time.monotonic()
+        written, waited = 0, 0.0
         while True:
             await asyncio.sleep(_WATCH_S)
-            now = time.monotonic()
+            then, now = now, time.monotonic()
             # Messages alone are no progress: a peer could send some for ever.
             if self.session.busy or len(self.session.committed) != written:
                 written = len(self.session.committed)
-                quiet_since = stuck_since = now
+                quiet_since = now
+            elif self.session.joint and self._cloud_ready:
+                waited += now - then
             if not self.session.joint:
                 continue
             stall = self._pace.stall_limit()
@@ -284,10 +289,11 @@ class DeviceRun(Run[Event]):
             if min(now - quiet_since, now - link.last_received) > stall:
                 link.drop("the peer does not answer")
             elif not self._cloud_ready:
-                stuck_since = now
-                if deadline is not None and now - began > deadline:
+                # One that prepares many answers at once is late for none of them.
+                crowd = max(1.0, self._engine.sharing / _CROWD)
+                if deadline is not None and now - began > deadline * crowd:
                     self._lose("the cloud is late")
-            elif now - stuck_since > _GIVE_UP_S and self._request.mode is not Mode.SEQUENCEWISE:
+            elif waited > self._patience() and self._request.mode is not Mode.SEQUENCEWISE:
                 # Whatever it sends or says of its pace.
                 self._close_stream("does not go on")
                 self.failed("the cloud does not go on")
@@ -296,6 +302,14 @@ class DeviceRun(Run[Event]):
                 self.session.stalled()
                 self._report_departure()
                 self.advance()
+
+    def _patience(self) -> float:
+        """For how many seconds this answer may have waited for the cloud by now.
+
+        Beside the round trip, which bounds no answer, so much a token as people still read along.
+        """
+        round_trip = min(1.0, self._pace.link.round_trip.value or 0.0)
+        return _PATIENCE_S + len(self.session.committed) * (_PATIENCE_A_TOKEN_S + round_trip)
 
     # The answer as it is written.
 

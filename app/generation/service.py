@@ -95,6 +95,11 @@ class GenerationService:
                 yield Finished("length", len(request.conversation), 0)
                 return
             found: Retrieved | None = None
+            if _joint(request) and not self.ledger.writable:
+                request = replace(request, cloud=Cloud.NEVER)
+                unrecorded = "nothing may leave, since the ledger cannot be written"
+                for event in hops.take(PeerChanged(False, 0, unrecorded)):
+                    yield event
             if request.cloud is Cloud.WHEN_NEEDED and request.mode.joint:
                 found = await self.retrieval.find(request, _limit(request))
                 if request.judged and found.sources:

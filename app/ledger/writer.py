@@ -21,6 +21,7 @@ import orjson
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.disk import cause_of
 from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
 from app.ledger.spending import Spending
 from app.storage.tables import LedgerAnswer, LedgerEntry
@@ -34,6 +35,8 @@ Decode = Callable[[Sequence[int]], str]
 GENESIS = "0" * 64
 BEGIN, END = "begin", "end"
 _WRITE_S = 0.25
+_RETRY_S = 1.0
+_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Ledger:
 
     A frame counts as sent once it is queued: if the connection breaks first, the ledger overstates
     rather than understates. A device that is killed loses the last quarter of a second of entries.
+    While the disk fails entries wait in memory, and `writable` says so: nothing new may leave then.
     """
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
@@ -73,7 +77,14 @@ class Ledger:
         self._writing = asyncio.Lock()
         self._writes: set[asyncio.Future[None]] = set()
         self._closing = False
+        self._failing_since: float | None = None
         self._seq, self._hash = 0, GENESIS
+
+    @property
+    def writable(self) -> bool:
+        """Whether what leaves now can be recorded."""
+        since = self._failing_since
+        return since is None or time.monotonic() - since < _PATIENCE_S
 
     # What it observes: answers, and the link.
 
@@ -170,14 +181,23 @@ class Ledger:
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
-            await asyncio.sleep(_WRITE_S)  # batch frames into one transaction
+            # Frames of some time go into one transaction; a disk that fails is left alone longer.
+            await asyncio.sleep(_WRITE_S if self._failing_since is None else _RETRY_S)
             self._changed.clear()
             try:
                 await self.written()
-            except Exception:
-                log.exception("writing the ledger failed; retrying")
+            except Exception as error:
+                if self._failing_since is None:
+                    self._failing_since = time.monotonic()
+                    log.warning("the ledger cannot be written: %s", cause_of(error))
                 self._changed.set()
+            else:
+                if self._failing_since is not None:
+                    log.info("the ledger is written again")
+                self._failing_since = None
             if self._closing:
+                if self._pending:
+                    log.error("%d entries of the ledger are lost", len(self._pending))
                 return
 
 

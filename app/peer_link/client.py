@@ -18,6 +18,7 @@ from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
+from dragon.link.share import LoopShare
 from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
@@ -189,16 +190,21 @@ class Link:
         helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
         for receiver in tuple(self.attached):
             receiver.link_up()
+        share = LoopShare(time.perf_counter())
         try:
             async for message in connection:
                 self.last_received = time.monotonic()
                 for frame in batching.split(message):
+                    began = time.perf_counter()
                     try:
                         self._route(frame)
                     except (FrameError, LinkError):
                         raise
                     except Exception:
                         log.exception("an answer failed on a frame of the peer")
+                    now = time.perf_counter()
+                    if (pause := share.took(now - began, now)) is not None:
+                        await asyncio.sleep(pause)
         except FrameError as error:
             log.warning("the peer sent a bad frame: %s", error.message)
             await connection.close(1002, "bad frame")

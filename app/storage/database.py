@@ -1,15 +1,13 @@
-"""The device's SQLite database: connections, migrations, and erasure of deleted text."""
+"""The device's SQLite database: connections, migrations, and its write-ahead log."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import event, make_url, text
+from sqlalchemy import event, make_url
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -18,8 +16,6 @@ from sqlalchemy.ext.asyncio import (
 )
 
 from app.packaged import packaged
-
-logger = logging.getLogger(__name__)
 
 DATABASE = "dragon.db"
 _MIGRATIONS = packaged("alembic")
@@ -31,9 +27,6 @@ _PRAGMAS = (
     "secure_delete = ON",  # overwrite deleted content with zeros
     f"busy_timeout = {_BUSY_TIMEOUT_MS}",
 )
-# SQLite waits for readers by itself, but not for another checkpoint.
-_ATTEMPTS = 3
-_WAIT_SECONDS = 0.2
 
 
 def is_ours(name: str | None, kind: str, _parents: object = None) -> bool:
@@ -56,7 +49,8 @@ def migrate(url: str) -> None:
 
 def connect(url: str) -> AsyncEngine:
     """An engine whose connections use a write-ahead log, foreign keys and secure deletion."""
-    engine = create_async_engine(url)
+    # Parameters are people's texts and titles, which have no place in a log.
+    engine = create_async_engine(url, hide_parameters=True)
 
     @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
@@ -73,25 +67,7 @@ def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
-async def forget_deleted(sessions: async_sessionmaker[AsyncSession]) -> None:
-    """Purge deleted text from the full-text index and the write-ahead log.
-
-    A full-text index only marks deleted rows until its segments are merged.
-    """
-    async with sessions.begin() as session:
-        await session.execute(text("INSERT INTO chunks_fts(chunks_fts) VALUES ('optimize')"))
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            await asyncio.sleep(_WAIT_SECONDS)  # let writers proceed
-        if await empty_log(sessions):
-            break
-    else:
-        logger.warning("the write-ahead log is in use; it is emptied at the next deletion or start")
-
-
-async def empty_log(
-    sessions: async_sessionmaker[AsyncSession], wait_ms: int = _BUSY_TIMEOUT_MS
-) -> bool:
+async def empty_log(sessions: async_sessionmaker[AsyncSession], wait_ms: int) -> bool:
     """Checkpoint and truncate the write-ahead log; returns whether it is empty.
 
     Blocks other writers, and waits at most `wait_ms` milliseconds for readers.

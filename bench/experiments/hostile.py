@@ -30,7 +30,8 @@ import httpx
 from bench.lib import report
 from dragon.inference.tokenizer import Tokenizer
 from harness import services, two_sided
-from harness.faults.hostile_peer import Behaviour, HostilePeer, hostile_peer
+from harness.faults.disturbances import Behaviour
+from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.services import EMBEDDED_MODEL, Service, Setup
 
 PLACES = ("cabin", "boat house", "office", "garage", "allotment", "workshop")
@@ -164,9 +165,10 @@ def main() -> None:
     """Attack each system, report, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="chats a system")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, attack(Path(folder)) as attacked:
-        rows = [measure(attacked, system, options.count) for system in SYSTEMS]
+        rows = [measure(attacked, system, options.count) for system in options.systems]
     report.section("hostile", rows, notes=_NOTES)
     print(json.dumps({"rows": rows}))
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
-from dragon.inference.jobs import Decoded, Inbox, Outcome, Post, Step, deliver, directly
+from dragon.inference.fairness import CALLER, shared
+from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring
 from dragon.protocol.messages import Work
@@ -33,6 +33,9 @@ T = TypeVar("T")
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for decoders to share its forward.
 _PATIENCE = 1.0
+# How long a turn may take that several callers share, but for so many steps.
+_TURN_S = 0.04
+_LEAST_STEPS = 8
 # While an answer is being written, this many times what an idle job took goes by before the next
 # one: it delays fewer than one token in twenty.
 _IDLE_REST = 40
@@ -56,6 +59,8 @@ class Engine:
         self._answered: set[Decoder] = set()
         self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
         self._writing: set[Decoder] = set()
+        self._callers: dict[Decoder, str] = {}
+        self._steps_a_turn = _LEAST_STEPS
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
@@ -110,7 +115,8 @@ class Engine:
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
-            self._inbox.openings.append(decoder)
+            self._callers[decoder] = CALLER.get()
+            self._inbox.openings.put(CALLER.get(), decoder)
             self._changed.notify()
         return decoder
 
@@ -141,7 +147,7 @@ class Engine:
         """Queue a job that an answer waits for, such as embedding its query."""
         future: Future[T] = Future()
         with self._changed:
-            self._inbox.urgent.append((function, future))
+            self._inbox.urgent.put(CALLER.get(), (function, future))
             self._changed.notify()
         return future
 
@@ -159,7 +165,9 @@ class Engine:
             self._inbox.stopping = True
             self._changed.notify()
         self._thread.join()
-        for _, future in [*self._inbox.urgent, *self._inbox.idle]:
+        while len(self._inbox.urgent):
+            self._inbox.urgent.take()[1].cancel()
+        for _, future in self._inbox.idle:
             future.cancel()
 
     # On the engine's thread.
@@ -179,12 +187,12 @@ class Engine:
             self._free(closed)
             self._prefill_one()
             with self._changed:
-                steps, self._inbox.steps = self._inbox.steps, []
+                steps, self._inbox.steps = self._next_steps()
             self._run_steps([s for s in steps if s.decoder not in self._closing])
-            self._run(self._inbox.urgent)
+            self._run(self._inbox.urgent.take)
             if self._rest() == 0 and (self._answering or self._inbox.empty()):
                 began = time.perf_counter()
-                self._run(self._inbox.idle)
+                self._run(self._inbox.idle.popleft)
                 ended = time.perf_counter()
                 self._rested = ended + _IDLE_REST * (ended - began)
 
@@ -226,18 +234,25 @@ class Engine:
     def _can_open(self) -> bool:
         """Whether there is an opening, and the slots that the first one needs."""
         openings = self._inbox.openings
-        return bool(openings) and len(openings[0].bases) <= self.free_slots
+        return bool(openings) and len(openings.first().bases) <= self.free_slots
 
     def _free(self, closed: list[Decoder]) -> None:
         with self._changed:
             inbox = self._inbox
-            inbox.openings = deque(d for d in inbox.openings if d not in self._closing)
+            inbox.openings.keep(lambda decoder: decoder not in self._closing)
             inbox.steps = [step for step in inbox.steps if step.decoder not in self._closing]
         for decoder in closed:
             decoder.prefilled.cancel()
             decoder.release()
             self._closing.discard(decoder)
             self._writing.discard(decoder)
+            self._callers.pop(decoder, None)
+
+    def _next_steps(self) -> tuple[list[Step], list[Step]]:
+        """The steps of this turn, and those of the next: callers share a turn of limited length."""
+        return shared(
+            self._inbox.steps, lambda step: self._callers.get(step.decoder), self._steps_a_turn
+        )
 
     def _run_steps(self, steps: list[Step]) -> None:
         began = time.perf_counter()
@@ -250,6 +265,9 @@ class Engine:
         if self._batching:
             self._answered = {request.decoder for request in steps}
             self._patience = _PATIENCE * (time.perf_counter() - began)
+        if steps:
+            long = len(steps) * _TURN_S / (time.perf_counter() - began)
+            self._steps_a_turn = max(_LEAST_STEPS, int(long))
 
     def _run_group(self, group: list[Step]) -> None:
         group.sort(key=lambda request: request.decoder.slots)  # side by side, in few runs
@@ -276,9 +294,9 @@ class Engine:
 
     def _prefill_one(self) -> None:
         with self._changed:
-            if not self._inbox.openings or not self._inbox.openings[0].acquire():
+            if not self._inbox.openings or not self._inbox.openings.first().acquire():
                 return
-            decoder = self._inbox.openings.popleft()
+            decoder = self._inbox.openings.take()
         if not decoder.prefilled.set_running_or_notify_cancel():
             return  # given up meanwhile; closing it frees the slots
         self.model.abandon = lambda: decoder in self._closing
@@ -293,11 +311,12 @@ class Engine:
             self._writing.add(decoder)
             decoder.prefilled.set_result(None)
 
-    def _run(self, waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:
+    def _run(self, take: Callable[[], Job]) -> None:
         with self._changed:
-            if not waiting:
+            try:
+                function, future = take()
+            except LookupError:
                 return
-            function, future = waiting.popleft()
         if not future.set_running_or_notify_cancel():
             return
         self.model.abandon = None

@@ -13,12 +13,14 @@ from typing import Any
 
 from dragon.errors import DragonError
 from dragon.inference.decoder import Decoder
+from dragon.inference.fairness import FairQueue
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import Side
 
 log = logging.getLogger(__name__)
 
 Post = Callable[[Callable[[], None]], object]
+Job = tuple[Callable[[], Any], Future[Any]]
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ class Inbox:
     """What other threads have queued; guarded by the engine's lock."""
 
     steps: list[Step] = field(default_factory=list)
-    openings: deque[Decoder] = field(default_factory=deque)
-    urgent: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
-    idle: deque[tuple[Callable[[], Any], Future[Any]]] = field(default_factory=deque)
+    openings: FairQueue[Decoder] = field(default_factory=FairQueue)
+    urgent: FairQueue[Job] = field(default_factory=FairQueue)
+    idle: deque[Job] = field(default_factory=deque)
     closed: list[Decoder] = field(default_factory=list)
     stopping: bool = False
 

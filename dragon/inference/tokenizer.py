@@ -26,6 +26,7 @@ PLAIN_TEMPLATE = (
 # Stands in for a document while a template is taken apart; a letter run no template rewrites.
 _SENTINEL = "QzDocumentzQ"
 _REPLACEMENT = "\ufffd"
+_LONG = 1 << 14  # characters
 _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 
 
@@ -100,8 +101,20 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Tokens of plain text; special tokens in it are not recognised as such."""
-        ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+        if len(text) < _LONG:
+            ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
+        else:  # only a batch lets other threads run meanwhile
+            ids = self._plain.encode_batch([text], add_special_tokens=False)[0].ids
         return ids
+
+    @cached_property
+    def longest_token(self) -> int:
+        """The most characters that one token stands for."""
+        return max(map(len, self._backend.get_vocab()))
+
+    def least_tokens(self, characters: int) -> int:
+        """How many tokens a text of this length has at least."""
+        return -(-characters // self.longest_token)
 
     def framed(self, ids: Sequence[int]) -> list[int]:
         """Tokens of a plain text with the special tokens that the model wants around it."""

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragon.inference.adjustment import Adjustment
+from dragon.inference.fairness import LANES
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
@@ -24,7 +25,7 @@ from dragon.sampling.params import (
     Sampling,
 )
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
@@ -92,7 +93,8 @@ class Asking(Control):
 class Open(Asking):
     """Begin an answer. With `joint` false it is a rejoin: wait for `join`.
 
-    With `details` its drafts come with the shares of its rows.
+    With `details` its drafts come with the shares of its rows. Answers of a device's callers that
+    differ in `lane` take turns at the peer.
     """
 
     mode: Mode
@@ -104,6 +106,7 @@ class Open(Asking):
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY
     details: bool = False
+    lane: Annotated[int, Field(ge=0, lt=LANES)] = 0
     committed: Tokens = ()
     joint: bool = True
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 import numpy as np
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -27,22 +26,24 @@ from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
+from harness.faults.disturbances import FLOODS, Asked, Behaviour, disturbance, huge
 
 _FLAT = 4096  # tokens of a distribution that says nothing
 _HORIZON = 1024
 _PULSE_S = 0.3
-
-
-class Behaviour(StrEnum):
-    """What it does once it is asked."""
-
-    FLAT = "flat"  # says nothing, with all the relevance that can be claimed
-    STEER = "steer"  # begins the answer in words of its choice, then says nothing
-    REPLAY = "replay"  # sends every draft twice
-    OLD = "old"  # is ready, then sends drafts of another incarnation, one every now and then
-    READY = "ready"  # is ready again and again
-    SLOW = "slow"  # claims to take an hour a token, and sends one
-    SILENT = "silent"  # is ready, then says nothing
+_DRIP_S = 1.0
+_LATE_S = 4.0
+_DRAFTING = frozenset(
+    {
+        Behaviour.FLAT,
+        Behaviour.STEER,
+        Behaviour.REPLAY,
+        Behaviour.SLOW,
+        Behaviour.DRIP,
+        Behaviour.HUGE,
+        Behaviour.LATE,
+    }
+)
 
 
 @dataclass
@@ -126,7 +127,7 @@ class _Connection:
     peer: HostilePeer
     socket: ServerConnection
     sessions: dict[int, Session] = field(default_factory=dict)
-    pulses: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    pulses: dict[int, list[asyncio.Task[None]]] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Return the device's own hello, then take part in its answers."""
@@ -137,13 +138,14 @@ class _Connection:
                 for frame in batching.split(data):
                     await self._take(*registry.decode(frame, Role.DEVICE, 1 << 20))
         finally:
-            for task in self.pulses.values():
+            for task in [task for tasks in self.pulses.values() for task in tasks]:
                 task.cancel()
 
     async def _take(self, stream: int, message: registry.Message) -> None:
         match message:
             case control.Ping():
-                await self._send(control.Pong(number=message.number))
+                if self.peer.behaviour is not Behaviour.NO_PONG:
+                    await self._send(control.Pong(number=message.number))
                 return
             case control.Pong() | control.Probe():
                 return
@@ -153,11 +155,11 @@ class _Connection:
                 await self._begin(stream, message)
             case control.Close():
                 self.sessions.pop(stream, None)
-                if (pulse := self.pulses.pop(stream, None)) is not None:
+                for pulse in self.pulses.pop(stream, ()):
                     pulse.cancel()
             case _ if (session := self.sessions.get(stream)) is not None:
                 session.receive(message)  # type: ignore[arg-type]
-                await self._draft(stream, session)
+                self._start(stream, self._draft(stream, session))
 
     async def _begin(self, stream: int, asked: control.Open) -> None:
         peer = self.peer
@@ -181,41 +183,52 @@ class _Connection:
         )
         self.sessions[stream] = session
         peer.sessions.append(session)
-        await self._send(ready, stream)
-        match peer.behaviour:
-            case Behaviour.READY:
-                self.pulses[stream] = asyncio.create_task(self._pulse(stream, lambda: ready))
-            case Behaviour.OLD:
-                old = self._old_draft(session)
-                self.pulses[stream] = asyncio.create_task(self._pulse(stream, lambda: old))
-            case _:
-                await self._draft(stream, session)
+        self._start(stream, self._misbehave(Asked(stream, session, ready)))
 
-    async def _pulse(self, stream: int, message: Callable[[], registry.Message]) -> None:
+    def _start(self, stream: int, work: Coroutine[None, None, None]) -> None:
+        """Do something for as long as the answer lasts."""
+        self.pulses.setdefault(stream, []).append(asyncio.create_task(work))
+
+    async def _misbehave(self, asked: Asked) -> None:
+        behaviour, stream = self.peer.behaviour, asked.stream
         with suppress(ConnectionClosed):
-            while True:
-                await asyncio.sleep(_PULSE_S)
-                await self._send(message(), stream)
-
-    def _old_draft(self, session: Session) -> Draft:
-        side = self._side(())
-        return Draft(99, 0, 0, 0, session.checksum(0), int(side.wire.ids[0]), 1000, side)
+            match behaviour:
+                case Behaviour.NEVER:
+                    return
+                case Behaviour.FAULT:
+                    await self._send(control.Fault(code="internal_error", message="no"), stream)
+                    return
+                case Behaviour.HANG_UP:
+                    await self.socket.close()
+                    return
+                case Behaviour.LATE:
+                    await asyncio.sleep(_LATE_S)
+                case Behaviour.HUGE:
+                    asked = replace(asked, ready=huge(asked.ready))
+            await self._send(asked.ready, stream)
+            await self._draft(stream, asked.session)
+            while (disturbing := disturbance(behaviour)) is not None:
+                await asyncio.sleep(0 if behaviour in FLOODS else _PULSE_S)
+                await self.socket.send(disturbing(asked))
 
     async def _draft(self, stream: int, session: Session) -> None:
         """Whatever the session wants drafted, from distributions that are made up."""
         behaviour = self.peer.behaviour
-        if behaviour in (Behaviour.SILENT, Behaviour.READY, Behaviour.OLD):
+        if behaviour not in _DRAFTING:
             return
-        while True:
-            session.take_commits()
-            for message in session.take_outbox():
-                await self._answer(stream, message)
-            if behaviour is Behaviour.SLOW and session.queues.own:
-                return
-            if (work := session.next_work()) is None:
-                return
-            text = [*session.committed, *(draft.token for draft in session.queues.own)]
-            session.complete([self._side(text)] * min(1, work.outputs), 1000)
+        with suppress(ConnectionClosed):
+            while True:
+                session.take_commits()
+                for message in session.take_outbox():
+                    await self._answer(stream, message)
+                if behaviour is Behaviour.SLOW and session.queues.own:
+                    return
+                if (work := session.next_work()) is None:
+                    return
+                if behaviour is Behaviour.DRIP:
+                    await asyncio.sleep(_DRIP_S)
+                text = [*session.committed, *(draft.token for draft in session.queues.own)]
+                session.complete([self._side(text)] * min(1, work.outputs), 1000)
 
     async def _answer(self, stream: int, message: SessionMessage) -> None:
         if self.peer.behaviour is Behaviour.SLOW and isinstance(message, Draft):

@@ -153,7 +153,7 @@ async function loadStatus() {
 
 function showSignedOut() {
   socket.close();
-  byId("sign-in-example").textContent = `${location.origin}/sign-in?key=…`;
+  byId("sign-in-example").textContent = `${location.origin}/sign-in?code=…`;
   byId("app").hidden = true;
   byId("signed-out").hidden = false;
 }

@@ -22,11 +22,13 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
+from app.generation.admission import Admission
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import Settings
 from app.storage.database import connect, database_url, session_maker
+from app.storage.purge import Purge
 from cli.server import server
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
@@ -69,7 +71,8 @@ def embeddings() -> Iterator[EmbeddingService]:
 def conversations(tmp_path: Path) -> Iterator[ConversationStore]:
     """Without tables: who stores something migrates first, for that takes a while."""
     database = connect(database_url(tmp_path))
-    yield ConversationStore(session_maker(database))
+    sessions = session_maker(database)
+    yield ConversationStore(sessions, Purge(sessions))
     asyncio.run(database.dispose())
 
 
@@ -91,6 +94,7 @@ def state(
         auth=Authenticator(KEY),
         generation=generation,
         answers=answers,
+        admission=Admission(),
         embeddings=embeddings,
         documents=FakeDocuments(),
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),

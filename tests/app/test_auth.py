@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import httpx
 import pytest
 from starlette.datastructures import Headers
 
-from app.auth import COOKIE, Authenticator, api_key
+from app.auth import COOKIE, SESSION_S, Authenticator, Sessions, api_key, one_time_code
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
 from tests.app.conftest import KEY
@@ -57,10 +58,33 @@ def test_others_stay_outside(headers: dict[str, str]) -> None:
 
 def test_a_wrong_key_beside_a_good_cookie_is_wrong() -> None:
     auth = Authenticator(KEY)
-    cookie = f"a=b; {COOKIE}={auth.session}"
+    cookie = f"a=b; {COOKIE}={auth.sessions.begin()}"
     auth.check(Headers({"cookie": cookie}))
     with pytest.raises(AuthenticationError, match="Incorrect"):
         auth.check(Headers({"cookie": cookie, "authorization": "Bearer wrong"}))
+
+
+def test_browsers_stay_signed_in_over_a_restart_until_they_expire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sessions.json"
+    token = Sessions(KEY, path).begin()
+    assert token not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Sessions(KEY, path).has(token)
+    assert not Sessions("another key", path).has(token)
+    later = time.time() + SESSION_S + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert not Sessions(KEY, path).has(token)
+    path.write_text("damaged")
+    assert not Sessions(KEY, path).has(token)
+
+
+def test_a_link_that_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
+    code = one_time_code(KEY, time.time())
+    path = tmp_path / "sessions.json"
+    assert Authenticator(KEY, path).accepts_code(code)
+    assert not Authenticator(KEY, path).accepts_code(code)
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/nothing", "/api/status"])

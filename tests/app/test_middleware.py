@@ -5,11 +5,13 @@ Covers `app.container` and `app.main`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import httpx
 import pytest
 
+from app import middleware
 from app.container import AppState
 from app.main import create_app
 from app.middleware import SECURITY_HEADERS
@@ -100,6 +102,18 @@ async def test_the_log_never_holds_the_key_or_the_prompt(
     assert not any(KEY in r.getMessage() or "diagnosis" in r.getMessage() for r in ours)
 
 
+async def test_another_scheme_beside_the_cookie_proves_nothing(
+    client: httpx.AsyncClient, state: AppState
+) -> None:
+    headers = {
+        "Authorization": "Basic YTpi",
+        "Cookie": f"dragon_session={state.auth.sessions.begin()}",
+        "Origin": "http://evil.example",
+    }
+    reply = await client.post("/v1/chat/completions", json=ASK, headers=headers)
+    assert reply.json()["error"]["code"] == "cross_origin"
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
@@ -114,10 +128,21 @@ async def test_the_cookie_is_only_good_for_our_own_page(
     client: httpx.AsyncClient, state: AppState, origin: str | None, status: int
 ) -> None:
     del client.headers["Authorization"]
-    headers = {"Cookie": f"dragon_session={state.auth.session}"}
+    headers = {"Cookie": f"dragon_session={state.auth.sessions.begin()}"}
     if origin is not None:
         headers["Origin"] = origin
     reply = await client.post("/v1/chat/completions", json=ASK, headers=headers)
     assert reply.status_code == status
     if status == 403:
         assert reply.json()["error"]["code"] == "cross_origin"
+
+
+async def test_calls_beyond_what_could_wait_are_refused_at_once(
+    client: httpx.AsyncClient, generation: FakeGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(middleware, "MOST_CALLS", 2)
+    generation.delay = 0.01
+    calls = [client.post("/v1/chat/completions", json=ASK) for _ in range(5)]
+    replies = await asyncio.gather(*calls)
+    assert sorted(reply.status_code for reply in replies) == [200, 200, 503, 503, 503]
+    assert (await client.post("/v1/chat/completions", json=ASK)).status_code == 200

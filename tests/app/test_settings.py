@@ -58,3 +58,15 @@ def test_environment_before_file_and_empty_is_unset(
 )
 def test_links_that_are_safe(url: str) -> None:
     assert Settings(peer_url=url).peer_url == url
+
+
+def test_a_key_that_can_be_guessed_is_for_this_machine_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DRAGON_API_KEY", "short")
+    Settings.read()
+    monkeypatch.setenv("DRAGON_HOST", "0.0.0.0")
+    with pytest.raises(ConfigurationError, match=r"^DRAGON_API_KEY: .* 22 characters"):
+        Settings.read()
+    monkeypatch.setenv("DRAGON_API_KEY", "a" * 22)
+    Settings.read()

@@ -23,11 +23,13 @@ from app.conversations.background_run import BackgroundRuns
 from app.conversations.store import ConversationStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
+from app.generation.admission import Admission
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
 from app.settings import Settings
 from app.storage.database import connect, database_url, migrate, session_maker
+from app.storage.purge import Purge
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
@@ -125,7 +127,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
     generation = FakeGeneration(Tokenizer.load(EMBEDDED_MODEL), context_length=32_768)
     migrate(database_url(folder))
     sessions = session_maker(connect(database_url(folder)))
-    store = ConversationStore(sessions)
+    store = ConversationStore(sessions, Purge(sessions))
     pace = Pace(LinkMeter(), DecodeDelay())
     metrics = Metrics(lambda: True, lambda: 1, pace)
     answers = ObservedGeneration(generation.generate, metrics)
@@ -135,6 +137,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         auth=Authenticator(KEY),
         generation=generation,
         answers=answers,
+        admission=Admission(),
         embeddings=EmbeddingService(embedder(), errands.submit),
         documents=FakeDocuments(),
         ledger=Ledger(sessions),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from harness.services import Service
+from harness.services import KEY, Service
 from tests.app.conftest import wait_until
 from tests.browser.conftest import Pair, signed_in
 from tests.browser.page import ChatPage
@@ -115,9 +115,18 @@ def test_a_private_question_has_no_public_source(chat: ChatPage) -> None:
     expect(chat.page.get_by_test_id("ledger")).to_contain_text("Nothing left this device")
 
 
-def test_without_the_link_the_page_says_how_to_sign_in(page: Page, device: Service) -> None:
+def test_without_the_link_the_page_asks_for_the_key(page: Page, device: Service) -> None:
     page.goto(device.url)
     assert "dragon key" in page.content()
+    page.get_by_label("API key").fill("guessed")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("This is not the key of this device.")).to_be_visible()
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Sign in").click()
+    ChatPage(page).wait_peer("connected")
+    page.get_by_test_id("open-settings").click()
+    page.get_by_test_id("sign-out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
 
 
 def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) -> None:

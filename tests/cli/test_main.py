@@ -124,7 +124,8 @@ def test_up_prints_what_a_person_needs(up: Up, environment: dict[str, str], tmp_
     up.read_until("Ctrl-C")
     output = "\n".join(up.lines)
     key = (tmp_path / "data" / "api_key").read_text().strip()
-    assert f"http://127.0.0.1:{environment['DRAGON_PORT']}/sign-in?key={key}" in output
+    assert f"http://127.0.0.1:{environment['DRAGON_PORT']}/sign-in?code=" in output
+    assert output.count(key) == 1, "the link is not the key"
     assert f"API key  {key}" in output
     keys = {tuple(line.split()[3:]) for line in up.lines if line.startswith("started")}
     ((peer_key, peer_keys, url, threads),) = keys
@@ -152,13 +153,19 @@ def test_ctrl_c_in_the_terminal_reaches_all_at_once(up: Up) -> None:
 
 
 @pytest.mark.parametrize(("dead", "other"), [("peer", "device"), ("device", "peer")])
-def test_when_one_dies_the_other_is_ended(up: Up, dead: str, other: str) -> None:
+def test_one_that_dies_is_started_again_beside_the_other(up: Up, dead: str, other: str) -> None:
     up.read_until("Ctrl-C")
-    os.kill(up.children[dead], signal.SIGKILL)
-    output = up.end()
-    assert f"dragon: The {dead} ended by itself (status -9)" in output
-    assert up.process.returncode == 1
-    assert gone(up.children[other])
+    before = up.children
+    for again in ("0.5", "1"):
+        os.kill(up.children[dead], signal.SIGKILL)
+        up.read_until(f"The {dead} ended by itself (status -9); it is started again in {again} s.")
+        up.read_until(f"started {dead}")
+    assert up.children[dead] != before[dead]
+    assert up.children[other] == before[other]
+    up.process.terminate()
+    up.end()
+    assert up.process.returncode == 0
+    assert all(map(gone, up.children.values()))
 
 
 def test_a_service_that_does_not_start(environment: dict[str, str], tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_the_key_alone_on_stdout(environment: dict[str, str], tmp_path: Path) ->
     status, output, hint = run(environment, tmp_path, "key")
     assert status == 0
     assert output.strip() == (tmp_path / "data" / "api_key").read_text().strip()
-    assert "/sign-in?key=" in hint
+    assert "/sign-in?code=" in hint
 
 
 @pytest.mark.parametrize("command", ["up", "device", "peer", "key"])

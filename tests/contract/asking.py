@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from app.generation.admission import FOR_ONE
 from harness import two_sided
 from harness.services import Service
 
@@ -86,7 +87,7 @@ class Reply:
 
 
 def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
-    """All answers, asked for at once."""
+    """All answers, as many at once as one caller may have."""
 
     async def run() -> list[Reply]:
         limits = httpx.Limits(max_connections=None)
@@ -95,8 +96,11 @@ def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
         ) as client:
             return await asyncio.gather(*(one(client, ask) for ask in asks))
 
+    places = asyncio.Semaphore(FOR_ONE)
+
     async def one(client: httpx.AsyncClient, ask: Ask) -> Reply:
-        reply = await client.post("/v1/chat/completions", json=ask.body())
+        async with places:
+            reply = await client.post("/v1/chat/completions", json=ask.body())
         assert reply.status_code == 200, reply.text
         body = reply.json()
         choice, own = body["choices"][0], body["dragon"]["choices"][0]

@@ -12,7 +12,8 @@ import pytest
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from harness import services
-from harness.faults.hostile_peer import Behaviour, HostilePeer, hostile_peer
+from harness.faults.disturbances import Behaviour
+from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.services import Service, Setup
 from tests.contract.asking import upload
 
@@ -43,6 +44,12 @@ class Attacked:
         choice: dict[str, Any] = reply.raise_for_status().json()["choices"][0]
         return choice
 
+    def behave(self, behaviour: Behaviour) -> None:
+        """What the peer does from now on."""
+        self.peer.behaviour = behaviour
+        services.wait_joint(self.device)
+        self.peer.clear()
+
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
@@ -57,25 +64,24 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
         yield Attacked(device, peer)
 
 
-@pytest.fixture(params=list(Behaviour))
-def behaving(attacked: Attacked, request: pytest.FixtureRequest) -> Attacked:
-    attacked.peer.behaviour = request.param
-    attacked.peer.clear()
-    services.wait_joint(attacked.device)
-    return attacked
-
-
-def test_where_own_documents_answer_it_is_told_nothing(behaving: Attacked) -> None:
-    first = behaving.ask(ASKED)
+def test_where_own_documents_answer_it_is_told_nothing(attacked: Attacked) -> None:
+    attacked.behave(Behaviour.STEER)
+    first = attacked.ask(ASKED)
     assert "heron-42-lantern" in first["message"]["content"]
-    assert behaving.peer.received == []
+    assert attacked.peer.received == []
 
 
-def test_every_answer_ends_and_other_passages_stay(behaving: Attacked) -> None:
-    answer = behaving.ask(ASKED, cloud="always")
+@pytest.mark.parametrize("behaviour", list(Behaviour))
+def test_every_answer_ends_and_other_passages_stay(
+    attacked: Attacked, behaviour: Behaviour
+) -> None:
+    attacked.behave(behaviour)
+    answer = attacked.ask(ASKED, cloud="always")
     assert answer["finish_reason"] in ("stop", "length")
-    texts = [ASKED, answer["message"]["content"], "What is the capital of Kenya?"]
-    behaving.ask(*texts, cloud="always")
-    assert behaving.peer.received != []
-    known = "\n".join(behaving.peer.texts())
-    assert "AB negative" not in known
+    assert attacked.peer.received != []
+    if behaviour in (Behaviour.FLAT, Behaviour.STEER):
+        texts = [ASKED, answer["message"]["content"], "What is the capital of Kenya?"]
+        attacked.ask(*texts, cloud="always")
+    else:  # it has no part in the words
+        assert "heron-42-lantern" in answer["message"]["content"]
+    assert "AB negative" not in "\n".join(attacked.peer.texts())

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from dragon.link import control as messages
 from dragon.link.bulk import Bulk
 from dragon.link.kinds import BinaryKind
 from dragon.models import EMBEDDED_MODEL
-from dragon.protocol.messages import Target
+from dragon.protocol.messages import Draft, Target
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
+from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode
+from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness import services
 from harness.services import KEY, Service, Setup
@@ -36,6 +39,7 @@ from tests.samples import reranker
 
 pytestmark = pytest.mark.services
 WAIT_S = 60
+ANOTHER = "a-key-of-another-household"
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +52,21 @@ def peer(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     data = tmp_path_factory.mktemp("refusals")
     setup = Setup(
         data,
-        {"DRAGON_MODEL": str(tiny.save(data / "model")), "DRAGON_PEER_MAX_SESSIONS": "2"},
+        {
+            "DRAGON_MODEL": str(tiny.save(data / "model")),
+            "DRAGON_PEER_MAX_SESSIONS": "4",
+            "DRAGON_PEER_KEYS": f"{KEY},{ANOTHER}",
+        },
     )
     with services.peer(setup, corpus) as running:
         yield running
 
 
 @contextmanager
-def link(peer: Service, key: str = KEY) -> Iterator[ClientConnection]:
+def link(peer: Service, key: str = KEY, **also: str) -> Iterator[ClientConnection]:
     url = f"ws://127.0.0.1:{peer.port}/v1/link"
-    headers = {"Authorization": f"Bearer {key}"}
-    with connect(url, additional_headers=headers, compression=None) as connection:
+    headers = {"Authorization": f"Bearer {key}", **also}
+    with connect(url, additional_headers=headers, compression=None, close_timeout=1) as connection:
         yield connection
 
 
@@ -99,8 +107,8 @@ def control(connection: ClientConnection) -> dict[str, Any]:
 
 
 @contextmanager
-def greeted(peer: Service, tokenizer: Tokenizer) -> Iterator[ClientConnection]:
-    with link(peer) as connection:
+def greeted(peer: Service, tokenizer: Tokenizer, key: str = KEY) -> Iterator[ClientConnection]:
+    with link(peer, key) as connection:
         connection.send(hello(tokenizer))
         assert control(connection)["kind"] == "hello"
         yield connection
@@ -173,17 +181,69 @@ def test_a_bad_frame_ends_its_link_and_no_other(
     assert httpx.get(f"{peer.url}/ready", timeout=60).status_code == 200
 
 
-def test_a_peer_with_no_session_left_refuses_one_answer_only(
-    peer: Service, tokenizer: Tokenizer
-) -> None:
-    with greeted(peer, tokenizer) as connection:
-        for generation in (1, 2, 3):
-            connection.send(opening(tokenizer, generation))
-        kinds = {}
-        while len(kinds) < 3:
-            message = control(connection)
-            kinds[message["stream_id"]] = message.get("code", message["kind"])
-        assert kinds == {1: "ready", 2: "ready", 3: "overloaded"}
+def opened(connection: ClientConnection, tokenizer: Tokenizer, count: int) -> list[str]:
+    """What becomes of so many answers, in order."""
+    for stream in range(1, count + 1):
+        connection.send(opening(tokenizer, stream))
+    kinds: dict[int, str] = {}
+    while len(kinds) < count:
+        message = control(connection)
+        kinds[message["stream_id"]] = message.get("code", message["kind"])
+    return [kinds[stream] for stream in sorted(kinds)]
+
+
+def test_a_key_has_at_most_half_of_the_sessions(peer: Service, tokenizer: Tokenizer) -> None:
+    with greeted(peer, tokenizer) as one, greeted(peer, tokenizer, ANOTHER) as another:
+        assert opened(one, tokenizer, 3) == ["ready", "ready", "overloaded"]
+        with greeted(peer, tokenizer) as second:  # another connection is no other key
+            assert opened(second, tokenizer, 1) == ["overloaded"]
+        assert opened(another, tokenizer, 3) == ["ready", "ready", "overloaded"]
+
+
+def test_a_page_of_a_browser_is_not_let_in(peer: Service) -> None:
+    with pytest.raises(InvalidStatus) as refused, link(peer, Origin="https://example.org"):
+        pass
+    assert b"no page of a browser" in (refused.value.response.body or b"")
+
+
+def test_a_device_that_does_not_read_is_hung_up_on(peer: Service, tokenizer: Tokenizer) -> None:
+    probe = registry.encode(messages.Probe(reply=messages.MAX_PROBE))
+    with link(peer) as connection:
+        connection.send(hello(tokenizer))
+        with pytest.raises(ConnectionClosed):  # noqa: PT012
+            for _ in range(1000):
+                connection.send(probe)
+            while True:
+                connection.recv(timeout=WAIT_S)
+    assert "hanging up on a device: it does not read" in peer.log.read_text()
+
+
+def test_a_flood_of_frames_keeps_nobody_out(peer: Service, tokenizer: Tokenizer) -> None:
+    side = Side(WireDistribution.of([5], [SCALE]), 0)
+    draft = registry.encode(Draft(99, 0, 0, 0, 0, 5, 1000, side), 1)
+    assert isinstance(draft, bytes)
+    count = batching.MAX_BYTES // (len(draft) + 4) - 1
+    (bundle,) = batching.messages([draft] * count)
+    with greeted(peer, tokenizer) as flooding, greeted(peer, tokenizer, ANOTHER) as other:
+        flooding.send(opening(tokenizer, 1))
+        assert control(flooding)["kind"] == "ready"
+        over = threading.Event()
+
+        def flood() -> None:
+            with suppress(ConnectionClosed):
+                while not over.is_set():
+                    flooding.send(bundle)
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        try:
+            for _ in range(10):
+                assert httpx.get(f"{peer.url}/health", timeout=WAIT_S).status_code == 200
+            assert opened(other, tokenizer, 1) == ["ready"]
+        finally:
+            over.set()
+            flooding.close()
+            thread.join()
 
 
 def test_a_conversation_over_the_context_fails_its_answer_only(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,9 +112,9 @@ def test_a_connection_cut_inside_a_frame_is_made_again(slow: Pair) -> None:
 
 def test_a_killed_peer_and_its_successor(setup: Setup, corpus: Path) -> None:
     port = services.free_port()
+    setup = replace(setup, data=setup.data / "successor")
     with services.peer(setup, corpus, port) as peer, services.device(setup, port) as device:
         wait_joint(device)
-        before = len(device.log.read_text())  # of other tests' devices
         with chat(device) as talk:
             talk.ask("What is the capital of Kenya?", max_tokens=TOKENS, seed=3)
             talk.until(lambda event: event["type"] == "peer" and event["joint"])
@@ -125,7 +126,7 @@ def test_a_killed_peer_and_its_successor(setup: Setup, corpus: Path) -> None:
                 talk.ask("What is the capital of Kenya?", max_tokens=20, seed=3)
                 assert talk.done()["dragon"]["participation"] == [[0, 20]]
                 # Once, however often it was tried meanwhile.
-                logged = device.log.read_text()[before:]
+                logged = device.log.read_text()
                 assert logged.count("no link to the cloud peer") == 1
 
 

@@ -116,5 +116,5 @@ async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
     async with running.router.lifespan_context(running):
         service = app.state.dragon.generation
         request = GenerationRequest((1,), "q", Sampling())
-        sent = opening(request, service._plan(request), (), joint=True)
+        sent = opening(request, service._plan(request), (), 0, joint=True)
     assert (sent.schedule, sent.catch_up) == (Schedule.PAPER, False)

@@ -32,7 +32,10 @@ def test_a_peer_beyond_loopback_needs_a_key(monkeypatch: pytest.MonkeyPatch, hos
     monkeypatch.setenv("DRAGON_PEER_HOST", host)
     with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_KEYS: "):
         PeerSettings.read()
-    monkeypatch.setenv("DRAGON_PEER_KEYS", "a-key")
+    monkeypatch.setenv("DRAGON_PEER_KEYS", f"{'a' * 22},short")
+    with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_KEYS: .* 22 characters"):
+        PeerSettings.read()
+    monkeypatch.setenv("DRAGON_PEER_KEYS", "a" * 22)
     assert PeerSettings.read().peer_host == host
 
 

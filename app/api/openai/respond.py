@@ -27,6 +27,7 @@ from app.generation.events import (
     TextDelta,
 )
 from app.problems import reported
+from dragon.inference.fairness import CALLER
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -49,7 +50,9 @@ async def respond(http: Request, state: AppState, call: Call) -> Response:
     answers = [choice.answer for choice in call.choices]
     for answer in answers:
         state.generation.check(answer.request)  # all of them, before one begins
-    events = merged(state.answers.write, answers)
+    if call.body.user:
+        CALLER.set(f"{CALLER.get()} {call.body.user}")
+    events = state.admission.admitted(merged(state.answers.write, answers))
     try:
         if call.body.stream:
             # The first event is awaited here, so that a refusal still gets its own status.

@@ -31,6 +31,8 @@ from dragon.sampling.params import Mode
 
 MAX_CHOICES = 32
 MAX_INPUTS = 2048
+MAX_TEXT = 300_000
+"""Characters, or ids, that are tokenized or put together at a time."""
 
 
 class DragonOptions(Strict):
@@ -239,7 +241,7 @@ class TokenizeBody(Strict):
     )
 
     model: Str | None = None
-    prompt: Str | None = None
+    prompt: Annotated[Str, Field(max_length=MAX_TEXT)] | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)] | None = None
     add_special_tokens: bool | None = None
 
@@ -252,7 +254,7 @@ class DetokenizeBody(Strict):
     """`POST /detokenize`."""
 
     model: Str | None = None
-    tokens: list[Annotated[int, Field(ge=0)]]
+    tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_TEXT)]
 
 
 def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:

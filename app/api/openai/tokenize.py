@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
-from app.api.openai.schemas import DetokenizeBody, TokenizeBody, as_messages
+from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, TokenizeBody, as_messages
 from app.container import AppState, State
 from app.generation.token_ids import known
 from dragon.errors import InvalidRequestError
@@ -42,6 +42,9 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
     if body.messages is not None:
         if tokenizer is not state.generation.tokenizer:
             raise InvalidRequestError("messages: this model does not chat", param="messages")
+        if sum(len(message.content) for message in body.messages) > MAX_TEXT:
+            message = f"messages: at most {MAX_TEXT} characters, all of them together"
+            raise InvalidRequestError(message, param="messages")
         tokens = await asyncio.to_thread(_chat, tokenizer, body)
     else:
         tokens = await asyncio.to_thread(tokenizer.encode, body.prompt or "")

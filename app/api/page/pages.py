@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -9,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from app.api.page.parameters import DEFAULT_TEMPERATURE
-from app.auth import COOKIE
-from app.container import State
+from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
+from app.container import AppState, State
 from app.packaged import packaged
 
 STATIC = packaged("static")
@@ -28,19 +29,38 @@ async def index(request: Request, state: State) -> Response:
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request, state: State, key: str = "") -> Response:
-    """Exchange the key in the printed link for a cookie that scripts cannot read."""
-    if not state.auth.accepts_key(key):
-        return _sign_in_page(request, "This link does not fit the key of this device.")
-    response = RedirectResponse("/", status_code=303, headers=_NO_STORE)
-    response.set_cookie(
-        COOKIE,
-        state.auth.session,
-        max_age=30 * 24 * 3600,
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )
+async def sign_in_by_link(
+    request: Request, state: State, code: str = "", key: str = ""
+) -> Response:
+    """Exchange the code of a printed link, or the key itself, for a cookie.
+
+    A browser that loads pages ahead must not use the link up.
+    """
+    if "prefetch" in request.headers.get("sec-purpose", ""):
+        return Response(status_code=503, headers=_NO_STORE)
+    if code:
+        used = "This link has been used, has expired, or is not of this device."
+        return _signed_in(request, state, lambda: state.auth.accepts_code(code), used)
+    refusal = "This link does not fit the key of this device."
+    return _signed_in(request, state, lambda: state.auth.accepts_key(key), refusal)
+
+
+@router.post("/sign-in")
+async def sign_in_by_key(request: Request, state: State) -> Response:
+    """Exchange a pasted key for a cookie that scripts cannot read."""
+    async with request.form(max_fields=4) as form:
+        key = form.get("key")
+    typed = key.strip() if isinstance(key, str) else ""
+    refusal = "This is not the key of this device."
+    return _signed_in(request, state, lambda: state.auth.accepts_key(typed), refusal)
+
+
+@router.post("/api/sign-out")
+async def sign_out(request: Request, state: State) -> Response:
+    """End the session of this browser."""
+    state.auth.sessions.end(state.auth.cookie(request.headers))
+    response = Response(status_code=204, headers=_NO_STORE)
+    response.delete_cookie(COOKIE)
     return response
 
 
@@ -62,9 +82,31 @@ async def status(state: State) -> dict[str, Any]:
     }
 
 
-def _sign_in_page(request: Request, reason: str) -> Response:
+def _signed_in(
+    request: Request, state: AppState, accepted: Callable[[], bool], refusal: str
+) -> Response:
+    address = request.client.host if request.client else "nowhere"
+    if state.auth.attempts.exceeded(address):
+        return _sign_in_page(request, "Too many attempts. Wait a minute.", 429)
+    if not accepted():
+        state.auth.attempts.failed(address)
+        return _sign_in_page(request, refusal)
+    response = RedirectResponse("/", status_code=303, headers=_NO_STORE)
+    secure = request.url.scheme == "https"
+    response.set_cookie(
+        SECURE_COOKIE if secure else COOKIE,
+        state.auth.sessions.begin(),
+        max_age=int(SESSION_S),
+        httponly=True,
+        samesite="strict",
+        secure=secure,
+    )
+    return response
+
+
+def _sign_in_page(request: Request, reason: str, status: int = 401) -> Response:
     # The host is on the allow-list, so the address can go into the page as it stands.
     origin = f"{request.url.scheme}://{request.url.netloc}"
     page = (STATIC / "sign-in.html").read_text()
     page = page.replace("{origin}", origin).replace("{reason}", reason)
-    return HTMLResponse(page, status_code=401, headers=_NO_STORE)
+    return HTMLResponse(page, status_code=status, headers=_NO_STORE)

@@ -180,7 +180,8 @@ class _Page:
             shown = await generation.cloud_view.of(messages, trusted=False)
             prompt = await chat_prompt(generation, messages, shown)
             answer = AnswerState(request_of(self._state, prompt, frame.params))
-            async with aclosing(self._state.answers.write(answer)) as events:
+            written = self._state.admission.admitted(self._state.answers.write(answer))
+            async with aclosing(written) as events:
                 async for event in events:
                     await self._send(to_message(frame.id, answer, event))
         except asyncio.CancelledError:

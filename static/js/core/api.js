@@ -68,6 +68,9 @@ const id = encodeURIComponent;
 
 export const getStatus = () => request("/api/status");
 
+/** Ends the session of this browser. */
+export const signOut = () => request("/api/sign-out", "POST");
+
 // Conversations
 
 /**

@@ -1,5 +1,6 @@
 /** What the person has chosen, kept in this browser, and the dialog that changes it. */
 
+import { signOut } from "./api.js";
 import { byId, el } from "./dom.js";
 
 const KEY = "dragon.settings";
@@ -118,6 +119,8 @@ export class Settings {
       : []) {
       facts.append(el("dt", {}, term), el("dd", {}, value));
     }
+    const leaving = el("button", { class: "button", type: "button", "data-testid": "sign-out" }, "Sign out of this browser");
+    leaving.addEventListener("click", () => void leave());
     this.#form.replaceChildren(
       el("fieldset", {}, el("legend", {}, "Look"), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
         el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, { auto: "System", light: "Light", dark: "Dark" }[theme] ?? "")),
@@ -135,6 +138,7 @@ export class Settings {
       el("fieldset", {}, el("legend", {}, "Keyboard"),
         el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), "Single letters are shortcuts outside of text fields")),
       el("fieldset", {}, el("legend", {}, "Model"), facts),
+      leaving,
     );
     this.#explain();
   }
@@ -143,6 +147,11 @@ export class Settings {
     const chosen = /** @type {keyof typeof MODES} */ (this.values.mode || this.#status?.defaults?.mode || "oneway");
     byId("mode-hint").textContent = MODES[chosen]?.[1] ?? "";
   }
+}
+
+async function leave() {
+  await signOut();
+  location.reload();
 }
 
 function stored() {

@@ -1,6 +1,7 @@
 """What deletions, stops and kills leave behind, and what a start makes of it.
 
-Covers `app.documents.citations`, `app.documents.erasure` and `app.documents.progress`.
+Covers `app.documents.citations`, `app.documents.erasure`, `app.documents.progress` and
+`app.storage.purge`.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     secret = "The walnut drawer holds Aunt Philomena's opal. " * 200
     document = await ingest(store, "gems.txt", secret.encode())
     engine = database.connect(database.database_url(tmp_path))
-    conversations = ConversationStore(database.session_maker(engine))
+    conversations = ConversationStore(database.session_maker(engine), store.purge)
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
     passage = record_of(document, secret)["sources"][0]
     router = await ingest(store, "router.txt", OTHER)
@@ -110,7 +111,7 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
     secret = "The walnut drawer holds Aunt Philomena's opal."
     document = await ingest(store, "gems.txt", secret.encode())
     engine = database.connect(database.database_url(tmp_path))
-    conversations = ConversationStore(database.session_maker(engine))
+    conversations = ConversationStore(database.session_maker(engine), store.purge)
     _, _, answer = await conversations.ask(None, None, "Where is it?", private=True)
     deleted = asyncio.Event()
     request = GenerationRequest((1,), "Where is it?", Sampling(), cloud=Cloud.NEVER)
@@ -254,13 +255,15 @@ async def test_a_start_clears_what_a_kill_left(tmp_path: Path, tokenizer: Tokeni
         kept = await ingest(store, "key.txt", NOTE)
     (tmp_path / "incoming" / "tmpupload").write_bytes(b"half of a file")
     (tmp_path / "files" / "file-orphan").mkdir()
-    (tmp_path / "files" / "file-orphan" / "original").write_bytes(b"without a row")
+    (tmp_path / "files" / "file-orphan" / "original").write_bytes(b"deleted")
+    (tmp_path / "files" / "file-orphan" / "deleting").touch()
+    (tmp_path / "files" / ".DS_Store").write_bytes(b"a file browser's")
     (tmp_path / "index" / "tmpvectors").write_bytes(b"half of a document's vectors")
     (tmp_path / "index" / "vectors-0123.faiss").write_bytes(b"of an earlier version")
     async with opened(tmp_path, tokenizer):
         directory = f"files/{kept.id}"
         assert files(tmp_path, "files") == [
-            directory, f"{directory}/original", f"{directory}/text",
+            "files/.DS_Store", directory, f"{directory}/original", f"{directory}/text",
         ]  # fmt: skip
         assert files(tmp_path, "incoming") == []
         assert len(files(tmp_path, "index")) == 1

@@ -343,3 +343,14 @@ async def test_cancelled_at_any_stage_and_retried(
         assert (await store.retry(document.id)).status == Status.UPLOADED
     assert (await finished(store, document))[-1].status == Status.PROCESSED
     assert len(await store.search("the stone keeper", 100, relevant=False)) == 40
+
+
+async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> None:
+    long = await store.add("stones.txt", prose(3000).encode())
+    async for each in await store.watch(long.id):
+        if each.stage == Stage.EMBEDDED:
+            break
+    await ingest(store, "key.txt", NOTE)
+    assert (await store.get(long.id)).status == Status.UPLOADED
+    (hit, *_) = await store.search("Where is the spare key?", 3)
+    assert hit.text == NOTE.decode().strip()

@@ -5,7 +5,6 @@ Covers `app.storage.tables`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import subprocess
@@ -21,15 +20,14 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.storage import database
 from app.storage.database import (
     connect,
     database_url,
-    forget_deleted,
     is_ours,
     migrate,
     session_maker,
 )
+from app.storage.purge import Purge
 from app.storage.tables import Base, Chunk, Document
 
 
@@ -134,20 +132,31 @@ async def test_deleted_text_is_in_no_file(tmp_path: Path) -> None:
         async with sessions.begin() as session:
             await session.delete(await session.get_one(Document, "file-1"))
         assert traces(), "the log still has it: else this test shows nothing"
-        await forget_deleted(sessions)
+        await Purge(sessions).now()
         assert traces() == []
 
 
-async def test_the_log_is_emptied_once_its_reader_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
+async def test_a_reader_of_deleted_text_holds_nothing_up(tmp_path: Path) -> None:
     async with opened(tmp_path) as sessions:
         async with sessions.begin() as session:
             session.add(document())
         reader = sqlite3.connect(tmp_path / "dragon.db")
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM documents").fetchall()
-        asyncio.get_running_loop().call_later(0.1, reader.close)
-        await forget_deleted(sessions)
+        purge = Purge(sessions)
+        await purge.now()
+        assert (tmp_path / "dragon.db-wal").stat().st_size > 0
+        async with sessions.begin() as session:  # others write meanwhile
+            session.add(document("file-2"))
+        reader.close()
+        await purge.settled()
         assert (tmp_path / "dragon.db-wal").stat().st_size == 0
+
+
+async def test_no_error_tells_what_was_to_be_stored(tmp_path: Path) -> None:
+    async with opened(tmp_path) as sessions:
+        with pytest.raises(IntegrityError) as caught:
+            async with sessions.begin() as session:
+                session.add(chunk("file-nowhere", "the walnut drawer"))
+        assert "walnut" not in str(caught.value)
+        assert "walnut" not in repr(caught.value.__cause__)

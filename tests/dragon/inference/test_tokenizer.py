@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from itertools import pairwise
 
@@ -116,6 +117,28 @@ def test_special_tokens_in_a_document_are_text(name: str) -> None:
         assert not set(ids) & set(of._backend.all_special_ids)
         assert of.decode(ids) == text
         assert not set(of.document_row(text)[-len(ids) :]) & set(of._backend.all_special_ids)
+
+
+@names
+def test_a_long_text_has_the_tokens_of_a_short_one_and_holds_up_no_thread(name: str) -> None:
+    of = tokenizer(name)
+    text = "My sister lives in Nairobi, on Kenyatta Avenue 17.\n" * 4_000
+    over = threading.Event()
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        while not over.wait(0.001):
+            turns += 1
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    ids = of.encode(text)
+    over.set()
+    thread.join()
+    assert ids == of._plain.encode(text, add_special_tokens=False).ids
+    assert turns > 10
+    assert of.least_tokens(len(text)) <= len(ids)
 
 
 @names

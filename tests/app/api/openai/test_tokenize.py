@@ -12,6 +12,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
+from app.api.openai.schemas import MAX_TEXT
 from app.generation.prompts import text_prompt
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
@@ -102,6 +103,26 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
         ("/detokenize", {"tokens": [1, 8192]}, "tokens", "invalid_request"),
         ("/detokenize", {"tokens": [10**30]}, "tokens", "invalid_request"),
         ("/detokenize", {"tokens": [1], "model": "gpt-5"}, "model", "model_not_found"),
+        ("/tokenize", {"prompt": "a" * (MAX_TEXT + 1)}, "prompt", "invalid_value"),
+        (
+            "/tokenize",
+            {"messages": [{"role": "user", "content": "a" * (MAX_TEXT // 2 + 1)}] * 2},
+            "messages",
+            "invalid_request",
+        ),
+        ("/detokenize", {"tokens": [1] * (MAX_TEXT + 1)}, "tokens", "invalid_value"),
+        (
+            "/v1/completions",
+            {"model": EMBEDDED_MODEL.name, "prompt": "a" * 3_000_000},
+            "prompt",
+            "context_length_exceeded",
+        ),
+        (
+            "/v1/embeddings",
+            {"model": "all-MiniLM-L6-v2", "input": "a" * 3_000_000},
+            "input",
+            "context_length_exceeded",
+        ),
     ],
 )
 async def test_bad_values(

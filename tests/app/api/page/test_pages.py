@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import re
+import time
 
 import httpx
 import pytest
 
-from app.auth import COOKIE
+from app.auth import COOKIE, LINK_S, MAX_ATTEMPTS, one_time_code
 from app.container import AppState
 from tests.app.conftest import KEY
 
@@ -20,8 +21,8 @@ async def browser(client: httpx.AsyncClient) -> httpx.AsyncClient:
 async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
     before = await browser.get("/")
     assert before.status_code == 401
-    assert "Open the sign-in link" in before.text
-    assert "http://127.0.0.1:8000/sign-in?key=" in before.text
+    assert "open the sign-in link" in before.text
+    assert "http://127.0.0.1:8000/sign-in?code=" in before.text
 
     reply = await browser.get(f"/sign-in?key={KEY}")
     assert (reply.status_code, reply.headers["location"]) == (303, "/")
@@ -44,6 +45,30 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
         "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
         "documents": 3,
     }
+
+
+async def test_a_link_signs_in_once(browser: httpx.AsyncClient) -> None:
+    code = one_time_code(KEY, time.time())
+    ahead = await browser.get(f"/sign-in?code={code}", headers={"Sec-Purpose": "prefetch"})
+    assert (ahead.status_code, "set-cookie" in ahead.headers) == (503, False)
+    assert (await browser.get(f"/sign-in?code={code}")).status_code == 303
+    assert (await browser.get("/")).status_code == 200
+    again = await browser.get(f"/sign-in?code={code}")
+    assert again.status_code == 401
+    assert "has been used" in again.text
+
+
+async def test_no_code_is_worth_anything_for_long_or_of_another_key(
+    browser: httpx.AsyncClient,
+) -> None:
+    stated, until, seal = one_time_code(KEY, time.time()).split(".")
+    for code in (
+        one_time_code(KEY, time.time() - LINK_S - 1),
+        one_time_code("another key", time.time()),
+        f"{stated}.{int(until) + 1}.{seal}",
+        f"{stated}.{until}.", "..", "é.1.é",
+    ):  # fmt: skip
+        assert (await browser.get("/sign-in", params={"code": code})).status_code == 401, code
 
 
 @pytest.mark.parametrize("query", ["", "?key=", "?key=wrong", "?key=%ff", "?token=test-key"])
@@ -70,7 +95,9 @@ async def test_the_page_is_not_for_bearers_of_the_key_alone(client: httpx.AsyncC
 
 async def test_a_new_key_ends_the_session(browser: httpx.AsyncClient, state: AppState) -> None:
     other = type(state.auth)("another key")
-    reply = await browser.get("/v1/models", headers={"Cookie": f"{COOKIE}={other.session}"})
+    reply = await browser.get(
+        "/v1/models", headers={"Cookie": f"{COOKIE}={other.sessions.begin()}"}
+    )
     assert reply.status_code == 401
 
 
@@ -79,3 +106,26 @@ async def test_static_files(browser: httpx.AsyncClient) -> None:
     assert script.status_code == 200
     assert script.headers["content-type"].startswith("text/javascript")
     assert (await browser.get("/static/")).status_code == 404
+
+
+async def test_signing_in_with_a_pasted_key_and_out_again(
+    browser: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = await browser.post("/sign-in", data={"key": "guessed"})
+    assert (wrong.status_code, "not the key" in wrong.text) == (401, True)
+    assert "a sign-in from 127.0.0.1 failed" in caplog.messages
+    reply = await browser.post("/sign-in", data={"key": f" {KEY} "})
+    assert (reply.status_code, reply.headers["location"]) == (303, "/")
+    cookie = browser.cookies[COOKIE]
+    assert (await browser.get("/")).status_code == 200
+    assert (await browser.post("/api/sign-out")).status_code == 204
+    assert COOKIE not in browser.cookies
+    kept = await browser.get("/v1/models", headers={"Cookie": f"{COOKIE}={cookie}"})
+    assert kept.status_code == 401
+
+
+async def test_guessing_is_slowed_down(browser: httpx.AsyncClient) -> None:
+    for _ in range(MAX_ATTEMPTS):
+        assert (await browser.post("/sign-in", data={"key": "guessed"})).status_code == 401
+    reply = await browser.post("/sign-in", data={"key": KEY})
+    assert (reply.status_code, "Wait a minute" in reply.text) == (429, True)

@@ -47,7 +47,7 @@ class Page:
 
 @pytest.fixture
 def page(address: str, state: AppState) -> Iterator[Page]:
-    headers = {"Cookie": f"{COOKIE}={state.auth.session}"}
+    headers = {"Cookie": f"{COOKIE}={state.auth.sessions.begin()}"}
     with connect(
         f"ws://{address}/ws/chat", additional_headers=headers, origin=f"http://{address}"
     ) as socket:
@@ -218,7 +218,7 @@ def test_strangers_are_refused_before_the_socket_opens(
     address: str, state: AppState, headers: dict[str, str], origin: str | None, status: int
 ) -> None:
     if headers.get("Cookie") == "good":
-        headers = headers | {"Cookie": f"{COOKIE}={state.auth.session}"}
+        headers = headers | {"Cookie": f"{COOKIE}={state.auth.sessions.begin()}"}
     with pytest.raises(InvalidStatus) as caught:
         connect(f"ws://{address}/ws/chat", additional_headers=headers, origin=origin)
     assert caught.value.response.status_code == status
@@ -230,7 +230,7 @@ def test_another_host_is_refused(address: str, state: AppState) -> None:
         f"http://{address}/ws/chat",
         headers={
             "Host": "evil.example",
-            "Cookie": f"{COOKIE}={state.auth.session}",
+            "Cookie": f"{COOKIE}={state.auth.sessions.begin()}",
             "Connection": "Upgrade",
             "Upgrade": "websocket",
             "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",

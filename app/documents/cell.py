@@ -1,0 +1,130 @@
+"""A cell for a process that reads untrusted files: no network, no files but the code, no programs.
+
+Two layers of Linux, both without privileges: Landlock for files (and TCP, and signals to others,
+where the kernel knows of them), a filter of system calls for sockets, other processes' memory and
+programs. What was opened before stays open. Where the kernel has neither, on other systems above
+all, there are only the limits that the process has set for itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import site
+import struct
+import sys
+import sysconfig
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_NO_NEW_PRIVS, _GET_SECCOMP, _SECCOMP, _FILTER = 38, 21, 22, 2  # of prctl(2)
+
+# Landlock: system calls, the same on all machines, and rights by the version that knows them.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
+_TCP, _SIGNALS_AND_SOCKETS = 0b11, 0b11
+
+# Of linux/audit.h, and of the table of system calls: socket, connect, ptrace, process_vm_readv,
+# process_vm_writev, execve, execveat, kill, io_uring_setup, unshare, keyctl.
+_MACHINES = {
+    "x86_64": (0xC000003E, (41, 42, 101, 310, 311, 59, 322, 62, 425, 272, 250)),
+    "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 221, 281, 129, 425, 97, 219)),
+}
+_OTHER_ABI = 0x40000000  # the calls of x32, by other numbers
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | 1  # EPERM
+
+
+def layers() -> tuple[str, ...]:
+    """Which layers this system has, of `files` and `calls`."""
+    if sys.platform != "linux":
+        return ()
+    files = ("files",) if _offers("syscall", _CREATE_RULESET, None, 0, 1) else ()
+    calls = platform.machine() in _MACHINES and _offers("prctl", _GET_SECCOMP, 0, 0, 0, 0)
+    return (*files, "calls") if calls else files
+
+
+def confine() -> None:
+    """Shut this process in for good, with what layers there are. Call it before any thread runs.
+
+    Raises `OSError` if a layer that this system has cannot be put on.
+    """
+    has = layers()
+    if not has:
+        return
+    _call("prctl", _NO_NEW_PRIVS, 1, 0, 0, 0)
+    if "files" in has:
+        _restrict_files()
+    if "calls" in has:
+        _restrict_calls()
+
+
+def _offers(*call: Any) -> bool:
+    try:
+        _call(*call)
+    except OSError:
+        return False
+    return True
+
+
+def _code() -> set[Path]:
+    """Where Python and its packages are, and what they look up: nothing that a person keeps."""
+    package = Path(__file__).resolve().parents[1]
+    paths = {package, package.with_name("dragon")}
+    paths |= {Path(path) for path in (*sysconfig.get_paths().values(), *site.getsitepackages())}
+    paths |= {Path(sys.base_prefix) / "lib", Path(os.__file__).parent}
+    system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/mime.types")
+    return paths | {Path(path) for path in (*system, "/etc/ld.so.cache", "/dev/urandom")}
+
+
+def _restrict_files() -> None:
+    version = _call("syscall", _CREATE_RULESET, None, 0, 1)
+    rights = _RIGHTS[max(known for known in _RIGHTS if known <= version)]
+    attributes = struct.pack("Q", rights)
+    if version >= 4:
+        attributes += struct.pack("Q", _TCP)
+    if version >= 6:
+        attributes += struct.pack("Q", _SIGNALS_AND_SOCKETS)
+    rules = _call("syscall", _CREATE_RULESET, attributes, len(attributes), 0)
+    for path in _code():
+        with suppress(FileNotFoundError):
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            allowed = _READ_FILE | (_READ_DIR if path.is_dir() else 0)
+            _call("syscall", _ADD_RULE, rules, 1, struct.pack("=Qi", allowed, opened), 0)
+            os.close(opened)
+    _call("syscall", _RESTRICT_SELF, rules, 0)
+    os.close(rules)
+
+
+def _restrict_calls() -> None:
+    machine, refused = _MACHINES[platform.machine()]
+    count = len(refused)
+    load, equal, above, done = 0x20, 0x15, 0x35, 0x06
+    program = [
+        (load, 0, 0, 4),  # the machine
+        (equal, 1, 0, machine),
+        (done, 0, 0, _KILL),
+        (load, 0, 0, 0),  # the number of the call
+        (above, count + 1, 0, _OTHER_ABI),
+        *((equal, count - place, 0, number) for place, number in enumerate(refused)),
+        (done, 0, 0, _ALLOW),
+        (done, 0, 0, _REFUSE),
+    ]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
+    whole = struct.pack("HP", len(program), ctypes.addressof(code))
+    _call("prctl", _SECCOMP, _FILTER, whole, 0, 0)
+
+
+def _call(name: str, *arguments: int | bytes | None) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    longs = [
+        ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value)
+        for value in arguments
+    ]
+    found = int(getattr(libc, name)(*longs))
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return found

@@ -1,0 +1,100 @@
+"""Places at answers and searches, shared by callers: those without one are soon refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import TypeVar
+
+from dragon.errors import OverloadedError
+from dragon.inference.fairness import CALLER, FairQueue
+
+T = TypeVar("T")
+
+PLACES = 64
+FOR_ONE = 56
+"""Places that one caller may hold, so that another one finds some free."""
+MOST_CALLS = 256
+"""Calls for answers at once, beyond which one is refused before its body is read."""
+_WAIT_S = 0.8
+
+
+class Places:
+    """So many at once, and at most `for_one` of them for one caller; the others wait in turn.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, places: int, for_one: int) -> None:
+        self._free = places
+        self._for_one = for_one
+        self._held = Counter[str]()
+        self._waiting = FairQueue[tuple[str, asyncio.Future[None]]]()
+
+    @asynccontextmanager
+    async def one(self, wait_s: float | None = None) -> AsyncIterator[None]:
+        """Hold a place of the current caller's.
+
+        Raises `TimeoutError` where none becomes free within `wait_s` seconds.
+        """
+        caller = CALLER.get()
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.put(caller, (caller, place))
+        self._hand_out()
+        try:
+            async with asyncio.timeout(wait_s):
+                await asyncio.shield(place)
+        except BaseException:
+            self._waiting.keep(lambda each: each[1] is not place)
+            if place.done():  # it came at the last moment
+                self._leave(caller)
+            raise
+        try:
+            yield
+        finally:
+            self._leave(caller)
+
+    def _leave(self, caller: str) -> None:
+        self._free += 1
+        self._held[caller] -= 1
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._free and len(self._waiting):
+            try:
+                caller, place = self._waiting.take(lambda each: self._held[each] < self._for_one)
+            except LookupError:
+                return
+            self._free -= 1
+            self._held[caller] += 1
+            place.set_result(None)
+
+
+class Admission:
+    """Places for calls; those that wait for one are served in turn, caller by caller.
+
+    A call holds its place to its end, and its choices share it.
+    """
+
+    def __init__(self, places: int = PLACES, for_one: int = FOR_ONE) -> None:
+        self._places = Places(places, for_one)
+
+    async def admitted(self, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """The events of a call once it has a place.
+
+        Raises `OverloadedError`, before the first event, where none becomes free in time.
+        """
+        async with aclosing(events), AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._places.one(_WAIT_S))
+            except TimeoutError:
+                raise refusal() from None
+            async for event in events:
+                yield event
+
+
+def refusal() -> OverloadedError:
+    """Why a call is not served."""
+    return OverloadedError("The device is writing as many answers as it can: try again.")

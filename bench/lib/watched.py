@@ -1,0 +1,57 @@
+"""How a service fares while something is done to it: whether it answers, and what it takes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from harness.services import Service
+
+
+def memory(service: Service) -> float:
+    """What a process holds in memory, MB."""
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+class Watched:
+    """Asks a service's `/health` all the time while something is done to it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._over = threading.Event()
+        self._taken: list[float] = []
+        self._failed = 0
+        self._before = memory(service)
+        self._thread = threading.Thread(target=self._ask)
+
+    def __enter__(self) -> Watched:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def row(self) -> dict[str, Any]:
+        """What was seen."""
+        return {
+            "health": round(float(np.percentile(self._taken, 99)), 1),
+            "health_failed": self._failed,
+            "grown": round(memory(self._service) - self._before, 1),
+        }
+
+    def _ask(self) -> None:
+        with httpx.Client(timeout=60) as client:
+            while not self._over.wait(0.02):
+                began = time.perf_counter()
+                try:
+                    client.get(f"{self._service.url}/health").raise_for_status()
+                except httpx.HTTPError:
+                    self._failed += 1
+                self._taken.append(1000 * (time.perf_counter() - began))

@@ -1,0 +1,180 @@
+"""`dragon doctor`: looks through the data directory, and mends what can be made again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from app.settings import Settings
+
+_INDEXES = ("chunks_fts", "message_search")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found; `well` is whether nothing is left to do by hand."""
+
+    what: str
+    says: str
+    well: bool = True
+
+
+def doctor() -> None:
+    """Check database, files, indexes and ledger of a device that does not run; mend its indexes."""
+    from app.storage.data_dir import owned, require_database
+
+    settings = Settings.read()
+    data_dir = settings.data_dir
+    with owned(data_dir):
+        require_database(data_dir)
+        found = list(examine(data_dir, settings.embedder))
+    for each in found:
+        print(f"{'ok   ' if each.well else 'WRONG'}  {each.what:<10}  {each.says}")
+    if not all(each.well for each in found):
+        raise typer.Exit(1)
+
+
+def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
+    """Every check in turn; without a readable database there is only the first."""
+    from app.storage.database import DATABASE
+
+    with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
+        try:
+            yield _database(connection)
+            yield _full_text(connection)
+            yield _originals(connection, data_dir)
+            yield _vectors(connection, data_dir, embedder)
+        except sqlite3.DatabaseError as error:
+            restore = "restore a backup: dragon restore FILE --replace"
+            yield Finding("database", f"cannot be read ({error}); {restore}", well=False)
+            return
+    yield _ledger(data_dir)
+    yield _quarantine(data_dir)
+    yield _cell()
+    yield _disk(data_dir)
+
+
+def _database(connection: sqlite3.Connection) -> Finding:
+    problems = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
+    if problems != ["ok"]:
+        says = f"{'; '.join(problems)}; restore a backup: dragon restore FILE --replace"
+        return Finding("database", says, well=False)
+    if strays := connection.execute("PRAGMA foreign_key_check").fetchall():
+        return Finding("database", f"{len(strays)} rows belong to nothing", well=False)
+    (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
+    (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
+    return Finding("database", f"{documents} documents, {conversations} conversations")
+
+
+def _full_text(connection: sqlite3.Connection) -> Finding:
+    mended = []
+    for name in _INDEXES:
+        try:
+            _command(connection, name, "'integrity-check', 1")
+        except sqlite3.DatabaseError:
+            _command(connection, name, "'rebuild', 0")
+            mended.append(name)
+    connection.commit()
+    return Finding("words", f"made again: {', '.join(mended)}" if mended else "can be searched")
+
+
+def _command(connection: sqlite3.Connection, index: str, command: str) -> None:
+    connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ({command})")  # noqa: S608
+
+
+def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
+    from app.documents.uploads import identity
+
+    lost, altered, count = [], [], 0
+    rows = connection.execute("SELECT id, filename, collection FROM documents ORDER BY rowid")
+    for document, name, collection in rows:
+        count += 1
+        path = data_dir / "files" / document / "original"
+        if not path.is_file():
+            lost.append(name)
+        elif identity(name, collection, _sha256(path)) != document:
+            altered.append(name)
+    says = [f"{count - len(lost) - len(altered)} of {count} as they were uploaded"]
+    if lost:
+        says.append(f"lost, upload them again: {', '.join(lost)}")
+    if altered:
+        says.append(f"altered, delete and upload them again: {', '.join(altered)}")
+    return Finding("originals", "; ".join(says), well=not (lost or altered))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _vectors(connection: sqlite3.Connection, data_dir: Path, embedder: Path | None) -> Finding:
+    from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.index import IndexFileError
+    from dragon.retrieval.vector_files import Segments
+
+    model = Embedder.load(embedder)
+    segments = Segments(data_dir / "index", model.fingerprint, model.dim)
+    rows = connection.execute("SELECT id FROM documents WHERE status = 'processed'").fetchall()
+    missing = 0
+    for (document,) in rows:
+        chunks = connection.execute(
+            "SELECT id FROM chunks WHERE document_id = ? ORDER BY id", (document,)
+        )
+        try:
+            whole = segments.read(document)[0] == [identity for (identity,) in chunks]
+        except IndexFileError:
+            whole = False
+        missing += not whole
+    again = f"; {missing} missing or damaged, which the next start makes again" if missing else ""
+    return Finding("vectors", f"of {len(rows) - missing} of {len(rows)} documents{again}")
+
+
+def _ledger(data_dir: Path) -> Finding:
+    from app.ledger.verify import LedgerDamagedError, Verified, verify
+    from app.storage.database import connect, database_url, session_maker
+
+    async def verified() -> Verified:
+        engine = connect(database_url(data_dir))
+        try:
+            return await verify(session_maker(engine))
+        finally:
+            await engine.dispose()
+
+    try:
+        found = asyncio.run(verified())
+    except LedgerDamagedError as error:
+        return Finding("ledger", error.message, well=False)
+    return Finding("ledger", f"{found.answers} answers, {found.entries} entries: the chain holds")
+
+
+def _quarantine(data_dir: Path) -> Finding:
+    place = data_dir / "quarantine"
+    count = len(list(place.iterdir())) if place.is_dir() else 0
+    if not count:
+        return Finding("quarantine", "empty")
+    says = f"{count} files that the database does not know, in {place}: upload or delete them"
+    return Finding("quarantine", says, well=False)
+
+
+def _cell() -> Finding:
+    from app.documents.cell import layers
+
+    if len(layers()) == 2:
+        return Finding("parsers", "see no files and no network")
+    return Finding("parsers", "are limited in time and memory only: this system has no cell")
+
+
+def _disk(data_dir: Path) -> Finding:
+    from app.disk import RESERVED_BYTES
+
+    free = shutil.disk_usage(data_dir).free
+    enough = free > 2 * RESERVED_BYTES
+    return Finding("disk", f"{free / 1e9:.1f} GB free", well=enough)

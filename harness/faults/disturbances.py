@@ -1,0 +1,124 @@
+"""Frames that a peer sends where it should not: each kind of disturbance, as bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from dragon.link import batching, bulk, control, registry
+from dragon.protocol.messages import Candidate, Draft, Resync, Score, Target
+from dragon.protocol.session import Session
+from dragon.sampling.mixture import Side
+from dragon.sampling.quantized import SCALE, WireDistribution
+from dragon.sampling.role import Role
+
+
+class Behaviour(StrEnum):
+    """What a peer does once it is asked. All are ready first, unless they say otherwise."""
+
+    # Takes part, in its own way.
+    FLAT = "flat"  # says nothing, with all the relevance that can be claimed
+    STEER = "steer"  # begins the answer in words of its choice, then says nothing
+    REPLAY = "replay"  # sends every draft twice
+    SLOW = "slow"  # claims to take an hour a token, and sends one
+    DRIP = "drip"  # sends a draft a second
+    SILENT = "silent"  # says nothing more
+    # Is not there.
+    NEVER = "never"  # is never ready
+    LATE = "late"  # is ready after some seconds
+    FAULT = "fault"  # fails every answer
+    HANG_UP = "hang up"  # ends the connection instead
+    NO_PONG = "no pong"  # says nothing more, not even that it is there
+    # Sends what does not belong there, every now and then.
+    OLD = "old"  # drafts of another incarnation
+    GAP = "gap"  # drafts with others missing before them
+    FUTURE = "future"  # drafts of an epoch to come
+    CHECKSUM = "checksum"  # drafts after another text
+    READY = "ready"  # is ready again and again
+    RESYNC = "resync"  # does not agree, again and again
+    TARGET = "target"  # decides what is not its to decide
+    CANDIDATE = "candidate"  # offers whole answers
+    SCORE = "score"  # scores what was not to be scored
+    BULK = "bulk"  # sends data that nobody asked for
+    FOREIGN = "foreign"  # sends a token that no vocabulary has
+    GARBAGE = "garbage"  # sends bytes that are no frame
+    STRANGER = "stranger"  # sends drafts for answers that there are not
+    # Sends too much.
+    HUGE = "huge"  # passages as long as a frame allows
+    FLOOD = "flood"  # bundles of tiny drafts, as fast as it can
+    PINGS = "pings"  # pings, as fast as it can
+    PROBES = "probes"  # bytes that say nothing, as fast as it can
+
+
+FLOODS = frozenset({Behaviour.FLOOD, Behaviour.PINGS, Behaviour.PROBES})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An answer that a peer disturbs."""
+
+    stream: int
+    session: Session
+    ready: control.Ready
+
+    def draft(self, **changes: Any) -> Draft:
+        """A draft that would be right, but for the changes."""
+        session = self.session
+        length = len(session.committed)
+        side = Side(WireDistribution.of([5], [SCALE]), 0)
+        own = Draft(session.incarnation, 0, length, length, session.checksum(length), 5, 1000, side)
+        return replace(own, **changes)
+
+    def frame(self, message: registry.Message) -> registry.Frame:
+        """A message of this answer."""
+        return registry.encode(message, self.stream)
+
+
+def huge(ready: control.Ready) -> control.Ready:
+    """The largest `ready` that a frame has room for."""
+    (document,) = ready.documents
+    text = "a" * 60_000
+    return ready.model_copy(
+        update={"documents": (document.model_copy(update={"text": text}),) * 16}
+    )
+
+
+def _bundle(asked: Asked) -> registry.Frame:
+    draft = asked.frame(asked.draft(incarnation=99))
+    assert isinstance(draft, bytes)
+    (bundle,) = batching.messages([draft] * (batching.MAX_BYTES // (len(draft) + 4) - 1))
+    return bundle
+
+
+_MADE: Mapping[Behaviour, Callable[[Asked], registry.Frame]] = {
+    Behaviour.OLD: lambda asked: asked.frame(asked.draft(incarnation=99)),
+    Behaviour.GAP: lambda asked: asked.frame(
+        asked.draft(position=len(asked.session.committed) + 9)
+    ),
+    Behaviour.FUTURE: lambda asked: asked.frame(asked.draft(epoch=7)),
+    Behaviour.CHECKSUM: lambda asked: asked.frame(asked.draft(checksum=1)),
+    Behaviour.READY: lambda asked: asked.frame(asked.ready),
+    Behaviour.RESYNC: lambda asked: asked.frame(Resync(asked.session.incarnation)),
+    Behaviour.TARGET: lambda asked: asked.frame(
+        Target(asked.session.incarnation, 0, 5, True, True, Role.CLOUD)
+    ),
+    Behaviour.CANDIDATE: lambda asked: asked.frame(
+        Candidate(asked.session.incarnation, (5, 6, 7), -1.0, 0)
+    ),
+    Behaviour.SCORE: lambda asked: asked.frame(Score(asked.session.incarnation, -1.0)),
+    Behaviour.BULK: lambda asked: asked.frame(bulk.Bulk(bytes(1000))),
+    Behaviour.FOREIGN: lambda asked: asked.frame(asked.draft(token=(1 << 31) - 1)),
+    Behaviour.GARBAGE: lambda _: os.urandom(1000),
+    Behaviour.STRANGER: lambda asked: registry.encode(asked.draft(), asked.stream + 1000),
+    Behaviour.FLOOD: _bundle,
+    Behaviour.PINGS: lambda _: registry.encode(control.Ping(number=1)),
+    Behaviour.PROBES: lambda _: registry.encode(control.Probe(payload="." * control.MAX_PROBE)),
+}
+
+
+def disturbance(behaviour: Behaviour) -> Callable[[Asked], registry.Frame] | None:
+    """What makes the frame of a behaviour that sends them every now and then, or as it can."""
+    return _MADE.get(behaviour)

@@ -1,0 +1,74 @@
+"""Places for answers, shared between callers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from app.generation import admission
+from app.generation.admission import Admission
+from dragon.errors import OverloadedError
+from dragon.inference.fairness import CALLER
+
+
+class Answers:
+    """Answers that go on until they are told to end."""
+
+    def __init__(self, places: Admission) -> None:
+        self._places = places
+        self.over = asyncio.Event()
+        self.begun: list[str] = []
+
+    async def _events(self, name: str) -> AsyncGenerator[str, None]:
+        self.begun.append(name)
+        yield name
+        await self.over.wait()
+
+    async def ask(self, name: str) -> str:
+        """Read an answer of the caller that the name begins with."""
+        CALLER.set(name[0])
+        return "".join([event async for event in self._places.admitted(self._events(name))])
+
+    def at_once(self, *names: str) -> list[asyncio.Task[str]]:
+        return [asyncio.create_task(self.ask(name)) for name in names]
+
+
+async def test_a_second_caller_finds_a_place_beside_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_WAIT_S", 0.01)
+    answers = Answers(Admission(places=4, for_one=3))
+    first = answers.at_once("a1", "a2", "a3", "a4", "a5")
+    await asyncio.wait(first, return_when=asyncio.FIRST_EXCEPTION)
+    second = answers.at_once("b1")
+    await asyncio.sleep(0)
+    assert answers.begun == ["a1", "a2", "a3", "b1"]
+    answers.over.set()
+    results = await asyncio.gather(*first, *second, return_exceptions=True)
+    assert results[:3] + results[5:] == ["a1", "a2", "a3", "b1"]
+    assert all(isinstance(each, OverloadedError) for each in results[3:5])
+
+
+async def test_places_that_become_free_go_from_caller_to_caller() -> None:
+    answers = Answers(Admission(places=1, for_one=1))
+    tasks = answers.at_once("a1", "a2", "a3", "b1")
+    await asyncio.sleep(0)  # all of them have asked
+    answers.over.set()
+    await asyncio.gather(*tasks)
+    assert answers.begun == ["a1", "a2", "b1", "a3"]
+
+
+async def test_who_gives_up_or_is_refused_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_WAIT_S", 0.01)
+    places = Admission(places=1, for_one=1)
+    answers = Answers(places)
+    (first,) = answers.at_once("a1")
+    waiting = answers.at_once("a2", "a3")
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert isinstance(results[1], OverloadedError)
+    answers.over.set()
+    await first
+    assert await answers.ask("b1") == "b1"

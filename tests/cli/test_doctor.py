@@ -1,0 +1,102 @@
+"""`dragon doctor` on a real data directory, well and ill."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.ledger.writer import Ledger
+from app.storage.database import DATABASE, connect, database_url, session_maker
+from cli.doctor import doctor
+from dragon.errors import ConfigurationError
+from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
+from tests.app.stores import NOTE, OTHER, ingest, opened
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a device that has two documents and has answered once."""
+    monkeypatch.setenv("DRAGON_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(used(tmp_path))
+    return tmp_path
+
+
+async def used(data_dir: Path) -> None:
+    async with opened(data_dir, Tokenizer.load(EMBEDDED_MODEL)) as store:
+        await ingest(store, "key.txt", NOTE)
+        await ingest(store, "router.txt", OTHER)
+    engine = connect(database_url(data_dir))
+    ledger = Ledger(session_maker(engine))
+    await ledger.start()
+    with ledger.begin("answer", str, private=True):
+        pass
+    await ledger.close()
+    await engine.dispose()
+
+
+def altered(data_dir: Path, statement: str) -> None:
+    connection = sqlite3.connect(data_dir / DATABASE)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_all_is_well(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    doctor()
+    said = capsys.readouterr().out
+    assert "WRONG" not in said
+    for line in (
+        "2 documents, 0 conversations",
+        "2 of 2 as they were uploaded",
+        "of 2 of 2 documents",
+        "1 answers, 2 entries: the chain holds",
+    ):
+        assert line in said
+
+
+def test_it_says_what_is_lost_and_mends_what_is_derived(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = sqlite3.connect(data_dir / DATABASE)
+    key, router = (row[0] for row in connection.execute("SELECT id FROM documents ORDER BY rowid"))
+    connection.close()
+    (data_dir / "files" / key / "original").write_bytes(b"something else")
+    (data_dir / "files" / router / "original").unlink()
+    (data_dir / "index" / f"{key}.safetensors").write_bytes(b"damaged")
+    altered(data_dir, "INSERT INTO chunks_fts(chunks_fts) VALUES ('delete-all')")
+    altered(data_dir, "UPDATE ledger_entries SET bytes = 7")
+    (data_dir / "quarantine").mkdir()
+    (data_dir / "quarantine" / "file-1").mkdir()
+    with pytest.raises(typer.Exit) as ended:
+        doctor()
+    assert ended.value.exit_code == 1
+    said = capsys.readouterr().out
+    for line in (
+        "ok     words       made again: chunks_fts",
+        "0 of 2 as they were uploaded; lost, upload them again: router.txt; altered",
+        "ok     vectors     of 1 of 2 documents; 1 missing or damaged",
+        "WRONG  ledger",
+        "WRONG  quarantine  1 files",
+    ):
+        assert line in said
+    with pytest.raises(typer.Exit):
+        doctor()
+    assert "words       can be searched" in capsys.readouterr().out
+
+
+def test_a_database_that_is_none(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (data_dir / DATABASE).write_bytes(b"no database at all" * 1000)
+    with pytest.raises(typer.Exit):
+        doctor()
+    said = capsys.readouterr().out
+    assert "WRONG  database    cannot be read" in said
+    assert "dragon restore FILE --replace" in said
+    (data_dir / DATABASE).unlink()
+    with pytest.raises(ConfigurationError, match="missing or empty"):
+        doctor()
