@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import String, delete, select, type_coerce, update
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.disk import cause_of, is_of_disk, synchronise
 from app.documents.citations import without
 from app.documents.index import DocumentIndex
+from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, LedgerAnswer, Message
 
-_MARK = "deleting"
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.5
 _GONE = ".deleted"
 
 
@@ -29,21 +36,24 @@ class Erasable(Protocol):
         """Remove everything stored for a document."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Erasure:
     """Deletes in two steps: rows within the caller's transaction, then all that derives from them.
 
     A document's directory is marked before its rows go, so that after a crash in between the next
-    start knows it from one whose row was lost.
+    start knows it from one whose row was lost. While the disk fails the second step is tried again.
     """
 
     files: Path
     index: DocumentIndex
     kv: Erasable
     purge: Purge
+    sessions: async_sessionmaker[AsyncSession]
+    changing: asyncio.Lock  # held while documents are added
+    _owed: set[asyncio.Task[None]] = field(default_factory=set)
 
     def recover(self, known: set[str], quarantine: Path) -> list[str]:
-        """Finish deletions that a crash cut off, and put aside the files of unknown documents.
+        """Finish deletions that a crash cut off, undo uploads, put aside other unknown files.
 
         Returns what was put aside. Blocks.
         """
@@ -52,8 +62,9 @@ class Erasure:
             if not path.is_dir():
                 continue  # a file browser's
             if path.name in known:
-                (path / _MARK).unlink(missing_ok=True)  # the deletion was not committed
-            elif (path / _MARK).exists() or path.suffix == _GONE:
+                arrived(path)
+                (path / DELETING).unlink(missing_ok=True)  # the deletion was not committed
+            elif _is_leftover(path):
                 shutil.rmtree(path)
             else:
                 quarantine.mkdir(mode=0o700, exist_ok=True)
@@ -66,7 +77,8 @@ class Erasure:
         chunks = {}
         for document in documents:
             if (directory := self.files / document).exists():
-                (directory / _MARK).touch()
+                (directory / DELETING).touch()
+                synchronise(directory)
             of_document = Chunk.document_id == document
             chunks[document] = list(await session.scalars(select(Chunk.id).where(of_document)))
             await session.execute(delete(Document).where(Document.id == document))
@@ -75,20 +87,70 @@ class Erasure:
         return chunks
 
     async def rest(self, chunks: dict[str, list[int]]) -> None:
-        """Delete vectors, KV and files, and purge deleted text from the database file."""
+        """Delete vectors, KV and files, and purge deleted text from the database file.
+
+        At once, or as soon as the disk allows.
+        """
+        try:
+            await self._rest(chunks)
+        except (OSError, OperationalError) as error:
+            if not is_of_disk(error):
+                raise
+            log.warning("deleted files wait for the disk to be removed: %s", cause_of(error))
+            task = asyncio.create_task(self._later(chunks), name="erasure")
+            self._owed.add(task)
+            task.add_done_callback(self._owed.discard)
+
+    async def settled(self) -> None:
+        """Return once nothing is left of what was deleted."""
+        await asyncio.gather(*self._owed)
+        await self.purge.settled()
+
+    async def close(self) -> None:
+        """Leave to the next start what the disk does not allow."""
+        for task in self._owed:
+            task.cancel()
+        await asyncio.gather(*self._owed, return_exceptions=True)
+        await self.purge.close()
+
+    async def _later(self, chunks: dict[str, list[int]]) -> None:
+        while True:
+            await asyncio.sleep(_AGAIN_S)
+            try:
+                async with self.changing:
+                    return await self._rest(await self._still_gone(chunks))
+            except (OSError, OperationalError) as error:
+                if not is_of_disk(error):
+                    raise
+
+    async def _still_gone(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
+        """Those that were not uploaded again meanwhile, to the same place."""
+        async with self.sessions() as session:
+            again = set(await session.scalars(select(Document.id).where(Document.id.in_(chunks))))
+        return {document: ids for document, ids in chunks.items() if document not in again}
+
+    async def _rest(self, chunks: dict[str, list[int]]) -> None:
         for document, ids in chunks.items():
             await self.index.remove(document, ids)
             await self.kv.forget(document)
-            if (directory := self.files / document).exists():
-                await asyncio.to_thread(_remove, directory)
+            await asyncio.to_thread(_remove, self.files / document)
         if chunks:
             await self.purge.now()
 
 
+def _is_leftover(path: Path) -> bool:
+    """Whether nobody was promised what is in a directory that no document has any more."""
+    marked = any((path / mark).exists() for mark in (DELETING, ARRIVING))
+    return marked or path.suffix == _GONE or not (path / "original").exists()
+
+
 def _remove(directory: Path) -> None:
     """Renames first, so that a concurrent writer can no longer find the directory."""
-    gone = directory.rename(directory.with_name(f"{directory.name}{_GONE}"))
-    shutil.rmtree(gone)
+    gone = directory.with_name(f"{directory.name}{_GONE}")
+    with suppress(FileNotFoundError):
+        directory.rename(gone)
+    with suppress(FileNotFoundError):
+        shutil.rmtree(gone)
 
 
 async def _blank_passages(session: AsyncSession, document: str) -> None:

@@ -247,10 +247,7 @@ class Ingestion:
                 await session.commit()
                 self.index.vectors.add(ids, vectors)
                 self.index.hide(replaced)
-        try:
-            await self.erase(replaced)
-        except (OperationalError, OSError):  # they are hidden already
-            logger.exception("documents replaced by %s are removed at the next start", document.id)
+        await self.erase(replaced)
 
     async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
         """Delete the rows of the documents that a processed document replaces, for `erase`.

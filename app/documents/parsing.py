@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from app.disk import synchronise
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 
@@ -53,6 +54,8 @@ async def parse(
         async with asyncio.timeout(clock_seconds):
             answer, _ = await process.communicate()
         result = _result(answer, process.returncode)
+        # Or a power cut could leave an empty text, and with it an empty document.
+        await asyncio.to_thread(synchronise, partial)
         partial.replace(out)
     except TimeoutError:
         raise DocumentError(_TOO_MUCH) from None

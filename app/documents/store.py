@@ -12,6 +12,7 @@ from typing import BinaryIO
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.disk import synchronise
 from app.documents.erasure import Erasure
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
@@ -19,7 +20,7 @@ from app.documents.jobs import RunJob, in_thread
 from app.documents.parsing import parse
 from app.documents.progress import Progress, final
 from app.documents.search import EVERYTHING, DocumentHit, Finder, Scope
-from app.documents.uploads import Incoming, clean_collection, clean_name, identity
+from app.documents.uploads import Incoming, arrived, clean_collection, clean_name, identity
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
@@ -65,17 +66,18 @@ class DocumentStore:
         self._kv = kv
         self._index = DocumentIndex(data_dir / "index", embedder)
         self.purge = Purge(sessions)
-        self._erasure = Erasure(self._files, self._index, kv, self.purge)
+        self._changing = asyncio.Lock()
+        self._erasure = Erasure(self._files, self._index, kv, self.purge, sessions, self._changing)
         self._finder = Finder(sessions, self._index, embedder, reranker, run_urgent)
         self._ingestion = Ingestion(
             self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, run_idle
         )
-        self._changing = asyncio.Lock()
 
     async def start(self) -> None:
         """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion."""
         for directory in (self._files, self._incoming):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        await asyncio.to_thread(synchronise, self._files.parent)
         await self.purge.now()
         oldest_first = list(reversed(await self.list()))
         known = {document.id for document in oldest_first}
@@ -91,7 +93,11 @@ class DocumentStore:
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
         await self._ingestion.close()
-        await self.purge.close()
+        await self._erasure.close()
+
+    async def settled(self) -> None:
+        """Return once nothing is left of what was deleted."""
+        await self._erasure.settled()
 
     def _clear_leftovers(self, known: set[str]) -> None:
         for path in self._incoming.iterdir():
@@ -156,6 +162,7 @@ class DocumentStore:
             directory = self._files / document_id
             if not (directory / "original").exists():  # the stored file was lost
                 await asyncio.to_thread(content.move, directory)
+                await asyncio.to_thread(arrived, directory)
             if replace:
                 await self._replace_with(existing)
             return await self.get(document_id)
@@ -168,6 +175,7 @@ class DocumentStore:
             document = await session.merge(document)
             await session.flush()
             await session.execute(_LATEST, {"id": document.id})
+        await asyncio.to_thread(arrived, directory)
         self._ingestion.submit(document)
         return document
 

@@ -15,7 +15,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from app.disk import require_room
+from app.disk import require_room, synchronise
 from dragon.errors import (
     DocumentError,
     DocumentTooLargeError,
@@ -26,6 +26,8 @@ from dragon.errors import (
 MAX_BYTES = 50 * 10**6
 MAX_COLLECTION_CHARACTERS = 64
 
+# Marks in a document's directory: its row is not written yet, or is about to be deleted.
+ARRIVING, DELETING = "arriving", "deleting"
 _MAX_FIELD_BYTES = 4096
 _MAX_PARTS = 16
 _MAX_NAME_CHARACTERS = 255
@@ -83,12 +85,21 @@ class Incoming:
         self._file.close()
 
     def move(self, directory: Path) -> None:
-        """Move the file into a document's directory as its original, on the disk, too. Blocks."""
+        """Move the file into a document's directory as its original, on the disk, too. Blocks.
+
+        The directory is marked as `ARRIVING` until `arrived` is called.
+        """
         directory.mkdir(exist_ok=True, mode=0o700)
-        (directory / "text").unlink(missing_ok=True)
+        (directory / ARRIVING).touch()
+        for old in ("text", DELETING):
+            (directory / old).unlink(missing_ok=True)
         self.path.replace(directory / "original")
-        for each in (directory, directory.parent):
-            _sync_names(each)
+        synchronise(directory, directory.parent)
+
+
+def arrived(directory: Path) -> None:
+    """The database knows the document of this directory."""
+    (directory / ARRIVING).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -100,15 +111,6 @@ def _storing() -> Iterator[None]:
         raise StorageError(
             f"The device could not store the file: {error.strerror}. Send it again."
         ) from error
-
-
-def _sync_names(directory: Path) -> None:
-    """What a directory lists outlives a power cut only once it is synchronised itself."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def identity(name: str, collection: str, sha256: str) -> str:

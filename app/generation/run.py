@@ -45,7 +45,7 @@ from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
-_CROWD = 4  # answers at once whose preparation delays one another
+_CROWD = 4  # answers at once that delay one another
 _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 
 
@@ -286,14 +286,14 @@ class DeviceRun(Run[Event]):
                 continue
             stall = self._pace.stall_limit()
             deadline = self._plan.deadline
+            # One that writes many answers at once is late for none of them.
+            crowd = max(1.0, self._engine.sharing / _CROWD)
             if min(now - quiet_since, now - link.last_received) > stall:
                 link.drop("the peer does not answer")
             elif not self._cloud_ready:
-                # One that prepares many answers at once is late for none of them.
-                crowd = max(1.0, self._engine.sharing / _CROWD)
                 if deadline is not None and now - began > deadline * crowd:
                     self._lose("the cloud is late")
-            elif waited > self._patience() and self._request.mode is not Mode.SEQUENCEWISE:
+            elif waited > self._patience() * crowd and self._request.mode is not Mode.SEQUENCEWISE:
                 # Whatever it sends or says of its pace.
                 self._close_stream("does not go on")
                 self.failed("the cloud does not go on")

@@ -10,6 +10,12 @@ Real services as installed, on loopback. Each scenario makes rows of its own.
 - `second caller`: a page's user who asks now and then, beside an API client with 200 at once.
 - `sockets`: 2,000 connections that say nothing, or half of a request's head.
 - `bodies`: eight of the largest bodies that are taken, at once.
+- `frames`: a million wrong frames (`harness.faults.fuzz`) to a side's decoder and sessions.
+- `cuts`: 200 kills, 50 power cuts and 200 full disks (`bench.cuts`).
+- `kills`: a device's storage, killed before each of 200 operations on files and database, starts
+  again: what it had promised (uploads, deletions, the ledger) it must keep.
+- `power`: the same without power, at 50 operations, each once with nothing that was not
+  synchronised left, once with a random part of it.
 
 `health` is the 99th percentile of `/health` in ms meanwhile, `grown` what the attacked process
 takes more afterwards, in MB.
@@ -20,6 +26,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import socket
 import tempfile
 import time
@@ -34,8 +41,9 @@ import numpy as np
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from bench.experiments.cuts import cut_short
 from bench.lib import report
-from bench.lib.watched import Watched
+from bench.lib.watched import Watched, memory
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link import batching, control, registry
 from dragon.protocol.messages import Draft
@@ -45,15 +53,17 @@ from dragon.retrieval.reranker import Reranker
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode
 from dragon.sampling.quantized import SCALE, WireDistribution
+from dragon.sampling.role import Role
 from harness import services, two_sided
 from harness.faults.disturbances import Behaviour
+from harness.faults.fuzz import feed
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
 from harness.services import EMBEDDED_MODEL, KEY, Service, Setup
 
 NOTE = "The wifi password of the cabin is heron-42-lantern."
 PRIVATE = "What is the wifi password of the cabin?"
 PUBLIC = "What is the capital of Kenya?"
-_CROWD, _FIRST, _SOCKETS, _BODIES = 1000, 200, 2000, 8
+_CROWD, _FIRST, _SOCKETS, _BODIES, _FRAMES = 1000, 200, 2000, 8, 1_000_000
 _SECONDS = 10.0
 Row = dict[str, Any]
 
@@ -296,6 +306,23 @@ def bodies() -> Iterator[Row]:
         yield {"scenario": "bodies", "statuses": json.dumps(statuses), **watched.row()}
 
 
+def frames() -> Iterator[Row]:
+    """Each way; what nobody handles is raised."""
+    for receiver in Role:
+        feed(receiver, _FRAMES // 100, seed=1)  # what is imported and cached at first
+        before = memory(os.getpid())
+        counts = feed(receiver, _FRAMES, seed=2)
+        grown = round(memory(os.getpid()) - before, 1)
+        statuses = json.dumps({"refused": counts.refused, "taken": counts.taken})
+        yield {"scenario": f"frames to the {receiver}", "statuses": statuses, "grown": grown}
+
+
+def cuts() -> Iterator[Row]:
+    """Promises that were broken, in place of statuses."""
+    for each in cut_short(kills=200, power=50, full=200):
+        yield {**each, "whole": not each["broken"], "statuses": json.dumps(each["broken"])}
+
+
 SCENARIOS: dict[str, Callable[[], Iterator[Row]]] = {
     "lying-peer": lying_peer,
     "flooding-peer": flooding_peer,
@@ -304,6 +331,8 @@ SCENARIOS: dict[str, Callable[[], Iterator[Row]]] = {
     "second-caller": second_caller,
     "sockets": sockets,
     "bodies": bodies,
+    "frames": frames,
+    "cuts": cuts,
 }
 _COLUMNS = (
     "scenario", "seconds", "p50", "whole", "statuses", "without_cloud", "refused_in", "health",

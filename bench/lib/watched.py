@@ -13,9 +13,9 @@ import numpy as np
 from harness.services import Service
 
 
-def memory(service: Service) -> float:
+def memory(pid: int | None) -> float:
     """What a process holds in memory, MB."""
-    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
@@ -27,7 +27,7 @@ class Watched:
         self._over = threading.Event()
         self._taken: list[float] = []
         self._failed = 0
-        self._before = memory(service)
+        self._before = memory(service.process.pid)
         self._thread = threading.Thread(target=self._ask)
 
     def __enter__(self) -> Watched:
@@ -43,7 +43,7 @@ class Watched:
         return {
             "health": round(float(np.percentile(self._taken, 99)), 1),
             "health_failed": self._failed,
-            "grown": round(memory(self._service) - self._before, 1),
+            "grown": round(memory(self._service.process.pid) - self._before, 1),
         }
 
     def _ask(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.documents import ingestion, parsing
+from app.documents import erasure, ingestion, parsing
 from app.documents.index import DocumentIndex
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
@@ -20,7 +20,7 @@ from app.storage.tables import Status
 from dragon.errors import DocumentError, StorageError
 from dragon.inference.tokenizer import Tokenizer
 from harness.faults import disk
-from tests.app.stores import NOTE, files, finished, ingest, opened
+from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened
 
 
 @pytest.fixture
@@ -119,3 +119,28 @@ async def test_a_kill_in_a_deletion_leaves_all_or_nothing(
         assert (len(found), directory.exists()) == ((0, False) if committed else (1, True))
         assert not (directory / "deleting").exists()
     assert not (tmp_path / "quarantine").exists()
+
+
+async def test_what_a_full_disk_keeps_of_a_deleted_file_goes_later_but_not_its_next_upload(
+    store: DocumentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasure, "_AGAIN_S", 0.05)
+    kept, again = await ingest(store, "router.txt", OTHER), await ingest(store, "key.txt", NOTE)
+    remove, full = erasure._remove, [True]
+
+    def fail(directory: Path) -> None:
+        if full:
+            raise disk.full()
+        remove(directory)
+
+    monkeypatch.setattr(erasure, "_remove", fail)
+    for document in (kept, again):
+        await store.delete(document.id)
+    assert await store.list() == []
+    await ingest(store, "key.txt", NOTE)
+    full.clear()
+    await store.settled()
+    assert files(tmp_path, "files") == sorted(
+        f"files/{again.id}{part}" for part in ("", "/original", "/text")
+    )
+    assert len(await store.search("Where is the spare key?", 3)) == 1

@@ -1,0 +1,111 @@
+"""What of a directory a power cut would leave: no more than was synchronised, or any part of it.
+
+The strictest reading of POSIX: a file's bytes are durable once it is synchronised, its name once
+its directory is. What was written since may be there or not, each for itself. SQLite's files are
+taken as they stood at its last commit, which it synchronises itself (`synchronous = FULL`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+
+Sync = Callable[[int], None]
+
+
+@dataclass
+class Durable:
+    """The durable state of everything under `root`, which is durable as a whole at first.
+
+    `database` names a file that SQLite writes, with those beside it.
+    """
+
+    root: Path
+    database: str
+    _bytes: dict[int, bytes] = field(default_factory=dict)  # of files, by inode
+    _names: dict[int, dict[str, int]] = field(default_factory=dict)  # of directories
+    _held: list[int] = field(default_factory=list)  # so that no inode is given out again
+    _committed: Path | None = None
+    lock: RLock = field(default_factory=RLock)
+    """Held while SQLite commits: power does not fail between a commit and the note of it."""
+
+    def __post_init__(self) -> None:
+        for directory in (self.root, *(each for each in self.root.rglob("*") if each.is_dir())):
+            self._listed(directory)
+            for path in directory.iterdir():
+                if path.is_file() and not self._of_database(path):
+                    self._written(path)
+        self.committed()
+
+    def watch(self) -> None:
+        """Follow `os.fsync` from now on; of no use to other processes."""
+        sync: Sync = os.fsync
+
+        def followed(descriptor: int) -> None:
+            sync(descriptor)
+            path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+            if path.is_relative_to(self.root):
+                (self._listed if path.is_dir() else self._written)(path)
+
+        os.fsync = followed  # type: ignore[assignment]
+
+    def committed(self) -> None:
+        """The database has committed."""
+        copy = Path(tempfile.mkdtemp())
+        for path in self.root.glob(f"{self.database}*"):
+            shutil.copyfile(path, copy / path.name)
+        if self._committed is not None:
+            shutil.rmtree(self._committed)
+        self._committed = copy
+
+    def cut(self, out: Path, chance: random.Random | None = None) -> None:
+        """Write to `out` what is left: what is durable, and by chance some of the rest."""
+        with self.lock:
+            self._cut(out, chance)
+
+    def _cut(self, out: Path, chance: random.Random | None) -> None:
+        now = {
+            path.stat().st_ino: path for path in (self.root, *self.root.rglob("*")) if path.exists()
+        }
+        self._restore(
+            self.root.stat().st_ino, out, now, lambda: bool(chance and chance.random() < 0.5)
+        )
+        assert self._committed is not None
+        for path in self._committed.iterdir():
+            if not path.name.endswith("-shm"):
+                shutil.copyfile(path, out / path.name)
+        shutil.rmtree(self._committed)
+
+    def _restore(
+        self, inode: int, out: Path, now: dict[int, Path], kept: Callable[[], bool]
+    ) -> None:
+        out.mkdir()
+        names = self._names.get(inode, {})
+        if kept() and inode in now:
+            names = {path.name: path.stat().st_ino for path in now[inode].iterdir()}
+        for name, each in names.items():
+            if each in self._names or (each in now and now[each].is_dir()):
+                self._restore(each, out / name, now, kept)
+            elif not name.startswith(self.database):
+                content = self._bytes.get(each, b"")
+                if kept() and each in now:
+                    content = now[each].read_bytes()
+                (out / name).write_bytes(content)
+
+    def _written(self, path: Path) -> None:
+        self._bytes[path.stat().st_ino] = path.read_bytes()
+        self._held.append(os.open(path, os.O_RDONLY))
+
+    def _listed(self, directory: Path) -> None:
+        self._held.append(os.open(directory, os.O_RDONLY))
+        names = {path.name: path.stat().st_ino for path in directory.iterdir()}
+        self._names[directory.stat().st_ino] = names
+
+    def _of_database(self, path: Path) -> bool:
+        return path.parent == self.root and path.name.startswith(self.database)

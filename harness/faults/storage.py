@@ -1,0 +1,92 @@
+"""A device's storage without its models, and what a person does with it, step by step."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from app.documents.store import DocumentStore
+from app.documents.uploads import identity
+from app.ledger.writer import Ledger
+from app.storage import database
+from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
+from harness.empty_store import EmptyStore
+
+
+@dataclass(frozen=True)
+class Note:
+    """A file to upload, and a word that finds it."""
+
+    name: str
+    content: bytes
+    word: str
+
+    @property
+    def id(self) -> str:
+        """What the store calls it."""
+        return identity(self.name, "", hashlib.sha256(self.content).hexdigest())
+
+
+HUT = Note("hut.txt", b"The key of the hut hangs left of the door.\n", "hangs")
+MOVED = Note("hut.txt", b"The key of the hut is in the red bucket.\n", "bucket")
+BOAT = Note("boat.txt", b"The boat is moored at the northern jetty.\n", "moored")
+GARDEN = Note("garden.txt", b"The gardener comes on the first Friday of May.\n", "gardener")
+NOTES = {note.id: note for note in (HUT, MOVED, BOAT, GARDEN)}
+
+STEPS = (
+    ("recorded", "answer-1"),
+    ("added", HUT.id),
+    ("added", BOAT.id),
+    ("recorded", "answer-2"),
+    ("deleted", BOAT.id),
+    ("added", MOVED.id),  # which replaces the other of its name
+    ("deleted", HUT.id),
+    ("added", GARDEN.id),
+    ("recorded", "answer-3"),
+)
+
+
+class Words:
+    """An embedder that needs no model: a vector of the letters' counts."""
+
+    dim = 26
+    fingerprint = "words"
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1."""
+        counts = [[text.lower().count(chr(97 + each)) for each in range(26)] for text in texts]
+        vectors = np.array(counts, dtype=np.float32) + 1e-3
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+class NoReranker:
+    """Judges nothing."""
+
+    fingerprint = "none"
+
+    def logits(self, question: str, passages: Sequence[str]) -> npt.NDArray[np.float64]:
+        """All alike."""
+        return np.zeros(len(passages))
+
+
+@asynccontextmanager
+async def storage(data_dir: Path) -> AsyncIterator[tuple[DocumentStore, Ledger]]:
+    """A running store and ledger on a data directory."""
+    engine = database.connect(database.database_url(data_dir))
+    sessions = database.session_maker(engine)
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    store = DocumentStore(data_dir, sessions, Words(), tokenizer, EmptyStore(), NoReranker())
+    ledger = Ledger(sessions)
+    await store.start()
+    await ledger.start()
+    yield store, ledger
+    await store.close()
+    await ledger.close()
+    await engine.dispose()
