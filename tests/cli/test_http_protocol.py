@@ -71,17 +71,18 @@ def asked(port: int) -> int:
 def test_who_does_not_get_on_is_hung_up_on(
     port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_S", 0.05)
-    monkeypatch.setattr(http_protocol, "BODY_S", 0.05)
-    with connected(port, sent) as client:
-        cut(client)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(http_protocol, "HEAD_S", 0.05)
+        hasty.setattr(http_protocol, "BODY_S", 0.05)
+        with connected(port, sent) as client:
+            cut(client)
     assert asked(port) == 200
 
 
 def test_a_second_request_on_a_connection_may_not_dawdle_either(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_S", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_S", 1.0)  # enough for the first one to be sent
     with connected(port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
         client.sendall(b"GET / HT")
