@@ -240,9 +240,9 @@ class GenerationService:
         finally:
             encode = self.tokenizer.encode
             private = [(source.id, encode(source.text)) for source in run.answer.private]
-            joint = max((end for _, end in run.session.intervals()), default=0)
-            account.wrote(private, run.session.committed, joint)
-            hops.known(joint, asked=run.asked and hop is None)
+            told = run.session.rule.told
+            account.wrote(private, run.session.committed, told)
+            hops.known(told, asked=run.asked and hop is None)
             self.cloud_view.wrote(*hops.as_known())
             account.settle()
 

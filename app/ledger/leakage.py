@@ -136,23 +136,23 @@ class Outbound:
             drafted.add(tuple(view[-N:]))
         return drafted
 
-    def revealed(self, committed: Sequence[int], joint: int) -> set[Gram]:
-        """5-grams of the text known to the cloud, which took part in its first `joint` tokens."""
-        return ngrams(committed[: max(self._sent, joint)])
+    def revealed(self, committed: Sequence[int], told: int) -> set[Gram]:
+        """5-grams of the text known to the cloud, which was told its first `told` tokens."""
+        return ngrams(committed[: max(self._sent, told)])
 
 
 @dataclass(frozen=True)
 class Hop:
     """One hop of an answer: what was sent for it, and its text.
 
-    `documents` are the tokens of one's own documents in its prompt; the cloud took part in the
-    first `joint` of the `committed` tokens.
+    `documents` are the tokens of one's own documents in its prompt; the cloud knows the first
+    `told` of the `committed` tokens.
     """
 
     outbound: Outbound
     documents: Sequence[Sequence[int]]
     committed: Sequence[int]
-    joint: int
+    told: int
 
 
 def quoted(hops: Sequence[Hop]) -> Quoted:
@@ -163,7 +163,7 @@ def quoted(hops: Sequence[Hop]) -> Quoted:
     for hop in hops:
         wanted.update(*map(ngrams, hop.documents))
         drafted |= hop.outbound.drafted(hop.committed)
-        revealed |= hop.outbound.revealed(hop.committed, hop.joint)
+        revealed |= hop.outbound.revealed(hop.committed, hop.told)
     return Quoted(len(wanted), len(wanted & drafted), len(wanted & revealed))
 
 

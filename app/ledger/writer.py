@@ -240,15 +240,15 @@ class Account:
         self,
         documents: Iterable[tuple[str, Sequence[int]]],
         committed: Sequence[int],
-        joint: int,
+        told: int,
     ) -> None:
         """End a hop: its text, and the tokens of one's own documents, by id, in its prompt.
 
-        The cloud took part in the first `joint` of the `committed` tokens. Frames sent from now on
-        belong to the next hop.
+        The cloud knows the first `told` of the `committed` tokens. Frames sent from now on belong
+        to the next hop.
         """
         found = list(documents)
         self.sources.update(document for document, _ in found)
         texts = [tokens for _, tokens in found]
-        self._hops.append(Hop(self.outbound, texts, tuple(committed), joint))
+        self._hops.append(Hop(self.outbound, texts, tuple(committed), told))
         self.outbound = Outbound()

@@ -60,8 +60,9 @@ class Target:
 class Correction:
     """One-way, from the device: the cloud's drafts stand up to `position`, then come `tokens`.
 
-    Without tokens it acknowledges how far the text has come. `checksum` is that of the text up to
-    `position`; `decode_us` is what a step of the device takes, 0 if unknown.
+    At most `MAX_WINDOW` of them; without any it acknowledges how far the text has come. `checksum`
+    is that of the text up to `position`; `decode_us` is what a step of the device takes, 0 if
+    unknown.
     """
 
     incarnation: int

@@ -6,16 +6,19 @@ the cloud's draft, it says only how far the text has come; where it is not, it s
 the cloud drafts and the device verifies, as in speculative decoding.
 
 Where the weight of the cloud is known and its distribution is not yet, the device may be able to
-tell the target nevertheless (`dragon.sampling.certificate`). It commits such a token at once and
-sends it, so that the cloud follows. A draft of that position may be on its way already: the device
-takes it when it comes, as the cloud takes the token, and both count it as rejected or not.
+tell the target nevertheless (`dragon.sampling.certificate`). It commits such a token at once. A
+draft of that position may be on its way already: the device takes it when it comes, as the cloud
+takes the token, and both count it as rejected or not.
+
+The cloud is told such tokens only once it is needed, for a position behind them that the device
+cannot tell: an answer that the device knows to its end leaves no word of it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragon.protocol.messages import Correction, Draft, SessionMessage
+from dragon.protocol.messages import MAX_WINDOW, Correction, Draft, SessionMessage
 from dragon.protocol.rules.shared_noise import CatchUp
 from dragon.sampling.certificate import certified
 from dragon.sampling.role import Role
@@ -39,9 +42,10 @@ class OneWay(CatchUp):
         self._rescore_every = rescore_every
         self._log_h: tuple[int, int] | None = None  # the cloud's, and the position it was sent for
         self._uncertain: Draft | None = None  # an own draft that is not certified
-        self._sent = len(session.committed)  # tokens that the cloud knows, or will
+        self._told = len(session.committed)  # tokens that the cloud knows, or will
         self._decode_us = 0  # of the last step that counted
         self._words: list[int] = []  # the last tokens of the text that it does not
+        self._certain = 0  # of the last tokens, those that were certified
 
     def share(self, draft: Draft) -> None:
         """The device keeps its drafts."""
@@ -52,13 +56,19 @@ class OneWay(CatchUp):
         """As in `Rule`; it holds for the block of the position."""
         self._log_h = log_h, position
 
+    @property
+    def told(self) -> int:
+        """As in `Rule`."""
+        return self._told
+
     def step(self) -> bool:
-        """Device: commit the first position if its target is known; send what the cloud lacks."""
+        """Device: commit the first position if its target is known; send what the cloud needs."""
         if self.session.role is Role.CLOUD:
             return False
         if self._take_heads() or self._take_certified():
             return True
-        self._send_corrections()
+        if not self._certain_so_far():
+            self._send_corrections()
         return False
 
     def receive(self, message: SessionMessage) -> None:
@@ -82,8 +92,9 @@ class OneWay(CatchUp):
     def restart(self) -> None:
         """As in `Rule`; the text so far is known on both sides."""
         super().restart()
-        self._sent = len(self.session.committed)
+        self._told = len(self.session.committed)
         self._words.clear()
+        self._certain = 0
         self._uncertain = None
 
     def _take_heads(self) -> bool:
@@ -95,8 +106,9 @@ class OneWay(CatchUp):
         self._decode_us = own.decode_us if own.position else 0
         token = self.targets.judge(own, remote)
         self.session.settle(own, remote, token)
-        if token != remote.token:
+        if self._words or token != remote.token:
             self._words.append(token)
+        self._certain = 0
         return True
 
     def _take_certified(self) -> bool:
@@ -117,30 +129,38 @@ class OneWay(CatchUp):
             return False
         session.accept_own()
         self._words.append(draft.token)
+        self._certain += 1
         return True
 
     def _block(self, position: int) -> int:
         """Positions of one block share their relevance."""
         return position // self._rescore_every if self._rescore_every else 0
 
+    def _certain_so_far(self) -> bool:
+        """Whether the cloud lacks certified tokens only, and the next may be one, too."""
+        untold = len(self.session.committed) - self._told
+        return untold == self._certain and not self.session.queues.own
+
     def _send_corrections(self) -> None:
         """The cloud's drafts stand up to `position`; from there on the text has these tokens."""
         session = self.session
         length = len(session.committed)
-        if length == self._sent:
+        if length == self._told:
             return
-        position = length - len(self._words)
-        session.send(
-            Correction(
-                session.incarnation,
-                position,
-                session.checksum(position),
-                self._decode_us,
-                tuple(self._words),
+        for start in range(0, max(1, len(self._words)), MAX_WINDOW):
+            position = length - len(self._words) + start
+            session.send(
+                Correction(
+                    session.incarnation,
+                    position,
+                    session.checksum(position),
+                    self._decode_us,
+                    tuple(self._words[start : start + MAX_WINDOW]),
+                )
             )
-        )
-        self._sent = length
+        self._told = length
         self._words.clear()
+        self._certain = 0
 
     def _follow(self, correction: Correction) -> None:
         """Commit own drafts up to a position, and the device's tokens from there on."""

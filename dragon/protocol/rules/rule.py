@@ -73,6 +73,11 @@ class Rule(ABC):
         self.session.desync()
 
     @property
+    def told(self) -> int:
+        """Device: how many of the first tokens the cloud knows, at most."""
+        return max((end for _, end in self.session.intervals()), default=0)
+
+    @property
     def retries(self) -> int:
         """How often this standstill was waited for already; each wait is twice the last."""
         return self.session.membership.resyncs(len(self.session.committed))

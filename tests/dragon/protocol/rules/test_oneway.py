@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragon.link import registry
 from dragon.protocol.messages import Correction, Draft, Limits, Resync
 from dragon.protocol.rules.oneway import OneWay
 from dragon.protocol.session import Session
@@ -27,6 +28,9 @@ def side(log_h: int = 0, **weights: int) -> Side:
     """Weights of the tokens a, b and c, which are 1, 2 and 3."""
     ids = ["_abc".index(name) for name in weights]
     return Side(WireDistribution.of(ids, list(weights.values())), log_h * LOG_H_STEPS)
+
+
+CERTAIN = side(2, a=7, b=1)  # the draft is the target whatever a cloud of log h 0 says
 
 
 def session(role: Role, vocabulary: int | None = VOCABULARY, window: int = 4) -> Session:
@@ -121,7 +125,9 @@ def test_a_certain_token_waits_for_no_draft() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     late = decode(cloud, side(b=1), side(b=1))
     device.rule.weigh(0, 0)
-    (correction,) = decode(device, side(2, a=7, b=1))
+    assert decode(device, CERTAIN) == []
+    assert device.committed == [1]
+    (correction,) = decode(device, side(c=1))  # the cloud is needed here
     assert isinstance(correction, Correction)
     assert (correction.position, correction.tokens) == (0, (1,))
     for draft in late:  # of another token, and of what would have followed it
@@ -133,22 +139,61 @@ def test_a_certain_token_waits_for_no_draft() -> None:
     assert isinstance(draft, Draft)
     assert (draft.position, draft.epoch) == (1, 1)
     device.receive(draft)
-    assert [d.token for d in device.queues.remote] == [3]
+    assert device.committed == [1, 3]
 
 
 def test_a_certain_token_that_the_cloud_drafts_too_costs_it_nothing() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
-    late = decode(cloud, side(a=1), side(b=1))
+    late = decode(cloud, side(a=1), side(b=1), side(c=1))
     device.rule.weigh(0, 0)
-    (correction,) = decode(device, side(2, a=7, b=1))
-    assert isinstance(correction, Correction)
+    (correction,) = decode(device, CERTAIN, side(b=1))
     for draft in late:
         assert isinstance(draft, Draft)
         device.receive(draft)
+    assert isinstance(correction, Correction)
     cloud.receive(correction)
     assert (cloud.queues.own_epoch, device.queues.remote_epoch) == (0, 0)
-    assert [d.token for d in cloud.queues.own] == [2]
-    assert [d.token for d in device.queues.remote] == [2]
+    assert [d.token for d in cloud.queues.own] == [2, 3]
+    assert device.committed == [1, 2]
+    assert [d.token for d in device.queues.remote] == [3]
+
+
+def test_an_answer_that_is_certain_to_its_end_leaves_no_word() -> None:
+    device = session(Role.DEVICE)
+    device.rule.weigh(0, 0)
+    assert decode(device, *[CERTAIN] * 5, side(2, _=7, a=1)) == []
+    assert device.committed == [1] * 5 + [END]
+    assert device.finished
+    assert device.rule.told == 0
+
+
+def test_untold_tokens_go_up_together_with_those_behind_them() -> None:
+    device, cloud = session(Role.DEVICE), session(Role.CLOUD)
+    drafts = decode(cloud, side(a=1), side(b=1), side(c=1))
+    device.rule.weigh(0, 0)
+    assert decode(device, CERTAIN) == []
+    for draft in drafts:  # late for the first position, in time for the others
+        assert isinstance(draft, Draft)
+        device.receive(draft)
+    sent = decode(device, side(b=1), side(c=1))
+    for message in sent:
+        assert isinstance(message, Correction)
+        cloud.receive(message)
+    assert device.committed == cloud.committed == [1, 2, 3]
+    assert device.rule.told == 3
+    assert cloud.take_outbox() == []
+
+
+def test_many_certain_tokens_go_up_in_messages_that_the_wire_takes() -> None:
+    limits, rule = Limits(frozenset({END}), 400), partial(OneWay, vocabulary=VOCABULARY)
+    device, cloud = (Session(role, GREEDY, limits, rule, window=4) for role in Role)
+    device.rule.weigh(0, 0)
+    sent = decode(device, *[CERTAIN] * 300, side(c=1))
+    assert len(sent) > 1
+    for message in sent:
+        assert isinstance(message, Correction)
+        cloud.receive(registry.decode(registry.encode(message, 1), Role.DEVICE, VOCABULARY)[1])
+    assert device.committed == cloud.committed == [1] * 300
 
 
 def test_no_certificate_without_the_cloud_s_weight_or_when_switched_off() -> None:
