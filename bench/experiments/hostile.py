@@ -48,6 +48,8 @@ SYSTEMS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "epsilon 1": (_CHANCE, {"cloud": "always", "epsilon": 1}),
 }
 """Sampling parameters and `dragon` object of each row."""
+_CLAIMED = {"oneway, always", "oneway, when needed"}
+"""Those of which it is claimed that nothing of `b` and `c` leaves: they get all the chats, others a tenth."""
 _NOTES = """Chats in which the peer learnt the code of a passage, of those in which there was one of
 the kind; `answered` is how often the device's first answer has the code that was asked for."""
 
@@ -168,7 +170,10 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, attack(Path(folder)) as attacked:
-        rows = [measure(attacked, system, options.count) for system in options.systems]
+        rows = []
+        for system in options.systems:
+            count = options.count if system in _CLAIMED else max(1, options.count // 10)
+            rows.append(measure(attacked, system, count))
     report.section("hostile", rows, notes=_NOTES)
     print(json.dumps({"rows": rows}))
 
