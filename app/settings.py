@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -13,11 +12,9 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
+from dragon.keys import LEAST_KEY, is_loopback
 from dragon.models import EMBEDDED_MODEL
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
-
-LEAST_KEY = 22
-"""Characters of 6 bits that make 128."""
 
 
 class Cloud(StrEnum):
@@ -106,11 +103,3 @@ class Settings(BaseSettings):
         if parts.scheme == "ws" and not is_loopback(parts.hostname):
             raise ValueError("off this machine the link must be encrypted: use wss://")
         return url
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

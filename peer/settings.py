@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,9 +10,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
+from dragon.keys import LEAST_KEY, is_loopback
 from dragon.models import EMBEDDED_MODEL
-
-_LEAST_KEY = 22  # characters of 6 bits that make 128
 
 
 class PeerSettings(BaseSettings):
@@ -49,15 +47,15 @@ class PeerSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _open_only_on_loopback(self) -> PeerSettings:
-        if _is_loopback(self.peer_host):
+        if is_loopback(self.peer_host):
             return self
         if not self.peer_keys:
             raise ValueError(
                 "DRAGON_PEER_KEYS: a peer that listens beyond loopback needs at least one key"
             )
-        if min(map(len, self.peer_keys)) < _LEAST_KEY:
+        if min(map(len, self.peer_keys)) < LEAST_KEY:
             raise ValueError(
-                f"DRAGON_PEER_KEYS: beyond loopback a key has at least {_LEAST_KEY} characters "
+                f"DRAGON_PEER_KEYS: beyond loopback a key has at least {LEAST_KEY} characters "
                 "(128 bits), such as Python's secrets.token_urlsafe(32) makes"
             )
         return self
@@ -73,10 +71,3 @@ class PeerSettings(BaseSettings):
             raise ConfigurationError(
                 f"{name}{first['msg'].removeprefix('Value error, ')}"
             ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

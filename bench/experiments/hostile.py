@@ -49,7 +49,7 @@ SYSTEMS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }
 """Sampling parameters and `dragon` object of each row."""
 _CLAIMED = {"oneway, always", "oneway, when needed"}
-"""Those of which it is claimed that nothing of `b` and `c` leaves: they get all the chats, others a tenth."""
+"""Of these nothing of `b` and `c` may leave, so they get all the chats, and others a tenth."""
 _NOTES = """Chats in which the peer learnt the code of a passage, of those in which there was one of
 the kind; `answered` is how often the device's first answer has the code that was asked for."""
 

@@ -18,6 +18,7 @@ from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from harness.empty_store import EmptyStore
+from harness.letters import Letters
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,6 @@ STEPS = (
 )
 
 
-class Words:
-    """An embedder that needs no model: a vector of the letters' counts."""
-
-    dim = 26
-    fingerprint = "words"
-
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Vectors of length 1."""
-        counts = [[text.lower().count(chr(97 + each)) for each in range(26)] for text in texts]
-        vectors = np.array(counts, dtype=np.float32) + 1e-3
-        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-
-
 class NoReranker:
     """Judges nothing."""
 
@@ -82,7 +70,7 @@ async def storage(data_dir: Path) -> AsyncIterator[tuple[DocumentStore, Ledger]]
     engine = database.connect(database.database_url(data_dir))
     sessions = database.session_maker(engine)
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    store = DocumentStore(data_dir, sessions, Words(), tokenizer, EmptyStore(), NoReranker())
+    store = DocumentStore(data_dir, sessions, Letters(), tokenizer, EmptyStore(), NoReranker())
     ledger = Ledger(sessions)
     await store.start()
     await ledger.start()

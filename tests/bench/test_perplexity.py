@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -28,6 +26,7 @@ from bench.lib.wikitext import Corpus, Window
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
+from harness.letters import Letters
 from tests import tiny
 
 WINDOW = Window(tuple(range(40, 48)), tuple(range(60, 80)), (True,) * 15 + (False,) * 5)
@@ -46,18 +45,6 @@ def model(path: Path) -> LanguageModel:
 @pytest.fixture(scope="module")
 def tokenizer(path: Path) -> Tokenizer:
     return Tokenizer.load(path)
-
-
-class WordEmbedder:
-    """A vector counts the letters of a text."""
-
-    dim = 26
-    fingerprint = "letters"
-
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        counts = [[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts]
-        vectors = np.array(counts, dtype=np.float32) + 1e-6
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def slow(path: Path, tokens: Sequence[int]) -> torch.Tensor:
@@ -145,7 +132,7 @@ def test_the_corpus_finds_by_words_and_ranks_by_cosine() -> None:
     lines = ["too short", " ".join(f"lobster{i % 7}" for i in range(100)), "otter " * 12]
     texts = wikitext.passages(lines)
     assert [len(text.split()) for text in texts] == [64, 36, 12]
-    corpus = Corpus([*texts, "zzz otter"], WordEmbedder())
+    corpus = Corpus([*texts, "zzz otter"], Letters())
     found = corpus.search('an "otter", said she', 2)
     assert [passage.text for passage in found] == [texts[2].strip(), "zzz otter"]
     assert 1 >= found[0].cosine > found[1].cosine
