@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 PAGE_BREAK = "\f"
@@ -36,7 +36,8 @@ _BREAKS = (
     ),
     re.compile(r"\s+"),
 )
-_SENTENCE_BREAKS = _BREAKS[2:4]
+_LINES, _SENTENCES = _BREAKS[2:4]
+_HEADING = re.compile(r"#{1,6} ")
 
 
 class Offsets(Protocol):
@@ -61,8 +62,8 @@ class Chunk:
 class Sentence(Chunk):
     """A sentence or a line of a chunk: the unit of retrieval, and one row of the model.
 
-    `context` is the first sentence of its chunk, since "She drinks lapsang souchong" says little by
-    itself; the first sentence has none.
+    `context` is what it stands under, since "She drinks lapsang souchong" says little by itself: the
+    heading, then the first sentence of its line or, for that one, of its chunk.
     """
 
     context: str
@@ -85,18 +86,48 @@ def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) ->
 def each_sentence(
     pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96, *, alone: bool = False
 ) -> Iterator[Sentence]:
-    """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context."""
+    """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context.
+
+    A heading is a sentence of its own only where nothing stands under it.
+    """
+    heading: Sentence | None = None
+    bare = False  # nothing stands under it yet
     for whole in each_chunk(pages, tokenizer, max_tokens):
-        ends = {match.end() for each in _SENTENCE_BREAKS for match in each.finditer(whole.text)}
         opening = ""
-        start = 0
-        for end in [*sorted(ends), len(whole.text)]:
-            text = whole.text[start:end].strip()
-            if text:
-                at = whole.start + whole.text.index(text, start)
-                yield Sentence(text, at, at + len(text), whole.page, opening)
-                opening = opening or ("" if alone else text)
-            start = end
+        for line in _pieces(whole, _LINES, 0, len(whole.text)):
+            if _HEADING.match(line.text):
+                if heading is not None and bare and _level(heading) >= _level(line):
+                    yield heading
+                heading, bare, opening = line, True, ""
+                continue
+            bare, first = False, ""
+            start = line.start - whole.start
+            for each in _pieces(whole, _SENTENCES, start, start + len(line.text)):
+                under = "" if alone else first or opening
+                yield replace(each, context=": ".join(filter(None, (_title(heading), under))))
+                first = first or each.text
+            opening = opening or first
+    if heading is not None and bare:
+        yield heading
+
+
+def _pieces(whole: Chunk, breaks: re.Pattern[str], start: int, stop: int) -> Iterator[Sentence]:
+    """What breaks leave of a part of a chunk, without white space around it."""
+    ends = [match.end() for match in breaks.finditer(whole.text, start, stop)]
+    for end in [*ends, stop]:
+        if text := whole.text[start:end].strip():
+            at = whole.start + whole.text.index(text, start)
+            yield Sentence(text, at, at + len(text), whole.page, "")
+        start = end
+
+
+def _level(heading: Sentence) -> int:
+    return len(heading.text) - len(heading.text.lstrip("#"))
+
+
+def _title(heading: Sentence | None) -> str:
+    """A heading's words."""
+    return "" if heading is None else heading.text.lstrip("#").strip()
 
 
 def chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Chunk]:

@@ -124,7 +124,7 @@ def test_a_limit_too_small_for_one_character_is_refused() -> None:
 
 
 def test_sentences_carry_what_their_chunk_opens_with() -> None:
-    page = "Present ideas for grandma. She drinks lapsang souchong.\n- no flowers\n\n# Rent\n1"
+    page = "Present ideas for grandma. She drinks lapsang souchong.\n- no flowers\n\n1"
     found = sentences([page, "Another page."], TOKENIZER, max_tokens=96)
     assert [(each.text, each.context) for each in found[:3]] == [
         ("Present ideas for grandma.", ""),
@@ -136,7 +136,34 @@ def test_sentences_carry_what_their_chunk_opens_with() -> None:
     assert (found[-1].page, found[-1].context) == (2, "")
 
 
-@given(text=st.text(max_size=300))
+def test_a_sentence_s_context_is_its_line_s_first() -> None:
+    page = "Error codes.\nE10: too low. Top it up.\nE28: no flame. Press Reset."
+    assert [(each.text, each.context) for each in sentences([page], TOKENIZER)] == [
+        ("Error codes.", ""),
+        ("E10: too low.", "Error codes."),
+        ("Top it up.", "E10: too low."),
+        ("E28: no flame.", "Error codes."),
+        ("Press Reset.", "E28: no flame."),
+    ]
+
+
+def test_a_heading_is_the_context_of_what_stands_under_it() -> None:
+    pages = [
+        "# Minutes\n\n## 1. Rents\n\nThey rise. By a lot.\n\n## 2. Fair\n\nOn 19 July.",
+        "In the park.\n\n## 3. Bees\n\n## 4. The code is 4711",
+    ]
+    found = sentences(pages, TOKENIZER, max_tokens=24)
+    assert [(each.text, each.context) for each in found] == [
+        ("They rise.", "1. Rents"),
+        ("By a lot.", "1. Rents: They rise."),
+        ("On 19 July.", "2. Fair"),
+        ("In the park.", "2. Fair"),
+        ("## 3. Bees", ""),  # nothing else says what stands there
+        ("## 4. The code is 4711", ""),
+    ]
+
+
+@given(text=st.text(st.characters(exclude_characters="#"), max_size=300))
 def test_sentences_hold_every_visible_character_once(text: str) -> None:
     found = sentences([text], TOKENIZER, max_tokens=16)
     visible = "".join(text.split())
