@@ -78,6 +78,8 @@ def generation_requests(
             conversation=prompt.tokens,
             cloud_conversation=prompt.shown,
             query=prompt.query,
+            query_alone=prompt.alone,
+            cloud_query=prompt.asked,
             sampling=replace(sampling, stream=number * choices + choice),
             max_tokens=max_tokens,
             stop=tuple(stop),

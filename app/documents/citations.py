@@ -12,9 +12,10 @@ _NOTHING = {"id": "", "title": GONE, "text": "", "page": None, "start": None, "e
 
 
 def cited(record: dict[str, Any]) -> set[str]:
-    """Ids of the private documents a record names: its sources and those it was limited to."""
-    sources = {source["id"] for source in record.get("sources", []) if source["side"] == "private"}
-    return sources | set(_chosen(record))
+    """Ids of the private documents a record names: its passages and those it was limited to."""
+    passages = [*record.get("sources", []), *record.get("closest", [])]
+    own = {source["id"] for source in passages if source["side"] == "private"}
+    return own | set(_chosen(record))
 
 
 def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
@@ -31,6 +32,8 @@ def without(record: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
         for source in record.get("sources", [])
     ]
     kept = record | {"sources": sources}
+    if closest := record.get("closest"):
+        kept["closest"] = [source for source in closest if source["id"] not in gone]
     if chosen := _chosen(record):
         left = [document for document in chosen if document not in gone]
         kept["asked"] = record["asked"] | {"documents": left}

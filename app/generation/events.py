@@ -30,7 +30,8 @@ class GenerationRequest:
     `conversation` holds the token ids that stand after a document; `raw` when they are a plain
     prompt without the chat template. The cloud gets `cloud_conversation` instead, unless it is
     None. `query` is the text that documents are looked up for; unless `judged` is false, only by
-    what answers it.
+    what answers it. Where nothing does, `query_alone` is, which says what `query` takes over from
+    the conversation. The cloud gets `cloud_query` instead; None is `query`.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
     which of the person's documents may be used; None is no limit. `id` names the answer, in the
     ledger too. `hops` is how often an answer may continue with what the other side finds by what is
@@ -43,7 +44,9 @@ class GenerationRequest:
     query: str
     sampling: Sampling
     judged: bool = True
+    query_alone: str | None = None
     cloud_conversation: tuple[int, ...] | None = None
+    cloud_query: str | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.ONEWAY
@@ -67,6 +70,11 @@ class GenerationRequest:
     def shown(self) -> tuple[int, ...]:
         """The conversation as the cloud gets it."""
         return self.conversation if self.cloud_conversation is None else self.cloud_conversation
+
+    @property
+    def asked(self) -> str:
+        """The query as the cloud gets it."""
+        return self.query if self.cloud_query is None else self.cloud_query
 
 
 @dataclass(frozen=True)
@@ -93,12 +101,14 @@ class SourcesFound:
     """Every source known so far; a later event of the kind replaces the earlier.
 
     `nothing_relevant`: the person's documents were searched, and none of them is about this.
-    `unread_documents` could not be searched: they were still being read.
+    `unread_documents` could not be searched: they were still being read. `closest` are the person's
+    passages that come nearest where none answers; they are no sources.
     """
 
     sources: tuple[Source, ...]
     nothing_relevant: bool = False
     unread_documents: int = 0
+    closest: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)

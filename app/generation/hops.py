@@ -90,6 +90,7 @@ class Hops:
         self._start = _Start(request)
         self._ends: list[Finished] = []
         self._joint: bool | None = None
+        self._told = 0  # tokens of the present hop that the cloud knows
         self._held: list[TokenDetail] = []  # tokens that end a hop
         self._known = Known()
 
@@ -127,7 +128,7 @@ class Hops:
             return None
         left = bool(follow_up.left)
         again = self._tokenizer.asked_again(follow_up.query if left else request.query)
-        known = last.participation == ((0, last.completion_tokens),)
+        known = self._told >= len(tokens) - 1 and last.participation == ((0, count - start.tokens),)
         if known:
             shown = (*start.request.shown, *tokens[:-1], *again)
         else:
@@ -138,6 +139,8 @@ class Hops:
                 conversation=(*start.request.conversation, *tokens[:-1], *again),
                 cloud_conversation=shown,
                 query=follow_up.query,
+                query_alone=None,
+                cloud_query=None,
                 judged=left,  # what is missing is no question: `among` decides
                 sampling=request.sampling.of_pass(len(self._ends)),
                 max_tokens=self._limit - count,
@@ -158,6 +161,7 @@ class Hops:
     def known(self, tokens: int, *, asked: bool) -> None:
         """The cloud knows the first tokens of the present hop; `asked`: the question as well."""
         start, answer, ranges = self._start, self._answer, self._known.ranges
+        self._told = tokens
         if tokens:
             ends = self._tokenizer.end_ids
             text = [t for t in answer.tokens[start.tokens :][:tokens] if t not in ends]
@@ -186,7 +190,8 @@ class Hops:
                 every = (*answer.sources[: start.sources], *here)
                 before = answer.found.unread_documents if answer.found else 0
                 unread = max(before, event.unread_documents)
-                yield replace(event, sources=every, unread_documents=unread)
+                closest = () if every else event.closest
+                yield replace(event, sources=every, unread_documents=unread, closest=closest)
             case TextDelta(text=text, tokens=tokens) if self._is_first(text):
                 self._start = replace(start, characters=start.characters + len(_SPACE))
                 yield TextDelta(_SPACE + text, tokens)

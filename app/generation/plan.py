@@ -17,7 +17,8 @@ from dragon.protocol.aggregator_policy import Schedule
 class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
-    `nothing_relevant`: the search found nothing. `unread_documents` could not be searched yet.
+    `nothing_relevant`: the search found nothing but `closest`. `unread_documents` could not be
+    searched yet.
     """
 
     rows: Sequence[Row]
@@ -25,6 +26,7 @@ class Retrieved:
     rescoring: Rescoring | None = None
     nothing_relevant: bool = False
     unread_documents: int = 0
+    closest: Sequence[Source] = ()
 
     def referring(self, bare: Sequence[int]) -> Retrieved:
         """With a bare row behind the others, of no weight: what would be said without passages."""
@@ -39,7 +41,12 @@ class Retrieved:
 
     def found(self) -> SourcesFound:
         """The event that reports this side's documents."""
-        return SourcesFound(tuple(self.weighted()), self.nothing_relevant, self.unread_documents)
+        return SourcesFound(
+            tuple(self.weighted()),
+            self.nothing_relevant,
+            self.unread_documents,
+            tuple(self.closest),
+        )
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ def opening(
         joint=joint,
         conversation=request.shown,
         raw=request.raw,
-        query=request.query,
+        query=request.asked,
         judged=request.judged,
         mode=request.mode,
         **asdict(request.sampling),
@@ -90,7 +97,7 @@ def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
         conversation=request.shown[:1],
         text=request.shown[1:],
         raw=request.raw,
-        query=request.query,
+        query=request.asked,
         judged=request.judged,
         top_k=plan.top_k,
         prompt=len(request.shown),
@@ -107,7 +114,7 @@ def answer_scoring(
         conversation=request.shown,
         text=tokens,
         raw=request.raw,
-        query=request.query,
+        query=request.asked,
         judged=request.judged,
         top_k=plan.top_k,
         prompt=len(request.shown),

@@ -10,6 +10,7 @@ from typing import Protocol
 from app.generation.token_ids import known
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.retrieval.standing_alone import standing_alone
 
 
 class Model(Protocol):
@@ -24,14 +25,16 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and the text that documents are searched with.
+    """Token ids, and the text that documents are searched with: `alone` where that finds nothing.
 
-    The cloud gets the tokens `shown` instead, unless they are None.
+    The cloud gets the tokens `shown` and the text `asked` instead, unless they are None.
     """
 
     tokens: tuple[int, ...]
     query: str
     shown: tuple[int, ...] | None = None
+    alone: str | None = None
+    asked: str | None = None
 
 
 async def chat_prompt(
@@ -52,11 +55,18 @@ async def chat_prompt(
     # Long prompts take long to tokenize; other requests go on meanwhile.
     tokens = await asyncio.to_thread(model.tokenizer.conversation, messages)
     conversation = _fitting(tokens, model, "messages")
+    alone = standing_alone(query, _questions(messages)[:-1])
+    # The cloud is asked once, with words of questions that it knows.
+    asked = standing_alone(query, _questions(shown or messages)[:-1])
     if shown is None or shown == messages:
-        return Prompt(conversation, query)
+        return Prompt(conversation, query, None, alone, asked)
     other = await asyncio.to_thread(model.tokenizer.conversation, shown)
     # Marks may be longer than what they stand for.
-    return Prompt(conversation, query, tuple(other[-model.context_length :]))
+    return Prompt(conversation, query, tuple(other[-model.context_length :]), alone, asked)
+
+
+def _questions(messages: Sequence[Message]) -> list[str]:
+    return [message.content for message in messages if message.role == "user"]
 
 
 async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:

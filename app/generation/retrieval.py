@@ -18,10 +18,14 @@ from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.lexical import content_words
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.params import Mode
+
+CLOSEST = 3
+"""Passages shown where none answers."""
 
 # Searches at once, and those of one caller: what they share (threads, connections of the database)
 # serves whoever came first.
@@ -80,7 +84,8 @@ class Retrieval:
         else:
             found = self.rows(request, hits, limit)
         in_vain = self._asks(request) and not own and not asks_nothing(request.query)
-        return replace(found, nothing_relevant=in_vain, unread_documents=unread)
+        closest = await self._closest(request) if in_vain else []
+        return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
 
     def _asks(self, request: GenerationRequest) -> bool:
         """Whether the person's documents are searched."""
@@ -91,8 +96,23 @@ class Retrieval:
         if not self._asks(request):
             return []
         scope, k = _scope(request), self.passages(request)
+        queries = dict.fromkeys((request.query, request.query_alone or request.query))
+        if not content_words(request.query):
+            queries = dict.fromkeys(list(queries)[-1:])
+        found: Sequence[DocumentHit] = []
         async with self._places.one():
-            return await self.documents.search(request.query, k, scope, relevant=request.judged)
+            for query in queries:
+                found = found or await self.documents.search(
+                    query, k, scope, relevant=request.judged
+                )
+        return found
+
+    async def _closest(self, request: GenerationRequest) -> list[Source]:
+        """What comes nearest where no passage answers."""
+        async with self._places.one():
+            query = request.query_alone or request.query
+            hits = await self.documents.search(query, CLOSEST, _scope(request), relevant=False)
+        return [_source(hit) for hit in hits]
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""
@@ -115,7 +135,7 @@ class Retrieval:
             return []
         fetcher = Fetcher(self.link, self.tokenizer, self.engine.model)
         k, kv = self.passages(request), request.mode is Mode.CONTEXT_KV
-        return await fetcher.fetch(request.id, request.query, k, raw=request.raw, kv=kv)
+        return await fetcher.fetch(request.id, request.asked, k, raw=request.raw, kv=kv)
 
     def _concatenated(
         self, request: GenerationRequest, hits: Sequence[Hit], limit: int

@@ -80,8 +80,12 @@ class GenerationService:
 
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
-        # One text for both sides: relevance to different ones could not be compared.
-        request = replace(request, query=request.query[-control.MAX_QUERY :])
+        # One length for both sides: relevance to different texts could not be compared.
+        request = replace(
+            request,
+            query=request.query[-control.MAX_QUERY :],
+            cloud_query=request.asked[-control.MAX_QUERY :],
+        )
         self.check(request)
         hops = Hops(request, self.tokenizer, _limit(request))
         hop: HopRequest | None = None

@@ -14,7 +14,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval.lexical import lacking, words
+from dragon.retrieval.lexical import lacking, numbers, words
 
 CONSTANTS = (0.45, 4.03, 2.39, -2.56, 1.8, -0.94, -0.25, 0.03)
 """Log-odds per unit of `features`, fitted by bench/tools/answering.py as in Platt (1999)."""
@@ -36,7 +36,6 @@ fits, and neither is certain.
 """
 
 _NAME = re.compile(r"(?<!^)(?<![.?!] )\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
-_NUMBER = re.compile(r"\d+")
 _TIME = re.compile(
     r"\b(?:1\d{3}|20\d\d|January|February|March|April|May|June|July|August|September|October"
     r"|November|December|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|century|\d{1,2}[:.]\d\d|noon"
@@ -69,7 +68,7 @@ KINDS = {
 
 
 RULES = tuple(
-    pattern.pattern for pattern in (_NAME, _NUMBER, *(shows for _, shows in KINDS.values()))
+    pattern.pattern for pattern in (_NAME, *(shows for _, shows in KINDS.values()))
 ) + tuple(asks for asks, _ in KINDS.values())
 """The patterns behind `features`, part of the scale's fingerprint."""
 
@@ -98,7 +97,7 @@ def features(
     1 if it has nothing of the kind asked for; 1.
     """
     held = words(passage)
-    asked = [w for name in names(question) + _NUMBER.findall(question) for w in words(name)]
+    asked = [word for name in names(question) for word in words(name)] + numbers(question)
     missing = sum(word not in held for word in asked)
     length, new = math.log(1 + len(held)), math.log(1 + len(lacking(passage, question)))
     mismatch = kind_missing(question, passage)

@@ -62,8 +62,8 @@ class Chunk:
 class Sentence(Chunk):
     """A sentence or a line of a chunk: the unit of retrieval, and one row of the model.
 
-    `context` is what it stands under, since "She drinks lapsang souchong" says little by itself: the
-    heading, then the first sentence of its line or, for that one, of its chunk.
+    `context` is what it stands under, since "She drinks lapsang souchong" says little by itself:
+    the heading, then the first sentence of its line or, for that one, of its chunk.
     """
 
     context: str

@@ -16,6 +16,7 @@ TOKENIZER = "unicode61 remove_diacritics 2"
 _WORD = re.compile(r"[^\W_]+")
 _MOST_WORDS = 64
 _LONG = 10  # letters
+_IDENTIFIER = re.compile(r"[a-z]+\d{2,}[a-z\d]*")
 _ENDINGS = ("ing", "ed", "es", "s")
 # Words of nearly every English sentence do not discriminate between passages.
 _STOP_WORDS = frozenset(
@@ -26,7 +27,7 @@ _STOP_WORDS = frozenset(
     under up us was we were what when where which while who whom whose why will with would you your
     """.split()  # noqa: SIM905
 )
-RULES = (_WORD.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
+RULES = (_WORD.pattern, _IDENTIFIER.pattern, _MOST_WORDS, _LONG, _ENDINGS, *sorted(_STOP_WORDS))
 """The rules behind `coverage`, part of the scale's fingerprint."""
 # k of Cormack, Clarke and Buettcher (SIGIR 2009), who found that it matters little.
 _RANK_OFFSET = 60
@@ -64,6 +65,16 @@ def coverage(question: str, passage: str) -> float:
         return 0.0
     found = {stem(word) for word in words(passage)}
     return sum(size for word, size in asked.items() if word in found) / sum(asked.values())
+
+
+def numbers(text: str) -> list[str]:
+    """The words of a text that have a digit, such as 48, 1990s and B105."""
+    return [word for word in words(text) if any(map(str.isdigit, word))]
+
+
+def identifiers(text: str) -> list[str]:
+    """The words of a text that name one thing, such as B105 and E28; not the 19th, or CO2."""
+    return [word for word in words(text) if _IDENTIFIER.fullmatch(word)]
 
 
 def lacking(text: str, other: str) -> list[str]:

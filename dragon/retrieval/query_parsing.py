@@ -30,15 +30,16 @@ _JOINT = re.compile(rf",?\s(?:and|or|but|plus)(?:\s(?:also|then))?\s(?={_ASKS})"
 _QUESTION = re.compile(rf"{_ASKS}|.*[?？]$", re.IGNORECASE)
 # "the vet who treated Rex and whose ...", "between what I paid and what ...": one question.
 _WITHIN = re.compile(rf"\A(?:\S+\s){{2,}}?(?:{_WH}|that|between)\b", re.IGNORECASE)
-_POINTS_BACK = re.compile(
+POINTS_BACK = re.compile(
     r"\b(?:he|she|it|its|they|him|her|his|hers|them|their|theirs|that|this|those|these|there|one)\b",
     re.IGNORECASE,
 )
+"""Words for something that was named before."""
 _MARK = re.compile(r"\A(?:\d{1,2}[.)]|[-*•])\s")
 _MOST = 3
 
 RULES = (
-    *(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, _POINTS_BACK, _MARK)),
+    *(p.pattern for p in (_SENTENCE, _JOINT, _QUESTION, _WITHIN, POINTS_BACK, _MARK)),
     _MOST,
 )
 """The patterns behind `questions_of`, part of the scale's fingerprint."""
@@ -84,7 +85,7 @@ def questions_of(message: str) -> tuple[str, ...]:
     questions = [part for part in joined if _QUESTION.match(part) and content_words(part)]
     if len(questions) < 2:
         return (whole,)
-    alone = dict.fromkeys(plain(part) for part in questions if not _POINTS_BACK.search(part))
+    alone = dict.fromkeys(plain(part) for part in questions if not POINTS_BACK.search(part))
     return (whole, *list(alone)[-_MOST:])
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from dragon.retrieval.answerability import LEAST_LOG_ODDS, judged, log_odds
+from dragon.retrieval.answerability import LEAST_LOG_ODDS, MOST, judged, log_odds
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.lexical import coverage
+from dragon.retrieval.lexical import coverage, identifiers, words
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
 from dragon.retrieval.reranker import TextReranker
@@ -51,15 +51,24 @@ def answering(
     """At most k of the best passages that are relevant and likely to answer, best first.
 
     A passage is likely to answer if its log-odds are at least `least` nats; they adjust its score.
+    What is asked about B105 is only answered by what names it, and more readily.
     """
-    read = [hit for hit in best if hit.score >= MINIMUM_SCORE][: max(READ, k)]
+    read = [hit for hit in best if hit.score >= MINIMUM_SCORE and _is_of(query, hit)]
+    read = read[: max(READ, k)]
     likely = []
+    named = bool(identifiers(query.text))
     for hit, odds in zip(read, _judgement(query, read, reranker), strict=True):
-        if odds >= least:
+        if odds >= (-MOST if named else least):
             value = judged(hit.score, odds)
             judgement, nats = value - hit.score, relevance(value)
             likely.append(replace(hit, score=value, relevance=nats, judgement=judgement))
     return sorted(likely, key=lambda hit: (-hit.score, hit.id))[:k]
+
+
+def _is_of(query: Query, hit: Hit) -> bool:
+    """Whether a passage has one of the identifiers that the query names, if it names any."""
+    asked = identifiers(query.text)
+    return not asked or not set(asked).isdisjoint(words(embedded_text(hit.text, hit.context)))
 
 
 def _judgement(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[float]:

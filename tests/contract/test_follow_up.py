@@ -134,7 +134,7 @@ def post(pair: Pair, **more: Any) -> dict[str, Any]:
         "messages": [{"role": "user", "content": QUESTION}],
         "temperature": 0,
         "seed": SEED,
-        "dragon": {},
+        "dragon": {"hops": 1},
     }
     url = f"{pair.device.url}/v1/chat/completions"
     reply = httpx.post(url, headers=pair.device.headers, json=body | more, timeout=300)
@@ -166,6 +166,7 @@ def test_a_stream_goes_on_to_the_same_text(exact: Pair) -> None:
         "model": "dragon-7m",
         "messages": [{"role": "user", "content": QUESTION}],
         "temperature": 0,
+        "dragon": {"hops": 1},
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -191,6 +192,12 @@ def test_limits_and_stop_strings_are_of_the_whole_answer(exact: Pair) -> None:
     assert stopped["choices"][0]["message"]["content"] == f"{NOTE} The Latvian capital, "
     for more in ({"stop": ". The"}, {"max_tokens": seam}, {"dragon": {"hops": 0}}):
         assert post(exact, **more)["choices"][0]["message"]["content"] == NOTE
+
+
+def test_words_that_the_cloud_was_not_told_are_not_searched_for_unasked(exact: Pair) -> None:
+    reply = post(exact, dragon={"cloud": "always"})
+    assert reply["choices"][0]["message"]["content"] == NOTE
+    assert "latvia" in reply["dragon"]["choices"][0]["not_asked"]["words"]
 
 
 def test_a_private_answer_asks_nobody(exact: Pair) -> None:

@@ -52,6 +52,7 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         sources=[SourceReply(**asdict(source)) for source in found.sources],
         nothing_relevant=found.nothing_relevant,
         unread_documents=found.unread_documents,
+        closest=[SourceReply(**asdict(source)) for source in found.closest],
         not_asked=None if answer.not_asked is None else NotAskedReply(**asdict(answer.not_asked)),
         hops=list(end.hops),
         participation=list(end.participation),

@@ -60,11 +60,12 @@ class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
-    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents is
-    about this; `unread_documents` were still being read. `not_asked`: the person's own documents
-    answer, hence the cloud was not asked, or not for more. `hops` are the tokens that begin a
-    further hop, which is written from what another search has found; a source's `hop` counts them,
-    and `stats.passes` is one more than there are. `provenance`: an entry a token, if requested.
+    `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents
+    answers, though these passages are `closest`; `unread_documents` were still being read.
+    `not_asked`: the person's own documents answer, hence the cloud was not asked, or not for more.
+    `hops` are the tokens that begin a further hop, which is written from what another search has
+    found; a source's `hop` counts them, and `stats.passes` is one more than there are.
+    `provenance`: an entry a token, if requested.
     """
 
     index: int
@@ -72,6 +73,7 @@ class DragonChoice(BaseModel):
     sources: list[SourceReply]
     nothing_relevant: bool
     unread_documents: int
+    closest: list[SourceReply]
     not_asked: NotAskedReply | None
     hops: list[int]
     participation: list[tuple[int, int]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -95,10 +96,10 @@ async def branch_request(
         left_out += 1
     if begun:
         encode, known = state.generation.tokenizer.encode, await view.known(begun) or NOTHING
-        prompt = Prompt(
-            (*prompt.tokens, *encode(begun)),
-            prompt.query,
-            (*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
+        prompt = replace(
+            prompt,
+            tokens=(*prompt.tokens, *encode(begun)),
+            shown=(*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
         )
     # A continued answer is only completed: nothing further is retrieved for it.
     return request_of(state, prompt, params, 0 if begun else MAX_HOPS), left_out

@@ -67,7 +67,7 @@ export class AnswerView {
     this.#tokens = [];
     this.#setState();
     if (message.state === "writing") return;
-    this.#sources.show(message.sources ?? []);
+    this.#sources.show(message.sources ?? [], message.closest ?? []);
     this.#end();
   }
 
@@ -83,6 +83,7 @@ export class AnswerView {
       this.#schedule();
     } else if (frame.type === "sources") {
       this.message.sources = frame.sources;
+      this.message.closest = frame.closest;
       this.message.nothing_relevant = frame.nothing_relevant;
       this.message.unread_documents = frame.unread_documents;
       this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
@@ -100,7 +101,7 @@ export class AnswerView {
       this.message.asked = frame.dragon?.asked ?? this.message.asked;
       this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
       this.#setState();
-      this.#sources.show(this.message.sources ?? []);
+      this.#sources.show(this.message.sources ?? [], this.message.closest ?? []);
       this.#end();
       announce({ done: "Answer complete", stopped: "Answer stopped", error: "The answer failed" }[this.message.state] ?? "");
     }
@@ -211,7 +212,7 @@ export class AnswerView {
     }
     const notes = [
       asked?.left_out && `The ${plural(asked.left_out, "oldest turn")} no longer fit into the model’s context and were left out.`,
-      this.message.nothing_relevant && !unread && "None of your documents speaks of this.",
+      this.message.nothing_relevant && !unread && "None of your documents answers this.",
       unread && `${plural(unread, "document")} could not be searched yet; ask again once all are read.`,
     ].filter(Boolean);
     this.#note.replaceChildren(notes.join(" "));

@@ -17,8 +17,8 @@ const AROUND = 320;
 export class SourcesView {
   element = el("div", { class: "sources", role: "group", "aria-label": "Sources", hidden: true });
 
-  /** @param {Source[]} sources */
-  show(sources) {
+  /** @param {Source[]} sources @param {Source[]} closest Passages shown where there is no source. */
+  show(sources, closest) {
     const columns = /** @type {Side[]} */ (["private", "public"]).flatMap((side) => {
       const passages = new Set(); // two hops of an answer may share one
       const own = sources
@@ -27,14 +27,15 @@ export class SourcesView {
         .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
       return own.length ? [column(side, own)] : [];
     });
+    if (!columns.length && closest.length) columns.push(column("private", closest, "the closest passages in your documents"));
     this.element.replaceChildren(...columns);
     this.element.hidden = columns.length === 0;
   }
 }
 
-/** @param {Side} side @param {Source[]} sources */
-function column(side, sources) {
-  const { label, origin } = SIDES[side];
+/** @param {Side} side @param {Source[]} sources @param {string} origin */
+function column(side, sources, origin = SIDES[side].origin) {
+  const { label } = SIDES[side];
   const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), label, el("span", {}, origin));
   return el("div", { class: "side", "data-side": side }, heading, el("ul", {}, ...sources.map((source) => el("li", {}, row(source)))));
 }
@@ -56,7 +57,8 @@ function row(source) {
       el("span", { class: "source-title", title: source.title }, source.title),
       el("span", { class: "source-start" }, source.text.trim().replace(/^#+ /, "")),
       el("span", { class: "source-page" }, source.page ? `p. ${source.page}` : ""),
-      el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`),
+      // What is only close had no share in the answer.
+      ...(source.weight > 0 ? [el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`)] : []),
     ),
     passage,
   );

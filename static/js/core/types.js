@@ -53,7 +53,8 @@
  * @property {"writing" | "done" | "stopped" | "error"} state
  * @property {Block[]} blocks
  * @property {Source[]} [sources]
- * @property {boolean} [nothing_relevant] There are documents, but none speaks of it.
+ * @property {boolean} [nothing_relevant] There are documents, but none answers.
+ * @property {Source[]} [closest] The passages that come nearest where none answers.
  * @property {number} [unread_documents] How many could not be looked into yet.
  * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
  * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]

@@ -24,7 +24,12 @@ from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE
 
 ASKED = {"mode": "oneway", "temperature": 0.15, "seed": 4, "left_out": 2, "documents": None}
-FOUND = {"sources": [asdict(SOURCE)], "nothing_relevant": False, "unread_documents": 1}
+FOUND = {
+    "sources": [asdict(SOURCE)],
+    "nothing_relevant": False,
+    "unread_documents": 1,
+    "closest": [],
+}
 DETAIL = TokenDetail(0, 7, "Under", 0, 5, -0.25, (), 0.75, (0.25,), 0.125)
 STORED = {
     "position": 0, "text": "Under", "start": 0, "end": 5,

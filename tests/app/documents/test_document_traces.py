@@ -94,8 +94,9 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     passage = record_of(document, secret)["sources"][0]
     router = await ingest(store, "router.txt", OTHER)
     other = record_of(router, OTHER.decode())["sources"][0]
-    record = {"sources": [passage, other], "nothing_relevant": False}
-    await conversations.save(answer.id, MessageState.DONE, "In a drawer.", record, [])
+    record = {"sources": [passage, other], "closest": [other], "nothing_relevant": False}
+    near = {"closest": [passage, other]}
+    await conversations.save(answer.id, MessageState.DONE, "In a drawer.", record | near, [])
     await store.delete(document.id)
     after = await conversations.message(answer.id)
     await engine.dispose()

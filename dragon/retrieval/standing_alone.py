@@ -1,0 +1,39 @@
+"""Makes a question of a chat stand alone: what it leaves out is taken from those before it.
+
+"And when?" after "Who fixes the leaking tap?" is searched as "and when? (fixes leaking tap)". The
+words in brackets ask nothing, so the earlier question is not answered once more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dragon.retrieval.courtesy import plain
+from dragon.retrieval.lexical import content_words, identifiers, lacking
+from dragon.retrieval.query_parsing import POINTS_BACK
+
+_LEANS = re.compile(r"\A(?:and|but|or|so|also|(?:what|how) about)\b", re.IGNORECASE)
+_MOST = 12  # words taken over
+
+
+def leans(question: str) -> bool:
+    """Whether a question leaves out what it is about: it points back, or has no word of its own."""
+    back = _LEANS.search(question) or POINTS_BACK.search(question)
+    return bool(back or not content_words(question)) and not identifiers(question)
+
+
+def standing_alone(question: str, earlier: Sequence[str]) -> str:
+    """A question that leans, with the words it lacks of those before it, up to one that does not.
+
+    Another is returned as it is.
+    """
+    question = plain(question)
+    if not leans(question):
+        return question
+    words: dict[str, None] = {}
+    for before in reversed(earlier):
+        words |= dict.fromkeys(lacking(plain(before), question))
+        if not leans(before):
+            break
+    return f"{question} ({' '.join(list(words)[:_MOST])})" if words else question
