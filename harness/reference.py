@@ -114,20 +114,24 @@ def write(
     mode: Mode = Mode.COUPLED,
     written: Sequence[int] = (),
     left: str | None = None,
+    *,
+    raw: bool = False,
 ) -> list[int]:
     """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`.
 
     Of its second pass where the first one's are `written`; the documents are those of the pass, and
-    it is asked again, or what is `left` of the question.
+    it is asked again, or what is `left` of the question. `raw`: a text is continued instead.
     """
-    conversation = tokenizer.conversation([Message("user", question)])
+    conversation = (
+        tokenizer.encode(question) if raw else tokenizer.conversation([Message("user", question)])
+    )
     if written:
         conversation += [*written[:-1], *tokenizer.asked_again(left or question)]
         sampling = sampling.of_pass(1)
     device, cloud = (
         _Writer.open(
             model,
-            document_rows(tokenizer, found, model.context, raw=False)[0],
+            document_rows(tokenizer, found, model.context, raw=raw, quotes=model.quotes)[0],
             conversation,
             sampling,
         )

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from fastapi import FastAPI
 
-from app.documents.search import EVERYTHING, DocumentHit, Scope
+from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
 from cli.server import server

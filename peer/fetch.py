@@ -31,7 +31,9 @@ class CloudFetch:
             )
         hits = await shared.retriever.search(asked.query, asked.top_k)
         # A row as long as the context could not be computed.
-        rows, kept = document_rows(shared.tokenizer, hits, model.context - 1, raw=asked.raw)
+        rows, kept = document_rows(
+            shared.tokenizer, hits, model.context - 1, raw=asked.raw, quotes=False
+        )
         documents = tuple(
             control.PublicDocument(
                 id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=0.0

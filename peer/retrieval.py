@@ -55,7 +55,9 @@ class Retriever:
         """Passages as rows, only those that leave room for prompt and answer."""
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         room = room_for_document(self.engine.model.context, prompt, max_tokens)
-        rows, kept = document_rows(self.tokenizer, hits, room, raw=asked.raw)
+        rows, kept = document_rows(
+            self.tokenizer, hits, room, raw=asked.raw, quotes=self.engine.model.quotes
+        )
         every = asked.rescore_every
         return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))
 

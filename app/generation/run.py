@@ -68,6 +68,8 @@ class DeviceRun(Run[Event]):
         pace: Pace,
     ) -> None:
         limits = Limits(tokenizer.end_ids, plan.limit)
+        # Details are of both sides' distributions, and re-scored the cloud may come to weigh more.
+        certain = plan.certificates and request.details is None and not plan.rescore_every
         session = session_of(
             Start(
                 request.mode,
@@ -75,9 +77,7 @@ class DeviceRun(Run[Event]):
                 limits,
                 plan.catch_up,
                 plan.schedule,
-                # Details are of both sides' distributions.
-                tokenizer.vocab_size if plan.certificates and request.details is None else None,
-                plan.rescore_every,
+                tokenizer.vocab_size if certain else None,
                 budget,
             ),
             Role.DEVICE,
@@ -209,7 +209,7 @@ class DeviceRun(Run[Event]):
         if self._leave_out():
             return
         self._items.put_nowait(self.answer.take_public(ready.documents))
-        self.session.rule.weigh(0, ready.log_h)
+        self.session.rule.weigh(ready.log_h)
         self.session.set_horizon(ready.horizon)
         rejoined = not self.session.joint
         if rejoined:

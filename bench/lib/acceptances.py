@@ -92,7 +92,7 @@ def _answer(number: int, tokens: int) -> list[tuple[Side, Side]]:
     sides = []
     for own in (notes[:2], notes[2:]):
         rows, _ = document_rows(
-            tokenizer, [Passage(note, 0.5) for note in own], model.context, raw=False
+            tokenizer, [Passage(note, 0.5) for note in own], model.context, raw=False, quotes=False
         )
         sides.append(Decoder(model, rows, conversation))
         assert sides[-1].acquire()

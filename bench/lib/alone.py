@@ -39,7 +39,9 @@ class Alone:
     def reply(self, question: str, passages: Sequence[Passage], limit: int = 96) -> str:
         """The greedy answer with one passage a row, at most `limit` tokens."""
         conversation = self.tokenizer.conversation([Message("user", question)])
-        rows, _ = document_rows(self.tokenizer, passages, self.model.context, raw=False)
+        rows, _ = document_rows(
+            self.tokenizer, passages, self.model.context, raw=False, quotes=False
+        )
         decoder = Decoder(self.model, rows, conversation)
         decoder.acquire()
         decoder.prefill()

@@ -57,7 +57,7 @@ def _answer(
     conversation = tokenizer.conversation([Message("user", query.text)])
 
     def opened(passages: Sequence[Passage]) -> _Keeping:
-        rows, _ = document_rows(tokenizer, passages, model.context, raw=False)
+        rows, _ = document_rows(tokenizer, passages, model.context, raw=False, quotes=False)
         side = _Keeping(model, rows, conversation)
         side.acquire()
         side.prefill()

@@ -15,8 +15,9 @@ from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.likelihood import SequenceLikelihood
+from dragon.inference.quotes import Quoting
 from dragon.inference.rows import Row
-from dragon.inference.weighting import Rescoring, Weighting
+from dragon.inference.weighting import Rescoring, Weighting, Weights
 from dragon.protocol.messages import Work
 from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
@@ -63,6 +64,7 @@ class Decoder:
         self._adjustment = adjustment
         self._detailed = detailed
         self._referred = referred
+        self._quoting = Quoting([row.quotes for row in rows], model.ends)
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -138,8 +140,10 @@ class Decoder:
 
     def mix(self, logits: torch.Tensor, position: int) -> Side:
         """p^s at a position, of adjusted logits float32 [rows, V], weighted by relevance."""
-        probabilities = torch.softmax(logits, -1)
         weights = self.weighting.at(position)
+        if not self._quoting.free:
+            logits, weights = self._quoted(logits, weights, position)
+        probabilities = torch.softmax(logits, -1)
         mixed = (weights.rows.to(probabilities.dtype)[:, None] * probabilities).sum(0)
         result = cut(mixed.numpy())
         self.statistics.count += 1
@@ -151,6 +155,20 @@ class Decoder:
             return Side(result.wire, weights.log_h)
         full = FullDistribution.of(logits, weights.rows)
         return DetailedSide(result.wire, weights.log_h, full)
+
+    def _quoted(
+        self, logits: torch.Tensor, weights: Weights, position: int
+    ) -> tuple[torch.Tensor, Weights]:
+        """Only what each row may write, and only the rows that may write anything."""
+        allowed = self._quoting.allowed(self.weighting.text(position))
+        able = torch.tensor([each is None or bool(each) for each in allowed])
+        quoted = logits.clone()
+        for row, tokens in enumerate(allowed):
+            if tokens:
+                ids = sorted(tokens)
+                quoted[row] = -torch.inf
+                quoted[row, ids] = logits[row, ids]
+        return quoted, weights.among(able)
 
 
 def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:

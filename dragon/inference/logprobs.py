@@ -39,7 +39,7 @@ def estimate(settled: Settled, top: int) -> Estimated:
     if settled.remote is None:
         return alone(full, token, top)
     eta = device_weight(settled.own.log_h, settled.remote.log_h) / ETA_ONE
-    own = full.mixed + math.log(eta)
+    own = full.mixed + log(eta)
     wire = settled.remote.wire
     ids = torch.from_numpy(wire.ids)
     cloud = torch.from_numpy(wire.weights / wire.total).log() + log(1.0 - eta)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from dragon.inference.quotes import Quote
+
 
 @dataclass(frozen=True)
 class Row:
@@ -16,7 +18,7 @@ class Row:
     that document is. `kv` is given when another side with the same model has computed them; as
     `KV.pack` made it. `vector` float32 [dim] is its document's embedding, `coverage` the share of
     the question's words in it and `judgement` what its score gains by how likely it answers, which
-    re-scoring needs.
+    re-scoring needs. `quotes` are all that a quoting model may write in it.
     """
 
     tokens: tuple[int, ...]
@@ -26,6 +28,7 @@ class Row:
     vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
     coverage: float = field(default=0.0, compare=False)
     judgement: float = field(default=0.0, compare=False)
+    quotes: tuple[Quote, ...] = ()
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:

@@ -123,7 +123,7 @@ def scored(side: Side, cloud: CloudScore, token: int, top: int) -> Scored:
     full = full_of(side)
     eta = device_weight(side.log_h, cloud.log_h) / ETA_ONE
     rest = cloud.logprobs + log(1.0 - eta)
-    mixed = torch.logaddexp(full.mixed + math.log(eta), rest)
+    mixed = torch.logaddexp(full.mixed + log(eta), rest)
     logprob = float(mixed[token])
     share = math.exp(min(0.0, float(rest[token]) - logprob))
     return Scored(

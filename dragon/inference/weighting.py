@@ -7,12 +7,13 @@ a function of the text before t alone, and rolls back with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from dragon.sampling.mixture import fixed_log_h
+from dragon.sampling.mixture import LOG_H_LIMIT, fixed_log_h
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,15 @@ class Weights:
         """From the relevance of each row, nats."""
         nats = torch.tensor(relevance, dtype=torch.float64)
         return cls(torch.softmax(nats, 0), fixed_log_h(float(torch.logsumexp(nats, 0))))
+
+    def among(self, able: torch.Tensor) -> Weights:
+        """Without the rows that are not `able`, bool [rows]; where none is, without a say."""
+        rows = torch.where(able, self.rows, 0.0)
+        kept = float(rows.sum())
+        if kept == 0.0:
+            return Weights(self.rows, -LOG_H_LIMIT)
+        lost = fixed_log_h(math.log(min(1.0, kept)))
+        return Weights(rows / kept, max(1 - LOG_H_LIMIT, self.log_h + lost))
 
 
 class Weighting:

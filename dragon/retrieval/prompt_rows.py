@@ -1,4 +1,7 @@
-"""Turns retrieved passages into the rows of a side."""
+"""Turns retrieved passages into the rows of a side.
+
+A model that quotes writes the passage of each row, and `NO_ANSWER` where there is none.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dragon.inference.quotes import Quote
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import BARE_RELEVANCE
+
+NO_ANSWER = "I found no direct answer."
 
 
 class Passage(Protocol):
@@ -50,18 +56,34 @@ def document_row(
     return Row(tuple(tokenizer.document_row(text, raw=raw)), relevance, document)
 
 
+def bare_row(tokenizer: Tokenizer, *, raw: bool, quotes: bool) -> Row:
+    """The row of a side without passages."""
+    quoted = quotes_of(tokenizer, [NO_ANSWER]) if quotes and not raw else ()
+    return Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE, quotes=quoted)
+
+
+def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
+    """These texts as quotes, one line each."""
+    lines = [" ".join(text.split()) for text in texts]
+    return tuple(
+        Quote(tuple(tokenizer.encode(line)), tuple(tokenizer.encode(f" {line}"))) for line in lines
+    )
+
+
 def document_rows(
-    tokenizer: Tokenizer, passages: Sequence[P], room: int, *, raw: bool
+    tokenizer: Tokenizer, passages: Sequence[P], room: int, *, raw: bool, quotes: bool
 ) -> tuple[list[Row], list[P]]:
     """A row for each passage of at most `room` tokens, and those passages.
 
-    A side without any takes part with its bare row.
+    A side without any takes part with its bare row. `quotes`: the model quotes, and nothing else,
+    unless the prompt is `raw`.
     """
     rows, kept = [], []
     for passage in passages:
         row = document_row(tokenizer, passage.text, passage.document, passage.relevance, raw=raw)
         if len(row.tokens) <= room:
             row = replace(row, vector=passage.vector, coverage=passage.coverage)
-            rows.append(replace(row, judgement=passage.judgement))
+            quoted = quotes_of(tokenizer, [passage.text]) if quotes and not raw else ()
+            rows.append(replace(row, judgement=passage.judgement, quotes=quoted))
             kept.append(passage)
-    return rows or [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)], kept
+    return rows or [bare_row(tokenizer, raw=raw, quotes=quotes)], kept

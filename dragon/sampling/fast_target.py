@@ -51,7 +51,10 @@ def target(device: Race, cloud: Race, sampling: Sampling, position: int) -> int:
     # The winner's pace is at least the best of one side alone; half of it is from one of them.
     half = max(own * device.best, other * cloud.best) * (0.5 - DOUBT)
     ids = np.concatenate(
-        [device.reaching(half / own), cloud.reaching(half / other if other else math.inf)]
+        [
+            device.reaching(half / own if own else math.inf),
+            cloud.reaching(half / other if other else math.inf),
+        ]
     )
     one, two = device.side.wire, cloud.side.wire
     paces = own * one.at(ids, device.paces) + other * two.at(ids, cloud.paces)

@@ -35,9 +35,13 @@ def fixed_log_h(log_h: float) -> int:
 
 
 def device_weight(device_log_h: int, cloud_log_h: int) -> int:
-    """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN`."""
+    """eta = h^d / (h^d + h^c) in 1/65536 steps, at least `ETA_MIN`.
+
+    Only a device that has no say itself, at the least log h, may weigh less.
+    """
     difference = (cloud_log_h - device_log_h) / LOG_H_STEPS
-    return max(ETA_MIN, round(ETA_ONE / (1.0 + noise.exp(difference))))
+    least = ETA_MIN if device_log_h > -LOG_H_LIMIT else 0
+    return max(least, round(ETA_ONE / (1.0 + noise.exp(difference))))
 
 
 def mixture(device: Side, cloud: Side) -> tuple[Ids, Ids]:

@@ -47,7 +47,7 @@ def upload(service: Service, name: str, text: str) -> str:
 
 @dataclass(frozen=True)
 class Ask:
-    """One chat completion to ask for."""
+    """One completion to ask for: of a chat, or `raw`, of a text."""
 
     question: str
     mode: str = "coupled"
@@ -57,13 +57,20 @@ class Ask:
     private: bool = False
     hops: int = 0
     model: str = "dragon-7m"
+    raw: bool = False
     more: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where it is asked for."""
+        return "/v1/completions" if self.raw else "/v1/chat/completions"
 
     def body(self, **more: Any) -> dict[str, Any]:
         """The request."""
+        chat = {"messages": [{"role": "user", "content": self.question}]}
         return {
             "model": self.model,
-            "messages": [{"role": "user", "content": self.question}],
+            **({"prompt": self.question} if self.raw else chat),
             "temperature": self.temperature,
             "seed": self.seed,
             "max_tokens": self.tokens,
@@ -100,12 +107,12 @@ def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
 
     async def one(client: httpx.AsyncClient, ask: Ask) -> Reply:
         async with places:
-            reply = await client.post("/v1/chat/completions", json=ask.body())
+            reply = await client.post(ask.path, json=ask.body())
         assert reply.status_code == 200, reply.text
         body = reply.json()
         choice, own = body["choices"][0], body["dragon"]["choices"][0]
         return Reply(
-            text=choice["message"]["content"],
+            text=choice["text"] if ask.raw else choice["message"]["content"],
             tokens=body["usage"]["completion_tokens"],
             finish=choice["finish_reason"],
             sources=own["sources"],

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.quotes import Quoting
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.weighting import Weights
@@ -45,31 +46,43 @@ class Slow:
     public: Sequence[Row]
     whole: bool  # of the cloud's distributions, which else come cut to their nucleus
 
-    def side(self, rows: Sequence[Row], text: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weighted probabilities of the rows, float64 [rows, V], and their sum [V]."""
-        weights = Weights.of([row.relevance for row in rows]).rows
+    def side(
+        self, rows: Sequence[Row], conversation: Sequence[int], text: Sequence[int]
+    ) -> tuple[torch.Tensor, int]:
+        """Weighted probabilities of the rows, float64 [rows, V], and log h."""
+        weights = Weights.of([row.relevance for row in rows])
         (slot,) = self.model.cache.acquire(1) or []
+        whole = [*conversation, *text]
         logits = [
-            self.model.forward([slot], [0], torch.tensor([[*row.tokens, *text]]), 1)[0, -1]
+            self.model.forward([slot], [0], torch.tensor([[*row.tokens, *whole]]), 1)[0, -1]
             for row in rows
         ]
         self.model.cache.release([slot])
-        parts = weights[:, None] * torch.softmax(torch.stack(logits).double(), -1)
-        return parts, parts.sum(0)
+        shares = torch.softmax(torch.stack(logits).double(), -1)
+        allowed = Quoting([row.quotes for row in rows], self.model.ends).allowed(text)
+        for row, tokens in enumerate(allowed):
+            if tokens:
+                forbidden = torch.ones(shares.shape[1], dtype=torch.bool)
+                forbidden[list(tokens)] = False
+                shares[row, forbidden] = 0.0
+                shares[row] /= shares[row].sum()
+        weights = weights.among(torch.tensor([each is None or bool(each) for each in allowed]))
+        return weights.rows[:, None] * shares, weights.log_h
 
-    def parts(self, text: Sequence[int], *, joint: bool) -> torch.Tensor:
+    def parts(
+        self, conversation: Sequence[int], text: Sequence[int], *, joint: bool
+    ) -> torch.Tensor:
         """The share of every row of both sides in the mixture, float64 [rows of both, V]."""
-        own, _ = self.side(self.own, text)
+        own, own_log_h = self.side(self.own, conversation, text)
         if not joint:
             return own
-        public, whole = self.side(self.public, text)
+        public, log_h = self.side(self.public, conversation, text)
+        whole = public.sum(0)
         if not self.whole:
             wire = cut(whole.float().numpy()).wire
-            public = public / whole * torch.from_numpy(wire.dense(len(whole)) / wire.total)
-        log_h = [
-            Weights.of([row.relevance for row in rows]).log_h for rows in (self.own, self.public)
-        ]
-        eta = device_weight(*log_h) / ETA_ONE
+            there = whole.clamp(min=torch.finfo(whole.dtype).tiny)
+            public = public / there * torch.from_numpy(wire.dense(len(whole)) / wire.total)
+        eta = device_weight(own_log_h, log_h) / ETA_ONE
         return torch.cat([eta * own, (1 - eta) * public])
 
 
@@ -85,7 +98,7 @@ def slow_of(
     rows = []
     for side in ("private", "public"):
         found = [Passage(s["text"], s["score"]) for s in sources if s["side"] == side]
-        rows.append(document_rows(tokenizer, found, model.context, raw=raw)[0])
+        rows.append(document_rows(tokenizer, found, model.context, raw=raw, quotes=model.quotes)[0])
     return Slow(model, *rows, whole)
 
 
@@ -193,7 +206,7 @@ def test_every_token_of_an_answer(
         assert len(content) == len(spoken)
         joint = mode is not Mode.LOCAL
         for position, token in enumerate(written):
-            shares = slow.parts([*conversation, *written[:position]], joint=joint)
+            shares = slow.parts(conversation, written[:position], joint=joint)
             mixed = shares.sum(0).log()
             origin = provenance[position]
             assert origin["position"] == position

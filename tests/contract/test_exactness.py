@@ -33,11 +33,16 @@ SEED = 20
 
 
 def asks(mode: Mode) -> list[Ask]:
+    """Half of them chats, whose model quotes, and half texts, which it continues freely."""
     return [
-        Ask(question.text, mode, temperature, SEED, TOKENS)
-        for question in questions()[: WHOLE_PROMPTS if mode is Mode.SEQUENCEWISE else PROMPTS]
+        Ask(question.text, mode, temperature, SEED, TOKENS, raw=number % 4 > 1)
+        for number, question in enumerate(questions()[: prompts(mode)])
         for temperature in ((0.0, 1.0) if mode is Mode.SPECULATIVE else (0.0, 0.7, 1.0))
     ]
+
+
+def prompts(mode: Mode) -> int:
+    return WHOLE_PROMPTS if mode is Mode.SEQUENCEWISE else PROMPTS
 
 
 def passages(reply: Reply, side: str) -> list[Passage]:
@@ -65,7 +70,9 @@ def expected(exact_services: Pair) -> Callable[[Mode], list[str]]:
     def text_of(model: LanguageModel, ask: Ask, reply: Reply, mode: Mode) -> str:
         sampling = Sampling(ask.temperature, seed=ask.seed)
         found = (passages(reply, side) for side in ("private", "public"))
-        tokens = reference.write(model, tokenizer, ask.question, *found, sampling, ask.tokens, mode)
+        tokens = reference.write(
+            model, tokenizer, ask.question, *found, sampling, ask.tokens, mode, raw=ask.raw
+        )
         return tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
 
     return texts
@@ -115,7 +122,8 @@ PENALTIES = {"presence_penalty": 0.75, "frequency_penalty": 1.25}
 def test_bias_and_penalties_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
     exact.network.network = Network(0.1)
     more = (("logit_bias", {str(token): bias for token, bias in BIAS}), *PENALTIES.items())
-    plain = [Ask(q.text, mode, 1.0, SEED, TOKENS) for q in questions()[:WHOLE_PROMPTS]]
+    chosen = questions()[:WHOLE_PROMPTS]
+    plain = [Ask(q.text, mode, 1.0, SEED, TOKENS, raw=True) for q in chosen]
     adjusted = [replace(ask, more=more) for ask in plain]
     found = ask_all(exact.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
     replies = ask_all(exact.device, adjusted)
@@ -127,7 +135,9 @@ def test_bias_and_penalties_act_alike_on_both_sides(exact: Pair, mode: Mode) -> 
         model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
         for ask, sources, reply in zip(adjusted, found, replies, strict=True):
             sides = (passages(sources, side) for side in ("private", "public"))
-            tokens = reference.write(model, tokenizer, ask.question, *sides, sampling, TOKENS, mode)
+            tokens = reference.write(
+                model, tokenizer, ask.question, *sides, sampling, TOKENS, mode, raw=True
+            )
             text = tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
             assert reply.text == text, ask
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Work
-from dragon.retrieval.prompt_rows import document_rows
+from dragon.retrieval.prompt_rows import document_row, document_rows, quotes_of
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 from harness import services
@@ -92,7 +93,9 @@ def test_fetched_kv_equals_computed_rows(
     reply = ask(pair, "context_kv")
     received = pair.network.down_bytes - before
     assert {source["side"] for source in reply.sources} == {"private", "public"}
-    rows, kept = document_rows(tokenizer, passages(reply), model.context, raw=False)
+    rows, kept = document_rows(
+        tokenizer, passages(reply), model.context, raw=False, quotes=model.quotes
+    )
     assert len(kept) == len(reply.sources)
     assert reply.text == written(tokenizer, model, rows)
     assert reply.participation == []
@@ -112,8 +115,9 @@ def test_fetched_text_joins_the_devices_own(
     reply = ask(pair, "context_text")
     assert pair.network.down_bytes - before < 8192
     assert {source["side"] for source in reply.sources} == {"private", "public"}
-    whole = Passage("\n\n".join(source["text"] for source in reply.sources), 1.0)
-    rows, _ = document_rows(tokenizer, [whole], model.context, raw=False)
+    texts = [source["text"] for source in reply.sources]
+    row = document_row(tokenizer, "\n\n".join(texts), "", raw=False)
+    rows = [replace(row, quotes=quotes_of(tokenizer, texts))]
     assert reply.text == written(tokenizer, model, rows)
 
 

@@ -61,12 +61,26 @@ class Tapped:
             {"role": "assistant" if number % 2 else "user", "content": text}
             for number, text in enumerate(texts)
         ]
+        body = {"messages": messages, "temperature": 0, "seed": 1, "dragon": dragon}
+        choice, sent = self._post("/v1/chat/completions", body | (sampling or {}))
+        return {"text": choice["message"]["content"], **choice["dragon"]}, sent
+
+    def continued(
+        self, text: str, sampling: dict[str, Any], **dragon: Any
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
+        """As `ask`, of a text that the model continues freely."""
+        body = {"prompt": text, "dragon": dragon}
+        choice, sent = self._post("/v1/completions", body | sampling)
+        return {"text": choice["text"], **choice["dragon"]}, sent
+
+    def _post(
+        self, path: str, body: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
         before = len(self.tap.sent)
-        body = {"model": EMBEDDED_MODEL.name, "messages": messages, "temperature": 0, "seed": 1}
         reply = httpx.post(
-            f"{self.device.url}/v1/chat/completions",
+            f"{self.device.url}{path}",
             headers=self.device.headers,
-            json={**body, **(sampling or {}), "dragon": dragon},
+            json={"model": EMBEDDED_MODEL.name, **body},
             timeout=120,
         ).raise_for_status()
         # What was sent for it comes before the next ping.
@@ -74,11 +88,10 @@ class Tapped:
         while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
             httpx.get(f"{self.device.url}/health", timeout=60)
         found = reply.json()
-        text = found["choices"][0]["message"]["content"]
         sent = [registry.decode(f, Role.DEVICE, 1 << 20)[1] for f in self.tap.sent[before:]]
         quiet = (control.Ping, control.Pong, control.Probe)
         return (
-            {"text": text, **found["dragon"]["choices"][0]},
+            {**found["choices"][0], "dragon": found["dragon"]["choices"][0]},
             [message for message in sent if not isinstance(message, quiet)],
         )
 
@@ -189,7 +202,7 @@ def test_words_of_a_document_are_offered_and_sent_only_when_agreed(
     assert BOTH not in conversation
 
 
-@pytest.mark.parametrize("stop", [[], [" a", "e"]])
+@pytest.mark.parametrize("stop", [[], [" b", "k"]])
 def test_every_word_that_goes_up_stands_in_the_answer(
     tapped: Tapped, tokenizer: Tokenizer, stop: list[str]
 ) -> None:
@@ -197,7 +210,7 @@ def test_every_word_that_goes_up_stands_in_the_answer(
     for seed in range(12):
         asked = ASKED if seed % 2 else PUBLIC
         sampling = {"temperature": 2.0, "seed": seed, "max_tokens": 24, "stop": stop}
-        answer, sent = tapped.ask(asked, sampling=sampling, cloud="always")
+        answer, sent = tapped.continued(asked, sampling, cloud="always")
         corrections = [message for message in sent if isinstance(message, Correction)]
         runs = [tokenizer.decode(message.tokens).strip() for message in corrections]
         runs = [run for run in runs if run]

@@ -5,10 +5,10 @@ both distributions and computes each target alone, the very one of `coupled`. Wh
 the cloud's draft, it says only how far the text has come; where it is not, it sends the token. So
 the cloud drafts and the device verifies, as in speculative decoding.
 
-Where the weight of the cloud is known and its distribution is not yet, the device may be able to
-tell the target nevertheless (`dragon.sampling.certificate`). It commits such a token at once. A
-draft of that position may be on its way already: the device takes it when it comes, as the cloud
-takes the token, and both count it as rejected or not.
+Where the most that the cloud weighs is known and its distribution is not yet, the device may be
+able to tell the target nevertheless (`dragon.sampling.certificate`). It commits such a token at
+once. A draft of that position may be on its way already: the device takes it when it comes, as the
+cloud takes the token, and both count it as rejected or not.
 
 The cloud is told such tokens only once it is needed, for a position behind them that the device
 cannot tell: an answer that the device knows to its end leaves no word of it.
@@ -30,17 +30,13 @@ if TYPE_CHECKING:
 class OneWay(CatchUp):
     """`vocabulary` tokens have ids below it; None takes no certificates.
 
-    Relevance, hence the cloud's weight, is re-scored every `rescore_every` positions unless it
-    is 0.
+    It must be None where the cloud's relevance is re-scored: its weight may then grow at any time.
     """
 
-    def __init__(
-        self, session: Session, vocabulary: int | None = None, rescore_every: int = 0
-    ) -> None:
+    def __init__(self, session: Session, vocabulary: int | None = None) -> None:
         super().__init__(session)
         self._vocabulary = vocabulary
-        self._rescore_every = rescore_every
-        self._log_h: tuple[int, int] | None = None  # the cloud's, and the position it was sent for
+        self._log_h: int | None = None  # the most that the cloud's can be
         self._uncertain: Draft | None = None  # an own draft that is not certified
         self._told = len(session.committed)  # tokens that the cloud knows, or will
         self._decode_us = 0  # of the last step that counted
@@ -52,9 +48,9 @@ class OneWay(CatchUp):
         if self.session.role is Role.CLOUD:
             super().share(draft)
 
-    def weigh(self, position: int, log_h: int) -> None:
-        """As in `Rule`; it holds for the block of the position."""
-        self._log_h = log_h, position
+    def weigh(self, log_h: int) -> None:
+        """As in `Rule`. What is certain at this weight is so at any smaller one."""
+        self._log_h = log_h
 
     @property
     def told(self) -> int:
@@ -85,7 +81,6 @@ class OneWay(CatchUp):
 
         The cloud drops what it has drafted behind it, or keeps it, when the token arrives there.
         """
-        self.weigh(draft.position, draft.side.log_h)
         if draft.token != self.session.committed[draft.position]:
             self.session.queues.reject_remote()
 
@@ -102,7 +97,6 @@ class OneWay(CatchUp):
         if heads is None:
             return False
         own, remote = heads
-        self.weigh(remote.position, remote.side.log_h)
         self._decode_us = own.decode_us if own.position else 0
         token = self.targets.judge(own, remote)
         self.session.settle(own, remote, token)
@@ -119,11 +113,8 @@ class OneWay(CatchUp):
         draft = session.queues.own[0]
         if draft is self._uncertain or self._log_h is None:
             return False
-        log_h, position = self._log_h
-        if self._block(position) != self._block(draft.position):
-            return False
         if not certified(
-            draft.side, log_h, draft.token, session.sampling, draft.position, self._vocabulary
+            draft.side, self._log_h, draft.token, session.sampling, draft.position, self._vocabulary
         ):
             self._uncertain = draft
             return False
@@ -131,10 +122,6 @@ class OneWay(CatchUp):
         self._words.append(draft.token)
         self._certain += 1
         return True
-
-    def _block(self, position: int) -> int:
-        """Positions of one block share their relevance."""
-        return position // self._rescore_every if self._rescore_every else 0
 
     def _certain_so_far(self) -> bool:
         """Whether the cloud lacks certified tokens only, and the next may be one, too."""

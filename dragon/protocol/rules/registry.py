@@ -34,8 +34,8 @@ _RULES: dict[Mode, Callable[[Session], Rule]] = {
 class Start:
     """What the two sessions of an answer have in common but their role.
 
-    `vocabulary`: tokens have ids below it; None takes no certificates. Relevance is re-scored every
-    `rescore_every` positions, unless it is 0. With a `budget` the device draws within it.
+    `vocabulary`: tokens have ids below it; None takes no certificates, as where relevance is
+    re-scored. With a `budget` the device draws within it.
     """
 
     mode: Mode
@@ -44,7 +44,6 @@ class Start:
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY
     vocabulary: int | None = None
-    rescore_every: int = 0
     budget: Budget | None = None
 
 
@@ -65,7 +64,7 @@ def session_of(
         case Mode.ONEWAY if start.budget is not None:
             rule = partial(Budgeted, budget=start.budget, key=secrets.token_bytes(32))
         case Mode.ONEWAY:
-            rule = partial(OneWay, vocabulary=start.vocabulary, rescore_every=start.rescore_every)
+            rule = partial(OneWay, vocabulary=start.vocabulary)
         case Mode.SPECULATIVE:
             rule = _speculative(start, role, estimates)
         case mode:

@@ -61,8 +61,8 @@ class Rule(ABC):
         else:
             self.session.desync()
 
-    def weigh(self, position: int, log_h: int) -> None:  # noqa: B027, most modes need it not
-        """The cloud's log h at a position, in steps of `mixture.LOG_H_STEPS`."""
+    def weigh(self, log_h: int) -> None:  # noqa: B027, most modes need it not
+        """The most that the cloud's log h will be, in steps of `mixture.LOG_H_STEPS`."""
 
     def late(self, draft: Draft) -> None:
         """A draft of a position that is committed: one that came twice, or a fault."""

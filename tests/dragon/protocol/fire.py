@@ -25,7 +25,7 @@ from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, RESCORE_EVERY, VOCABULARY, World, reference
+from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
 
 CORRUPTIONS = (
     "token", "checksum", "epoch", "old epoch", "committed", "incarnation", "position", "log h",
@@ -180,7 +180,7 @@ def rule_of(rule: type[Rule], seed: int, *, certificates: bool) -> Callable[[Ses
     """What makes the rules of a mode; who aggregates next is drawn at random where one does."""
     if rule is OneWay:
         vocabulary = VOCABULARY if certificates else None
-        return partial(OneWay, vocabulary=vocabulary, rescore_every=RESCORE_EVERY)
+        return partial(OneWay, vocabulary=vocabulary)
     if rule is not Speculative:
         return rule
     chance = random.Random(seed)

@@ -22,7 +22,7 @@ from dragon.protocol.rules.rule import Rule
 from dragon.protocol.session import Session
 from dragon.sampling import algorithm1, mixture
 from dragon.sampling.bounded import ReferredSide
-from dragon.sampling.mixture import Side
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
@@ -30,14 +30,14 @@ from harness.reference import algorithm_1
 
 VOCABULARY = 24
 END = 0
-RESCORE_EVERY = 4
+MOST_LOG_H = 0  # of the cloud
 
 
 @lru_cache(maxsize=1 << 15)
 def toy_side(role: Role, text: tuple[int, ...], likeness: float = 0.6) -> Side:
     """What a side says after `text`: a function of role and text alone, alike on both in part.
 
-    Its log h is re-scored every `RESCORE_EVERY` tokens. The device knows what it would say without
+    Its log h changes with the text. The device knows what it would say without
     passages, too.
     """
     key = zlib.crc32(bytes(text))
@@ -60,10 +60,11 @@ def _bare(key: int) -> WireDistribution:
 
 
 def toy_log_h(role: Role, text: tuple[int, ...]) -> int:
-    """log h after `text`, of what it was when relevance was last scored."""
-    scored = text[: len(text) // RESCORE_EVERY * RESCORE_EVERY]
-    chance = np.random.default_rng([zlib.crc32(bytes(scored)), role is Role.DEVICE])
-    return int(chance.integers(-2048, 2048))
+    """log h after `text`; a side may have no say at all, when another's quote goes on."""
+    chance = np.random.default_rng([zlib.crc32(bytes(text)), role is Role.DEVICE])
+    if chance.random() < 0.1:
+        return -LOG_H_LIMIT
+    return MOST_LOG_H + int(chance.integers(-4096, 1)) + (role is Role.DEVICE) * 3072
 
 
 def toy_likelihood(role: Role, text: Sequence[int]) -> float:
@@ -151,6 +152,7 @@ class World:
         )
         self.device = self.make(Role.DEVICE, joint=joint)
         self.cloud = self.make(Role.CLOUD, joint=joint)
+        self.device.rule.weigh(MOST_LOG_H)
         self.decoders = {role: ToyDecoder(role) for role in Role}
         self.works: dict[Role, Work] = {}
         self.channels: dict[Role, deque[SessionMessage]] = {role: deque() for role in Role}

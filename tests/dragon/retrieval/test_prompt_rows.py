@@ -27,7 +27,7 @@ def tokenizer() -> Tokenizer:
 def test_passages_that_fit_keep_their_order_and_relevance(
     tokenizer: Tokenizer, *, raw: bool
 ) -> None:
-    rows, kept = document_rows(tokenizer, PASSAGES, 60, raw=raw)
+    rows, kept = document_rows(tokenizer, PASSAGES, 60, raw=raw, quotes=False)
     assert kept == [PASSAGES[0], PASSAGES[2]]
     assert rows == [document_row(tokenizer, p.text, p.document, p.relevance, raw=raw) for p in kept]
     assert [row.tokens for row in rows] == [
@@ -39,6 +39,6 @@ def test_passages_that_fit_keep_their_order_and_relevance(
 def test_without_a_passage_that_fits_there_is_the_bare_row(
     tokenizer: Tokenizer, *, raw: bool
 ) -> None:
-    rows, kept = document_rows(tokenizer, PASSAGES[1:2], 60, raw=raw)
+    rows, kept = document_rows(tokenizer, PASSAGES[1:2], 60, raw=raw, quotes=False)
     assert kept == []
     assert rows == [Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE)]

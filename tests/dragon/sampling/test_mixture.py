@@ -155,8 +155,9 @@ def test_mixture_at_the_bounds_is_exact() -> None:
 def test_eta_is_the_share_of_h(device: int, cloud: int) -> None:
     exact = ETA_ONE / (1 + math.exp((cloud - device) / LOG_H_STEPS))
     eta = device_weight(device, cloud)
-    assert ETA_MIN <= eta <= ETA_ONE
-    assert abs(eta - max(ETA_MIN, exact)) <= 0.5 + 1e-6
+    least = ETA_MIN if device > -LOG_H_LIMIT else 0
+    assert least <= eta <= ETA_ONE
+    assert abs(eta - max(least, exact)) <= 0.5 + 1e-6
 
 
 @given(log_hs, log_hs)
@@ -179,7 +180,8 @@ def test_eta_rises_with_the_device_and_depends_on_the_difference(
 def test_eta_at_its_ends() -> None:
     assert device_weight(0, 0) == ETA_ONE // 2
     assert device_weight(LOG_H_LIMIT, -LOG_H_LIMIT) == ETA_ONE
-    assert device_weight(-LOG_H_LIMIT, LOG_H_LIMIT) == ETA_MIN
+    assert device_weight(1 - LOG_H_LIMIT, LOG_H_LIMIT) == ETA_MIN
+    assert device_weight(-LOG_H_LIMIT, LOG_H_LIMIT) == 0  # it has no say
 
 
 def test_log_h_on_the_wire() -> None:
@@ -190,7 +192,7 @@ def test_log_h_on_the_wire() -> None:
 
 
 def test_a_cloud_that_claims_everything_does_not_silence_the_device() -> None:
-    device = Side(WireDistribution.of([3], [SCALE]), -LOG_H_LIMIT)
+    device = Side(WireDistribution.of([3], [SCALE]), 1 - LOG_H_LIMIT)
     cloud = Side(WireDistribution.of([5], [SCALE]), LOG_H_LIMIT)
     ids, weights = mixture(device, cloud)
     assert ids.tolist() == [3, 5]

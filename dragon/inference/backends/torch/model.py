@@ -75,6 +75,18 @@ class LanguageModel:
             raise ConfigurationError(f"no model could be loaded from {path}: {error}") from error
         return cls(network, vocab_size, Path(path).name)
 
+    @cached_property
+    def quotes(self) -> bool:
+        """Whether it answers by quotes alone, as its configuration says."""
+        own: dict[str, str] = getattr(self._network.config, "dragon", None) or {}
+        return own.get("answers") == "quotes"
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        ids = self._network.config.eos_token_id
+        return frozenset(ids if isinstance(ids, list) else [] if ids is None else [ids])
+
     @torch.inference_mode()
     def forward(
         self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int

@@ -17,11 +17,11 @@ from dragon.sampling.mixture import LOG_H_STEPS, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, RESCORE_EVERY, VOCABULARY, World, reference
+from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
 
 LIMITS = Limits(frozenset({END}), 12)
 GREEDY = Sampling(temperature=0.0)
-RULE = partial(OneWay, vocabulary=VOCABULARY, rescore_every=RESCORE_EVERY)
+RULE = partial(OneWay, vocabulary=VOCABULARY)
 
 
 def side(log_h: int = 0, **weights: int) -> Side:
@@ -124,7 +124,7 @@ def test_where_it_was_wrong_the_token_goes_up_and_the_cloud_drafts_on_from_it() 
 def test_a_certain_token_waits_for_no_draft() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     late = decode(cloud, side(b=1), side(b=1))
-    device.rule.weigh(0, 0)
+    device.rule.weigh(0)
     assert decode(device, CERTAIN) == []
     assert device.committed == [1]
     (correction,) = decode(device, side(c=1))  # the cloud is needed here
@@ -145,7 +145,7 @@ def test_a_certain_token_waits_for_no_draft() -> None:
 def test_a_certain_token_that_the_cloud_drafts_too_costs_it_nothing() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     late = decode(cloud, side(a=1), side(b=1), side(c=1))
-    device.rule.weigh(0, 0)
+    device.rule.weigh(0)
     (correction,) = decode(device, CERTAIN, side(b=1))
     for draft in late:
         assert isinstance(draft, Draft)
@@ -160,7 +160,7 @@ def test_a_certain_token_that_the_cloud_drafts_too_costs_it_nothing() -> None:
 
 def test_an_answer_that_is_certain_to_its_end_leaves_no_word() -> None:
     device = session(Role.DEVICE)
-    device.rule.weigh(0, 0)
+    device.rule.weigh(0)
     assert decode(device, *[CERTAIN] * 5, side(2, _=7, a=1)) == []
     assert device.committed == [1] * 5 + [END]
     assert device.finished
@@ -170,7 +170,7 @@ def test_an_answer_that_is_certain_to_its_end_leaves_no_word() -> None:
 def test_untold_tokens_go_up_together_with_those_behind_them() -> None:
     device, cloud = session(Role.DEVICE), session(Role.CLOUD)
     drafts = decode(cloud, side(a=1), side(b=1), side(c=1))
-    device.rule.weigh(0, 0)
+    device.rule.weigh(0)
     assert decode(device, CERTAIN) == []
     for draft in drafts:  # late for the first position, in time for the others
         assert isinstance(draft, Draft)
@@ -187,7 +187,7 @@ def test_untold_tokens_go_up_together_with_those_behind_them() -> None:
 def test_many_certain_tokens_go_up_in_messages_that_the_wire_takes() -> None:
     limits, rule = Limits(frozenset({END}), 400), partial(OneWay, vocabulary=VOCABULARY)
     device, cloud = (Session(role, GREEDY, limits, rule, window=4) for role in Role)
-    device.rule.weigh(0, 0)
+    device.rule.weigh(0)
     sent = decode(device, *[CERTAIN] * 300, side(c=1))
     assert len(sent) > 1
     for message in sent:
@@ -198,7 +198,7 @@ def test_many_certain_tokens_go_up_in_messages_that_the_wire_takes() -> None:
 
 def test_no_certificate_without_the_cloud_s_weight_or_when_switched_off() -> None:
     unweighed, off = session(Role.DEVICE), session(Role.DEVICE, vocabulary=None)
-    off.rule.weigh(0, 0)
+    off.rule.weigh(0)
     for device in (unweighed, off):
         assert decode(device, side(5, a=1)) == []
         assert device.committed == []
