@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import re
 import time
 import uuid
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -154,6 +156,10 @@ class Gate:
         return self._any_address and _is_address(name)
 
 
+_DRAIN_S = 10.0
+_DRAINED = 16  # times the limit: what is read of a body that is refused
+
+
 class BodyLimit:
     """Refuses a body over the limit: by its declared length, else once that much was read.
 
@@ -170,12 +176,13 @@ class BodyLimit:
             return await self._app(scope, receive, send)
         length = Headers(scope=scope).get("content-length", "")
         if length.isdecimal() and int(length) > self._limit:
-            return await self._refuse(scope, receive, send)
-        seen, over, answered = 0, False, False
+            return await self._refuse(scope, receive, send, more=True)
+        seen, more, over, answered = 0, True, False, False
 
         async def counted() -> Message:
-            nonlocal seen, over
+            nonlocal seen, more, over
             message = await receive()
+            more = message.get("more_body", False)
             seen += len(message.get("body", b""))
             if seen > self._limit:
                 over = True
@@ -195,10 +202,18 @@ class BodyLimit:
             if answered:
                 raise
         if over and not answered:
-            await self._refuse(scope, receive, send)
+            await self._refuse(scope, receive, send, more=more)
         return None
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, *, more: bool) -> None:
+        # Closed with bytes unread, a connection is reset, and the reason may be lost with it.
+        left = _DRAINED * self._limit
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                while more and left > 0:
+                    part = await receive()
+                    left -= len(part.get("body", b""))
+                    more = part.get("more_body", False)
         message = f"The body is over the limit of {self._limit // 2**20} MiB."
         found = Problem(413, message, code="request_too_large")
         await error_response(found)(scope, receive, send)

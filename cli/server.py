@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 
@@ -21,6 +22,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        # An answer that was broken off leaves cycles. They are only looked for once a quarter as
+        # many objects have come as there were before, and libraries and models are many.
+        gc.collect()
+        gc.freeze()
+        gc.collect()  # counts what there is from now on
         log.info("ready at http://%s", address(self.config.host, self.config.port))
 
 

@@ -19,6 +19,8 @@ FOR_ONE = 56
 MOST_CALLS = 256
 """Calls for answers at once, beyond which one is refused before its body is read."""
 _WAIT_S = 0.8
+_MOST_WAITING = 16
+"""Waiting calls of one caller; a further one would wait only to be refused."""
 
 
 class Places:
@@ -37,9 +39,12 @@ class Places:
     async def one(self, wait_s: float | None = None) -> AsyncIterator[None]:
         """Hold a place of the current caller's.
 
-        Raises `TimeoutError` where none becomes free within `wait_s` seconds.
+        Raises `TimeoutError` where none becomes free within `wait_s` seconds, or at once where too
+        many calls of the caller's wait for one already.
         """
         caller = CALLER.get()
+        if wait_s is not None and self._waiting.of(caller) >= _MOST_WAITING:
+            raise TimeoutError
         place = asyncio.get_running_loop().create_future()
         self._waiting.put(caller, (caller, place))
         self._hand_out()

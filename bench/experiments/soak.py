@@ -2,7 +2,7 @@
 
 A device and its peer, as installed, and callers who go on asking: short and long answers of every
 mode, with and without the cloud, streamed, broken off, refused; files added, searched and deleted;
-embeddings, tokens, lists. All their words are canaries, of which no log may hold one.
+embeddings, lists. All their words are canaries, of which no log may hold one.
 
 `first` is what a process holds after a quarter of the time, `last` at its end, `growth` the slope
 between them in MB an hour (least squares), `log_mb` what it logs an hour.

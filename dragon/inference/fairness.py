@@ -31,6 +31,10 @@ class FairQueue(Generic[T]):
         """How many items wait."""
         return sum(map(len, self._waiting.values()))
 
+    def of(self, caller: str) -> int:
+        """How many items of a caller wait."""
+        return len(self._waiting.get(caller, ()))
+
     def put(self, caller: str, item: T) -> None:
         """Queue an item of a caller."""
         self._waiting.setdefault(caller, deque()).append(item)

@@ -72,3 +72,16 @@ async def test_who_gives_up_or_is_refused_takes_no_place(monkeypatch: pytest.Mon
     answers.over.set()
     await first
     assert await answers.ask("b1") == "b1"
+
+
+async def test_who_has_many_that_wait_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_WAIT_S", 3600.0)
+    monkeypatch.setattr(admission, "_MOST_WAITING", 2)
+    answers = Answers(Admission(places=1, for_one=1))
+    tasks = answers.at_once("a1", "a2", "a3", "b1")
+    await asyncio.sleep(0)
+    with pytest.raises(OverloadedError):
+        await answers.ask("a4")
+    answers.over.set()
+    assert await asyncio.gather(*tasks) == ["a1", "a2", "a3", "b1"]
+    assert await answers.ask("a5") == "a5"
