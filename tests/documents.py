@@ -6,6 +6,9 @@ import io
 import zipfile
 import zlib
 from email.message import EmailMessage
+from typing import Any
+
+from openpyxl import Workbook  # type: ignore[import-untyped]
 
 from harness.pdf import pdf
 
@@ -50,6 +53,19 @@ def word_table(*rows: tuple[str, ...]) -> str:
     """A table of a Word document."""
     cells = [["<w:tc>" + paragraph(cell) + "</w:tc>" for cell in row] for row in rows]
     return "<w:tbl>" + "".join(f"<w:tr>{''.join(row)}</w:tr>" for row in cells) + "</w:tbl>"
+
+
+def xlsx(sheets: dict[str, list[list[Any]]]) -> bytes:
+    """A workbook as spreadsheet programs write it."""
+    book = Workbook()
+    book.remove(book.worksheets[0])
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
 
 
 def epub(*chapters: str, encrypted: bool = False) -> bytes:

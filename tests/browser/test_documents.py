@@ -118,6 +118,23 @@ def test_a_source_tells_its_page_and_opens_in_its_place(chat: ChatPage) -> None:
 
 
 @pytest.mark.usefixtures("emptied")
+def test_what_a_table_answers_shows_the_query(chat: ChatPage) -> None:
+    rows = b"store_id,city,revenue_eur\nS1,Lyon,5000\nS2,Turin,7500\n"
+    file = {"name": "stores.csv", "mimeType": "text/csv", "buffer": rows}
+    chat.page.get_by_test_id("upload").set_input_files([file])
+    assert chat.wait_document("stores.csv") == "processed"
+    answer = chat.ask("What is the revenue of S2?")
+    assert chat.wait_answer(answer) == "done"
+    expect(answer).to_contain_text("S2, Turin, revenue_eur: 7500")
+    source = chat.sources("private", answer).first
+    assert "revenue_eur: 7500" in chat.open_source(source)
+    query = source.get_by_test_id("source-query")
+    expect(query).to_have_text(
+        """SELECT "store_id", "revenue_eur" FROM "stores.csv" WHERE "store_id" = 'S2'"""
+    )
+
+
+@pytest.mark.usefixtures("emptied")
 def test_a_new_version_takes_the_place_of_the_old_one(chat: ChatPage) -> None:
     page = chat.page
     chat.open_panel("documents")

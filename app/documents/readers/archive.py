@@ -10,6 +10,7 @@ from typing import Any
 from app.documents.readers.common import UnreadableError
 
 DOCX_TEXT = "word/document.xml"
+XLSX_BOOK = "xl/workbook.xml"
 EPUB_TYPE = b"application/epub+zip"
 
 EXPANDED_BYTES = 200 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 PAGE_BREAK = "\f"
-TAKEN = "Text, Markdown, PDF, DOCX, HTML, CSV, JSON, EPUB and e-mail (EML) are taken."
+TAKEN = "Text, Markdown, PDF, DOCX, XLSX, HTML, CSV, JSON, EPUB and e-mail (EML) are taken."
 NESTED = "The file is nested too deeply to be read."
 NO_TEXT = "The file has no text in it."
 

@@ -13,6 +13,7 @@ from app.documents.readers.markup import html_text
 from app.documents.readers.office import docx_text
 from app.documents.readers.pdf import pdf_pages
 from app.documents.readers.sniff import decoded, sniff
+from app.documents.readers.spreadsheet import xlsx_text
 
 _MOST_NESTED_MAILS = 3
 
@@ -46,6 +47,8 @@ def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
             return epub_chapters(Archive(data))
         case "docx":
             return [docx_text(Archive(data))]
+        case "xlsx":
+            return [xlsx_text(data)]
         case "html":
             return [html_text(data)]
         case "email":

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.documents.readers import tables
-from app.documents.readers.archive import DOCX_TEXT, EPUB_TYPE, Archive
+from app.documents.readers.archive import DOCX_TEXT, EPUB_TYPE, XLSX_BOOK, Archive
 from app.documents.readers.common import TAKEN, UnreadableError, clean
 
 # Unsupported kinds often uploaded by mistake, by their first bytes.
@@ -23,7 +23,7 @@ _OTHER_KINDS = (
     (b"\x1f\x8b", "a gzip file"),
     (b"SQLite format 3\0", "a database"),
 )
-_OTHER_ARCHIVES = {"xl/workbook.xml": "an Excel", "ppt/presentation.xml": "a PowerPoint"}
+_OTHER_ARCHIVES = {"xl/workbook.bin": "a binary Excel", "ppt/presentation.xml": "a PowerPoint"}
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
@@ -42,6 +42,7 @@ class Kind(StrEnum):
     MARKDOWN = "markdown"
     PDF = "pdf"
     DOCX = "docx"
+    XLSX = "xlsx"
     HTML = "html"
     CSV = "csv"
     JSON = "json"
@@ -61,7 +62,7 @@ class Kind(StrEnum):
     @property
     def tabular(self) -> bool:
         """Whether each line of its text is a self-contained record."""
-        return self in (Kind.CSV, Kind.JSON)
+        return self in (Kind.CSV, Kind.JSON, Kind.XLSX)
 
 
 _MEDIA_TYPES = {
@@ -69,6 +70,7 @@ _MEDIA_TYPES = {
     Kind.MARKDOWN: "text/markdown",
     Kind.PDF: "application/pdf",
     Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    Kind.XLSX: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     Kind.HTML: "text/html",
     Kind.CSV: "text/csv",
     Kind.JSON: "application/json",
@@ -116,6 +118,8 @@ def decoded(data: bytes) -> str:
 def _archive_kind(archive: Archive) -> str:
     if DOCX_TEXT in archive.names:
         return "docx"
+    if XLSX_BOOK in archive.names:
+        return "xlsx"
     if "mimetype" in archive.names and archive.read("mimetype").strip() == EPUB_TYPE:
         return "epub"
     for name, what in _OTHER_ARCHIVES.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,9 +13,13 @@ from app.documents.readers.common import NESTED, UnreadableError, one_line
 
 Rows = Sequence[Sequence[str]]
 
-# A longer record is split into lines that each repeat its first value, so that every line names its
-# record and is short enough to be retrieved.
-_WIDTH = 300
+WIDTH = 300
+"""A longer record is split into lines that each repeat its first value.
+
+So every line names its record, and is short enough to be retrieved.
+"""
+
+_LIKE_A_FIELD = re.compile(r"; (?=[^;]*: )")
 _DELIMITERS = ",;\t|"
 _SAMPLE = 50
 
@@ -70,16 +75,18 @@ def _names(header: Sequence[str]) -> bool:
 
 def _named(header: Sequence[str], row: Sequence[str]) -> list[tuple[str | None, str]]:
     names = [*header, *[""] * (len(row) - len(header))]
-    return [(name or None, cell) for name, cell in zip(names, row, strict=False)]
+    named = enumerate(zip(names, row, strict=False), 1)
+    return [(name or (f"column {n}" if n > 1 else None), cell) for n, (name, cell) in named]
 
 
 def _record(pairs: Sequence[tuple[str | None, str]]) -> Iterator[str]:
-    items = [f"{name}: {value}" if name else value for name, value in pairs if value]
+    plain = ((name, _LIKE_A_FIELD.sub(", ", value)) for name, value in pairs if value)
+    items = [f"{name}: {value}" if name else value for name, value in plain]
     if not items:
         return
     line = items[0]
     for item in items[1:]:
-        if len(line) + len(item) > _WIDTH and line != items[0]:
+        if len(line) + len(item) > WIDTH and line != items[0]:
             yield line
             line = items[0]
         line += f"; {item}"

@@ -61,6 +61,7 @@ function row(source) {
       ...(source.weight > 0 ? [el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`)] : []),
     ),
     passage,
+    ...(source.query ? [el("pre", { class: "source-query", "data-testid": "source-query" }, source.query)] : []),
   );
   if (source.side === "private") details.addEventListener("toggle", () => surround(passage, source), { once: true });
   return details;

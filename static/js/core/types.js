@@ -15,6 +15,7 @@
  * @property {number | null} [start] Where the passage is in the document's text, in characters.
  * @property {number | null} [end]
  * @property {number} [hop] The hop of the answer, counted from 0.
+ * @property {string | null} [query] What was asked of a table, in SQL.
  *
  * @typedef {object} Peer
  * @property {"connected" | "connecting" | "refused"} state

@@ -3,7 +3,8 @@
 Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 `app.documents.readers.common`, `app.documents.readers.epub`, `app.documents.readers.mail`,
 `app.documents.readers.markup`, `app.documents.readers.office`, `app.documents.readers.pdf`,
-`app.documents.readers.read`, `app.documents.readers.sniff` and `app.documents.readers.tables`.
+`app.documents.readers.read`, `app.documents.readers.sniff`, `app.documents.readers.spreadsheet`
+and `app.documents.readers.tables`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from app.documents.parsing import parse
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from harness.pdf import pdf
-from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table
+from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table, xlsx
 
 
 async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
@@ -81,6 +83,32 @@ async def test_docx(tmp_path: Path) -> None:
         "Guest: Anna; Room: 4\nGuest: Bob; Room: 7",
         "After all.",
         "Built in 1911.",
+    ]
+
+
+async def test_xlsx(tmp_path: Path) -> None:
+    content = xlsx(
+        {
+            "Stores": [
+                ["Stores of 2024"],
+                [],
+                ["id", "city", "revenue", "open", "since"],
+                ["S001", "Lyon; Nord", 2_778_000, True, date(2019, 5, 1)],
+                ["S002", "Nice", 0.1 + 0.2, False, datetime(2020, 5, 1, 9, 30)],
+            ],
+            "Empty": [],
+            "Staff & more": [["name", "hours"], ["Ann", 40], ["Ben"]],
+        }
+    )
+    kind, text = await text_of(tmp_path, "a.bin", content)
+    assert kind is Kind.XLSX
+    assert text.split("\n\n") == [
+        "# Stores",
+        "Stores of 2024",
+        "id: S001; city: Lyon; Nord; revenue: 2778000; open: yes; since: 2019-05-01\n"
+        "id: S002; city: Nice; revenue: 0.3; open: no; since: 2020-05-01 09:30:00",
+        "# Staff & more",
+        "name: Ann; hours: 40\nname: Ben",
     ]
 
 
@@ -150,7 +178,8 @@ async def test_email(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (archive({"a.txt": "text"}), "of another kind"),
-        (archive({"xl/workbook.xml": "x"}), "an Excel file"),
+        (archive({"xl/workbook.bin": "x"}), "a binary Excel file"),
+        (archive({"xl/workbook.xml": "x"}), "damaged"),
         (docx(paragraph("Text."))[:-60], "damaged"),
         (archive({"word/document.xml": "<w:document"}), "damaged"),
         (docx(""), "no text"),

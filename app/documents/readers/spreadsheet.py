@@ -1,0 +1,55 @@
+"""XLSX: the tables of each sheet, as records."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from app.documents.readers.common import UnreadableError, one_line
+from app.documents.readers.tables import table_lines
+
+Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
+
+
+def xlsx_text(data: bytes) -> str:
+    """The sheets in order, each under its name; what a formula gave, not the formula.
+
+    A blank row ends a table; a line by itself above one stays a line. Raises UnreadableError.
+    """
+    from python_calamine import CalamineError, CalamineWorkbook
+
+    try:
+        book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+        sheets = [(name, book.get_sheet_by_name(name).to_python()) for name in book.sheet_names]
+    except CalamineError:
+        raise UnreadableError("The spreadsheet is damaged and cannot be read.") from None
+    return "\n\n".join(
+        "\n\n".join((f"# {one_line(name)}", *tables))
+        for name, rows in sheets
+        if (tables := list(_tables(rows)))
+    )
+
+
+def _tables(sheet: Sequence[Sequence[Cell]]) -> Iterator[str]:
+    rows = ([_shown(cell) for cell in row] for row in sheet)
+    for filled, run in groupby(rows, any):
+        table = list(run)
+        if not filled:
+            continue
+        while table and sum(map(bool, table[0])) == 1:
+            yield "".join(table.pop(0))
+        if table:
+            yield "\n".join(table_lines(table))
+
+
+def _shown(cell: Cell) -> str:
+    """A cell as it is read: whole numbers without a point, a midnight as its day."""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if cell.is_integer() else repr(round(cell, 10))
+    if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
+        return cell.date().isoformat()
+    return one_line(str(cell))
