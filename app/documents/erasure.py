@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.disk import cause_of, is_of_disk, synchronise
 from app.documents.citations import without
 from app.documents.index import DocumentIndex
+from app.documents.tables.shelf import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, LedgerAnswer, Message
@@ -47,6 +48,7 @@ class Erasure:
     files: Path
     index: DocumentIndex
     kv: Erasable
+    tables: Shelf
     purge: Purge
     sessions: async_sessionmaker[AsyncSession]
     changing: asyncio.Lock  # held while documents are added
@@ -133,6 +135,7 @@ class Erasure:
         for document, ids in chunks.items():
             await self.index.remove(document, ids)
             await self.kv.forget(document)
+            self.tables.forget(document)
             await asyncio.to_thread(_remove, self.files / document)
         if chunks:
             await self.purge.now()

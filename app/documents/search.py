@@ -4,74 +4,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, Select, column, select, table, text
+from sqlalchemy import ColumnElement, column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
+from app.documents.continuation import SENTENCES, continuations
+from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
+from app.documents.readers.sniff import Kind
+from app.documents.summaries import Summaries
+from app.documents.summary import subject
+from app.documents.tables.answer import answer
+from app.documents.tables.shelf import Shelf
 from app.storage.tables import Chunk, Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import fused, match_expression
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import CANDIDATES, answering, ranked
-from dragon.retrieval.relevance import Hit
+from dragon.retrieval.ranking import CANDIDATES, answering, as_far_as_it_answers, ranked
+from dragon.retrieval.relevance import HIGHEST, WORDS
 from dragon.retrieval.reranker import TextReranker
 
+_TABLED = 3  # documents, at most, whose tables are asked
 _FTS = table("chunks_fts", column("rowid"))
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class DocumentHit(Hit):
-    """A chunk of an uploaded document: `title` is the file's name.
-
-    `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
-    is None for what has no pages.
-    """
-
-    page: int | None
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Restricts a search to documents and collections; None means no restriction."""
-
-    documents: Sequence[str] | None = None
-    collections: Sequence[str] | None = None
-
-    @property
-    def limited(self) -> bool:
-        """Whether it restricts anything."""
-        return self.documents is not None or self.collections is not None
-
-    def within(self, statement: Select[T]) -> Select[T]:
-        """The statement restricted to the documents in scope."""
-        if self.documents is not None:
-            statement = statement.where(Document.id.in_(self.documents))
-        if self.collections is not None:
-            statement = statement.where(Document.collection.in_(self.collections))
-        return statement
-
-
-EVERYTHING = Scope()
 
 
 @dataclass(frozen=True)
 class Finder:
-    """Searches the vectors and the full text of processed documents."""
+    """Searches the vectors, the full text and the tables of processed documents."""
 
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
+    tables: Shelf
+    summaries: Summaries
     embedder: TextEmbedder
     reranker: TextReranker
     run_urgent: RunJob
@@ -81,8 +50,8 @@ class Finder:
     ) -> list[DocumentHit]:
         """At most k passages, best first, near-duplicates removed.
 
-        With `relevant` only those likely to answer. Raises InvalidRequestError if the scope names
-        an unknown document or collection.
+        With `relevant` only those likely to answer, or what a table answers. Raises
+        InvalidRequestError if the scope names an unknown document or collection.
         """
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
@@ -91,7 +60,46 @@ class Finder:
         best = await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
         if not relevant:
             return best[:k]
-        return await self.run_urgent(lambda: answering(asked, best, k, self.reranker))
+        if (wanted := subject(query)) is not None:
+            return await to_the_end(self.summaries.of(query, wanted, best, scope))
+        if known := await asyncio.to_thread(self._from_tables, query, best):
+            return [known]
+        found = await self.run_urgent(lambda: answering(asked, best, k, self.reranker))
+        if found:
+            lengths = await to_the_end(self._lengths(found[0]))
+            found[0] = await self.run_urgent(
+                lambda: as_far_as_it_answers(asked, lengths, self.embedder, self.reranker)
+            )
+        return found
+
+    async def _lengths(self, hit: DocumentHit) -> list[DocumentHit]:
+        """A passage, then with the sentences behind it."""
+        if hit.kind and Kind(hit.kind).tabular:
+            return [hit]
+        after = Chunk.document_id == hit.document, Chunk.id > hit.id
+        statement = select(Chunk.end).where(*after).order_by(Chunk.id).limit(SENTENCES)
+        async with self.sessions() as session:
+            ends = list(await session.scalars(statement))
+        text = self.tables.files / hit.document / "text"
+        longer = await asyncio.to_thread(continuations, text, hit.start, ends)
+        return [hit, *(replace(hit, text=each, end=hit.start + len(each)) for each in longer)]
+
+    def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
+        """What the first of the nearest tables answers."""
+        documents = {hit.document: hit for hit in reversed(best)}
+        for hit in list(reversed(documents.values()))[:_TABLED]:
+            for each in self.tables.of(hit.document, hit.kind):
+                if found := answer(query, each, hit.title):
+                    return replace(
+                        hit,
+                        text=found.text,
+                        score=1.0 + WORDS,
+                        relevance=HIGHEST,
+                        start=found.start,
+                        end=found.end,
+                        query=found.query,
+                    )
+        return None
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
         """Unscored candidate chunks of processed documents."""
@@ -104,15 +112,15 @@ class Finder:
             worded = await _worded(session, query.text, wanted, scope)
             candidates = fused(near, worded)[:wanted]
             processed = (
-                select(Chunk, Document.filename)
+                select(Chunk, Document.filename, Document.kind)
                 .join(Document, Document.id == Chunk.document_id)
                 .where(Chunk.id.in_(candidates), Document.status == Status.PROCESSED)
             )
             rows = (await session.execute(processed)).all()
-            vectors = self.index.vectors.vectors([chunk.id for chunk, _ in rows])
+            vectors = self.index.vectors.vectors([chunk.id for chunk, _, _ in rows])
         return [
-            _hit(chunk, filename, vectors[chunk.id])
-            for chunk, filename in rows
+            hit_of(chunk, filename, kind, vectors[chunk.id])
+            for chunk, filename, kind in rows
             if chunk.id in vectors  # otherwise deleted meanwhile
         ]
 
@@ -148,19 +156,3 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
         .limit(k)
     )
     return list(await session.scalars(scope.within(matching), {"expression": expression}))
-
-
-def _hit(chunk: Chunk, filename: str, vector: Vectors) -> DocumentHit:
-    return DocumentHit(
-        id=chunk.id,
-        document=chunk.document_id,
-        title=filename,
-        text=chunk.text,
-        score=0.0,
-        relevance=0.0,
-        context=chunk.context,
-        vector=vector,
-        page=chunk.page,
-        start=chunk.start,
-        end=chunk.end,
-    )

@@ -14,12 +14,15 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import synchronise
 from app.documents.erasure import Erasure
+from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
 from app.documents.jobs import RunJob, in_thread
 from app.documents.parsing import parse
 from app.documents.progress import Progress, final
-from app.documents.search import EVERYTHING, DocumentHit, Finder, Scope
+from app.documents.search import Finder
+from app.documents.summaries import Summaries
+from app.documents.tables.shelf import Shelf
 from app.documents.uploads import Incoming, arrived, clean_collection, clean_name, identity
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
@@ -67,8 +70,14 @@ class DocumentStore:
         self._index = DocumentIndex(data_dir / "index", embedder)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
-        self._erasure = Erasure(self._files, self._index, kv, self.purge, sessions, self._changing)
-        self._finder = Finder(sessions, self._index, embedder, reranker, run_urgent)
+        tables = Shelf(self._files)
+        self._erasure = Erasure(
+            self._files, self._index, kv, tables, self.purge, sessions, self._changing
+        )
+        summaries = Summaries(sessions, self._index, self._files)
+        self._finder = Finder(
+            sessions, self._index, tables, summaries, embedder, reranker, run_urgent
+        )
         self._ingestion = Ingestion(
             self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, run_idle
         )

@@ -81,7 +81,8 @@ class GenerationRequest:
 class Source:
     """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
 
-    `hop` counts the further retrievals before it: 0 for what the answer began with.
+    `hop` counts the further retrievals before it: 0 for what the answer began with. What a table
+    answers has the `query` it comes from, in SQL.
     """
 
     side: Literal["private", "public"]
@@ -94,6 +95,7 @@ class Source:
     start: int | None = None
     end: int | None = None
     hop: int = 0
+    query: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from app.documents.search import EVERYTHING, DocumentHit, Scope
+from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.documents.summary import subject
 from app.generation.admission import Places
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
@@ -19,8 +20,8 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.lexical import content_words
-from dragon.retrieval.prompt_rows import document_rows
-from dragon.retrieval.relevance import BARE_RELEVANCE, Hit
+from dragon.retrieval.prompt_rows import bare_row, document_rows, quotes_of
+from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.params import Mode
 
@@ -96,9 +97,9 @@ class Retrieval:
         if not self._asks(request):
             return []
         scope, k = _scope(request), self.passages(request)
-        queries = dict.fromkeys((request.query, request.query_alone or request.query))
-        if not content_words(request.query):
-            queries = dict.fromkeys(list(queries)[-1:])
+        queries = list(dict.fromkeys((request.query, request.query_alone or request.query)))
+        if not content_words(request.query) or subject(request.query) == frozenset():
+            queries = queries[-1:]  # "And when?" by itself finds any date
         found: Sequence[DocumentHit] = []
         async with self._places.one():
             for query in queries:
@@ -117,7 +118,9 @@ class Retrieval:
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
-        rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw)
+        rows, kept = document_rows(
+            self.tokenizer, hits, room, raw=request.raw, quotes=self.engine.model.quotes
+        )
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
@@ -127,7 +130,7 @@ class Retrieval:
 
     def bare(self) -> Retrieved:
         """The row of a side that has no passage for a chat."""
-        return Retrieved([Row(tuple(self.tokenizer.bare_row()), BARE_RELEVANCE)], [])
+        return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self.engine.model.quotes)], [])
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode fetches them."""
@@ -146,11 +149,13 @@ class Retrieval:
             text = "\n\n".join(hit.text for hit in hits)
             tokens = self.tokenizer.document_row(text, raw=request.raw)
             if len(tokens) <= room:
-                row = Row(tuple(tokens), hits[0].relevance)
+                quoting = self.engine.model.quotes and not request.raw
+                quotes = quotes_of(self.tokenizer, [h.text for h in hits]) if quoting else ()
+                row = Row(tuple(tokens), hits[0].relevance, quotes=quotes)
                 return Retrieved([row], [_source(hit) for hit in hits])
             hits = hits[:-1]
-        rows, _ = document_rows(self.tokenizer, hits, room, raw=request.raw)
-        return Retrieved(rows, [])
+        bare = bare_row(self.tokenizer, raw=request.raw, quotes=self.engine.model.quotes)
+        return Retrieved([bare], [])
 
 
 def _scope(request: GenerationRequest) -> Scope:
@@ -160,5 +165,6 @@ def _scope(request: GenerationRequest) -> Scope:
 def _source(hit: Hit) -> Source:
     source = Source("public", hit.document, hit.title, hit.text, score=hit.score, weight=0.0)
     if isinstance(hit, DocumentHit):
-        return replace(source, side="private", page=hit.page, start=hit.start, end=hit.end)
+        source = replace(source, page=hit.page, start=hit.start, end=hit.end)
+        return replace(source, side="private", query=hit.query)
     return source

@@ -80,11 +80,13 @@ class GenerationService:
 
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
-        # One length for both sides: relevance to different texts could not be compared.
+        # No side searches by more than the link takes: both search by the same text if they can.
+        most, leaning = control.MAX_QUERY, request.query_alone
         request = replace(
             request,
-            query=request.query[-control.MAX_QUERY :],
-            cloud_query=request.asked[-control.MAX_QUERY :],
+            query=request.query[-most:],
+            query_alone=None if leaning is None else leaning[-most:],
+            cloud_query=request.asked[-most:],
         )
         self.check(request)
         hops = Hops(request, self.tokenizer, _limit(request))

@@ -15,7 +15,8 @@ PARAGRAPHS = 51
 THREE_CHARACTERS = 800
 _REFUSAL = re.compile(
     r"could not find|couldn't find|cannot (?:find|answer)|can't (?:find|answer)|unable to|"
-    r"no (?:information|mention)|not (?:mentioned|specified|provided|stated|given|contain)|"
+    r"no (?:information|mention|direct answer)|"
+    r"not (?:mentioned|specified|provided|stated|given|contain)|"
     r"(?:do not|don't|does not|doesn't) (?:know|say|mention|contain|provide|specify|state)|"
     r"sorry", re.IGNORECASE
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from dragon.retrieval.answerability import LEAST_LOG_ODDS, MOST, judged, log_odds
 from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage, identifiers, words
 from dragon.retrieval.query_parsing import Query
@@ -20,6 +21,9 @@ CANDIDATES = 32
 READ = 4
 """The least number of passages that the reranker reads."""
 
+LOST = 0.6
+"""By how much a passage with the sentences behind it may be less likely to answer, nats."""
+
 H = TypeVar("H", bound=Hit)
 
 
@@ -31,7 +35,7 @@ def ranked(query: Query, found: Sequence[H]) -> list[H]:
     """
     scored = []
     for hit in found:
-        text = embedded_text(hit.text, hit.context)
+        text = _seen(hit)
         value, shared = max(
             (score(_cosine(hit, asked), shared), shared)
             for question, asked in zip(query.questions, query.vectors, strict=True)
@@ -53,10 +57,11 @@ def answering(
     A passage is likely to answer if its log-odds are at least `least` nats; they adjust its score.
     What is asked about B105 is only answered by what names it, and more readily.
     """
-    read = [hit for hit in best if hit.score >= MINIMUM_SCORE and _is_of(query, hit)]
+    named = set(identifiers(query.text))
+    near = (hit for hit in best if hit.score >= MINIMUM_SCORE)
+    read = [hit for hit in near if not named or named.intersection(words(_seen(hit)))]
     read = read[: max(READ, k)]
     likely = []
-    named = bool(identifiers(query.text))
     for hit, odds in zip(read, _judgement(query, read, reranker), strict=True):
         if odds >= (-MOST if named else least):
             value = judged(hit.score, odds)
@@ -65,15 +70,30 @@ def answering(
     return sorted(likely, key=lambda hit: (-hit.score, hit.id))[:k]
 
 
-def _is_of(query: Query, hit: Hit) -> bool:
-    """Whether a passage has one of the identifiers that the query names, if it names any."""
-    asked = identifiers(query.text)
-    return not asked or not set(asked).isdisjoint(words(embedded_text(hit.text, hit.context)))
+def as_far_as_it_answers(
+    query: Query, lengths: Sequence[H], embedder: TextEmbedder, reranker: TextReranker
+) -> H:
+    """The longest of the `lengths` of a passage that answers about as well as the shortest.
+
+    Its text alone changes: what a passage counts does not depend on what follows it.
+    """
+    if len(lengths) < 2:
+        return lengths[0]
+    vectors = embedder.embed([_seen(hit) for hit in lengths])
+    judged = [replace(hit, vector=vector) for hit, vector in zip(lengths, vectors, strict=True)]
+    odds = _judgement(query, judged, reranker)
+    longest = max(n for n, each in enumerate(odds) if each >= odds[0] - LOST)
+    return replace(lengths[longest], vector=lengths[0].vector)
+
+
+def _seen(hit: Hit) -> str:
+    """A passage as the embedder and the reranker see it."""
+    return embedded_text(hit.text, hit.context)
 
 
 def _judgement(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[float]:
     """Each passage's log-odds of answering the query or one of its questions, nats."""
-    seen = [embedded_text(hit.text, hit.context) for hit in read]
+    seen = [_seen(hit) for hit in read]
     odds = [
         [
             log_odds(float(logit), _cosine(hit, asked), coverage(question, text), question, text)

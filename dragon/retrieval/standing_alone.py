@@ -28,12 +28,11 @@ def standing_alone(question: str, earlier: Sequence[str]) -> str:
 
     Another is returned as it is.
     """
-    question = plain(question)
-    if not leans(question):
+    if not leans(plain(question)):
         return question
     words: dict[str, None] = {}
     for before in reversed(earlier):
         words |= dict.fromkeys(lacking(plain(before), question))
         if not leans(before):
             break
-    return f"{question} ({' '.join(list(words)[:_MOST])})" if words else question
+    return f"{plain(question)} ({' '.join(list(words)[:_MOST])})" if words else question

@@ -76,6 +76,7 @@ def test_noise_is_of_many_kinds() -> None:
 
 def test_declining_and_quoting_are_told_apart() -> None:
     assert squad.declines("I could not find that in the documents.")
+    assert squad.declines("I found no direct answer.")
     assert squad.declines("The text does not mention who painted it.")
     assert not squad.declines("Its keeper, Per Lund, walked up every night.")
     assert squad.quotes("I think its keeper Per Lund walked up.", PARAGRAPHS)

@@ -36,6 +36,7 @@ class SourceReply(BaseModel):
     start: int | None
     end: int | None
     hop: int
+    query: str | None
 
 
 class TokenProvenance(BaseModel):

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.api.openai.files import Store
-from app.documents.search import Scope
+from app.documents.hits import Scope
 
 router = APIRouter(prefix="/v1", tags=["files"])
 

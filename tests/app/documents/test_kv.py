@@ -62,7 +62,7 @@ async def test_what_is_computed_is_what_answers_ask_for(
     async with running(tmp_path, engine, tokenizer) as device:
         await ingest(device.documents, "notes.txt", NOTE + OTHER)
         hits = await device.documents.search("Where is the spare key?", 5, relevant=False)
-        rows, kept = document_rows(tokenizer, hits, engine.model.context, raw=False)
+        rows, kept = document_rows(tokenizer, hits, engine.model.context, raw=False, quotes=False)
         assert len(kept) == len(device.files()) == 2
         assert all(row in device.store for row in rows)
 
@@ -116,7 +116,7 @@ async def test_an_answer_under_way_keeps_nothing_of_a_deleted_document(
     async with running(tmp_path, engine, tokenizer, limit=ROOMY) as device:
         document = await ingest(device.documents, "key.txt", NOTE)
         hits = await device.documents.search("spare key", 1)
-        rows, _ = document_rows(tokenizer, hits, engine.model.context, raw=True)
+        rows, _ = document_rows(tokenizer, hits, engine.model.context, raw=True, quotes=False)
         await device.documents.delete(document.id)
         engine.store = device.store
         decoder = engine.open(rows, tokenizer.encode("Where is it?"))

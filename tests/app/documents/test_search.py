@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from app.documents.hits import Scope
 from app.documents.progress import Stage
-from app.documents.search import Scope
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
@@ -179,3 +179,30 @@ async def test_a_cancelled_search_keeps_no_snapshot(store: DocumentStore, tmp_pa
                 connection.execute("UPDATE documents SET bytes = bytes + 1")
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             assert not busy, step
+
+
+async def test_a_table_answers_with_the_cell_and_its_query(store: DocumentStore) -> None:
+    rows = b"store_id,city,revenue_eur\nS1,Lyon,5000\nS2,Turin,7500\nS13,Lyon,100\n"
+    document = await ingest(store, "stores.csv", rows)
+    (hit,) = await store.search("What is the revenue of S1?", 3)
+    assert hit.text == "S1, Lyon, revenue_eur: 5000"
+    assert hit.query is not None
+    _, text = await store.text(document.id)
+    assert text[hit.start : hit.end] == "store_id: S1; city: Lyon; revenue_eur: 5000"
+    assert await store.search("What is the revenue of S23?", 3) == []
+    await store.delete(document.id)
+    assert await store.search("What is the revenue of S1?", 3) == []
+
+
+async def test_what_belongs_to_a_passage_is_quoted_with_it(store: DocumentStore) -> None:
+    text = (
+        b"Who repairs the leaking tap was discussed at length. "
+        b"Dow & Sons repair the leaking tap on 2 April.\n"
+        b"The lift was painted.\n"
+    )
+    document = await ingest(store, "minutes.txt", text)
+    (hit, *_) = await store.search("Who repairs the leaking tap?", 3)
+    _, whole = await store.text(document.id)
+    assert whole[hit.start : hit.end] == hit.text
+    assert "Dow & Sons" in hit.text
+    assert "lift" not in hit.text

@@ -22,6 +22,7 @@ CODE = "What is the new gate code?"
         # What stands alone stays as it is: names, identifiers, words of its own.
         ("Who fixes the tap?", [CODE], "Who fixes the tap?"),
         ("And B106?", ["What does B105 cost?"], "And B106?"),
+        ("Hi! Who fixes the tap, please?", [CODE], "Hi! Who fixes the tap, please?"),
         ("And when?", [], "And when?"),
         ("How will we get it?", ["...", "..."], "How will we get it?"),
     ],

@@ -1,0 +1,72 @@
+"""What a search of the person's documents finds, and where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Select
+
+from app.storage.tables import Chunk, Document
+from dragon.retrieval.index import Vectors
+from dragon.retrieval.relevance import Hit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DocumentHit(Hit):
+    """A chunk of an uploaded document: `title` is the file's name.
+
+    `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
+    is None for what has no pages. What a table answers has the `query` it comes from, in SQL.
+    """
+
+    page: int | None
+    start: int
+    end: int
+    kind: str = ""
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Restricts a search to documents and collections; None means no restriction."""
+
+    documents: Sequence[str] | None = None
+    collections: Sequence[str] | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether it restricts anything."""
+        return self.documents is not None or self.collections is not None
+
+    def within(self, statement: Select[T]) -> Select[T]:
+        """The statement restricted to the documents in scope."""
+        if self.documents is not None:
+            statement = statement.where(Document.id.in_(self.documents))
+        if self.collections is not None:
+            statement = statement.where(Document.collection.in_(self.collections))
+        return statement
+
+
+EVERYTHING = Scope()
+
+
+def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors) -> DocumentHit:
+    """A chunk as a hit that is not scored yet."""
+    return DocumentHit(
+        id=chunk.id,
+        document=chunk.document_id,
+        title=filename,
+        text=chunk.text,
+        score=0.0,
+        relevance=0.0,
+        context=chunk.context,
+        vector=vector,
+        kind=kind,
+        page=chunk.page,
+        start=chunk.start,
+        end=chunk.end,
+    )

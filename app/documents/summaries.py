@@ -1,0 +1,93 @@
+"""Finds the document that is to be summed up, and sums it up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.documents.hits import DocumentHit, Scope, hit_of
+from app.documents.index import DocumentIndex
+from app.documents.summary import Place, central, named
+from app.storage.tables import Chunk, Document, Status, upload_order
+from dragon.retrieval.relevance import HIGHEST, WORDS
+
+_NAMES = 1000  # of documents, the newest, among which the one that is meant is looked for
+_OPENED = 4  # documents, at most, whose beginnings are read
+_OPENING = 200  # characters
+_SENTENCES = 2000  # of a document, at most
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """Sums up processed documents, whose texts are under `files`."""
+
+    sessions: async_sessionmaker[AsyncSession]
+    index: DocumentIndex
+    files: Path
+
+    async def of(
+        self, query: str, subject: frozenset[str], best: Sequence[DocumentHit], scope: Scope
+    ) -> list[DocumentHit]:
+        """One hit, whose text is the summary of the document that is meant; none if none is.
+
+        `best` are the passages nearest to the query.
+        """
+        async with self.sessions() as session:
+            processed = select(Document).where(Document.status == Status.PROCESSED)
+            newest = processed.order_by(upload_order.desc()).limit(_NAMES)
+            documents = list(await session.scalars(scope.within(newest)))
+            near = dict.fromkeys(hit.document for hit in best)
+            meant = await asyncio.to_thread(self._meant, query, subject, documents, near)
+            if meant is None:
+                return []
+            chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
+            sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
+        vectors = self.index.vectors.vectors([each.id for each in sentences])
+        places = [Place(c.start, c.end, vectors[c.id]) for c in sentences if c.id in vectors]
+        text = await asyncio.to_thread(self._text, meant.id)
+        chosen = await asyncio.to_thread(central, text, places) if text else []
+        if not chosen:
+            return []
+        first = next(each for each in sentences if each.start == chosen[0].start)
+        hit = hit_of(first, meant.filename, meant.kind, chosen[0].vector)
+        summary = " ".join(text[each.start : each.end] for each in chosen)
+        whole = replace(hit, text=summary, end=chosen[-1].end)
+        return [replace(whole, score=1.0 + WORDS, relevance=HIGHEST)]
+
+    def _meant(
+        self,
+        query: str,
+        subject: frozenset[str],
+        documents: Sequence[Document],
+        near: Iterable[str],
+    ) -> Document | None:
+        """The document to sum up: by its name, or else by how it begins.
+
+        If any will do it is the one that earlier questions were about, or else the newest.
+        """
+        known = {each.id: each for each in documents}
+        close = [known[each] for each in near if each in known]
+        if not subject:
+            before = close if query.endswith(")") else []
+            return next(iter([*before, *documents]), None)
+        likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
+        if likeliest is not None and named(subject, likeliest.filename):
+            return likeliest
+        begun = (each for each in close[:_OPENED] if self._begins(subject, each))
+        return next(begun, None)
+
+    def _begins(self, subject: frozenset[str], document: Document) -> bool:
+        """Whether a document begins with half of these stems at least."""
+        return 2 * named(subject, self._text(document.id)[:_OPENING]) >= len(subject)
+
+    def _text(self, document: str) -> str:
+        """A document's text, "" if it was deleted meanwhile."""
+        try:
+            return (self.files / document / "text").read_text("utf-8")
+        except FileNotFoundError:
+            return ""

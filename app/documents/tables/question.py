@@ -1,0 +1,260 @@
+"""Reads a question as a query of a table, from its words and the table's, or not at all.
+
+A word that neither the table nor a query accounts for makes it another question: "the most
+expensive hotel in Paris" is none for a table of bicycles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from app.documents.tables.records import Table, number
+from dragon.retrieval.lexical import content_words, identifiers, stem, words
+
+
+class Operation(StrEnum):
+    """What is asked of the rows that meet the conditions."""
+
+    CELLS = "cells"
+    ROWS = "rows"
+    COUNT = "count"
+    SUM = "sum"
+    MEAN = "mean"
+    MOST = "most"
+    LEAST = "least"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`relation` is an operator of SQL: cells of `column` are one of `values`, or above one."""
+
+    column: int
+    relation: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableQuery:
+    """`columns` are those asked for; the operation is on the first one, where it is on any."""
+
+    operation: Operation
+    columns: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+
+
+_MOST = {
+    "most", "highest", "largest", "biggest", "greatest", "maximum", "max", "longest", "top",
+    "heaviest", "tallest", "expensive", "dearest", "latest", "newest",
+}  # fmt: skip
+_LEAST = {
+    "least", "lowest", "smallest", "fewest", "minimum", "min", "shortest", "lightest", "cheapest",
+    "earliest", "oldest",
+}  # fmt: skip
+_OPERATIONS = (
+    (Operation.MEAN, {"average", "mean"}),
+    (Operation.SUM, {"total", "sum", "altogether"}),
+    (Operation.LEAST, _LEAST),
+    (Operation.MOST, _MOST),
+)
+_COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
+# What no query here expresses.
+_BEYOND = re.compile(
+    r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_PRICED = {"cost", "price", "pay", "paid", "expensive", "cheapest", "dearest"}
+_MONEY = {"price", "cost", "fee", "amount", "rent", "eur", "usd", "gbp", "chf", "euro", "dollar"}
+_DATED = {"latest", "newest", "earliest", "oldest"}
+_UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
+# Words that say nothing beyond the question itself.
+_PLAIN = {
+    "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "cost", "costs",
+    "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get", "each",
+    "one", "ones", "s", "please", "versus", "difference", "between", "there", "altogether",
+}  # fmt: skip
+_COMPARED = re.compile(
+    r"\b(?P<more>more than|over|above|at least)\s|\b(?:less than|fewer than|under|below|at most)\s",
+    re.IGNORECASE,
+)
+_RELATIONS = {
+    "more than": ">", "over": ">", "above": ">", "at least": ">=",
+    "less than": "<", "fewer than": "<", "under": "<", "below": "<", "at most": "<=",
+}  # fmt: skip
+_AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
+_LISTED = re.compile(
+    r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
+)
+_YEAR_FIRST = re.compile(r"\d{4}-\d\d-\d\d\b.*")
+_ALIKE = 5  # letters
+
+
+def read(question: str, table: Table, title: str) -> TableQuery | None:
+    """The query that a question asks of a table with this title; None if it may be another one."""
+    return _Reading(question, table, title).query()
+
+
+class _Reading:
+    """A question, and which of its words are accounted for."""
+
+    def __init__(self, question: str, table: Table, title: str) -> None:
+        # What stands in brackets was taken over from an earlier question: it names, but asks not.
+        self._asked, _, self._before = question.partition(" (")
+        self._whole = question
+        self._table = table
+        self._left = dict.fromkeys(content_words(self._asked))
+        self._named: set[str] = set()  # words of cells
+        self._known = _PLAIN | _UNITS | set(words(title))
+
+    def query(self) -> TableQuery | None:
+        """As `read`."""
+        if _BEYOND.search(_COMPARED.sub("", self._asked)):
+            return None
+        conditions = list(self._equal())
+        asked = set(words(self._asked)) - self._named
+        operation = next((each for each, marks in _OPERATIONS if marks & asked), Operation.CELLS)
+        for mark in _MOST | _LEAST | {"average", "mean", "total", "sum"}:
+            self._left.pop(mark, None)
+        columns = self._columns(asked)
+        numeric = [column for column in columns if column in self._table.numeric]
+        for found in _AMOUNT.finditer(self._asked):
+            if len(numeric) != 1:
+                return None
+            conditions.append(
+                Condition(numeric[0], _RELATIONS[found[1].lower()], (found[2].lstrip("€£$ "),))
+            )
+            for word in words(found[0]):
+                self._left.pop(word, None)
+        compared = any(each.relation != "IN" for each in conditions)
+        if operation is Operation.CELLS:
+            if _COUNTS.search(self._asked):
+                summed = len(numeric) == 1 and not compared and conditions
+                operation = Operation.SUM if summed else Operation.COUNT
+                columns = numeric if summed else [c for c in columns if c not in numeric]
+            elif compared or not columns:
+                operation = Operation.ROWS
+        elif operation in (Operation.SUM, Operation.MEAN) or not self._dated(columns):
+            columns = numeric
+        if (
+            operation not in (Operation.ROWS, Operation.COUNT, Operation.CELLS)
+            and len(columns) != 1
+        ):
+            return None
+        if operation is Operation.CELLS and set(columns) == {0}:
+            operation = Operation.ROWS
+        if operation is Operation.CELLS and not conditions:
+            return None
+        # A row shown whole, or a cell beside its name, says itself what it is.
+        spare = operation in (Operation.CELLS, Operation.ROWS) and bool(self._named)
+        if not self._accounted(spare):
+            return None
+        if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
+            return None
+        return TableQuery(operation, tuple(columns), tuple(conditions))
+
+    def _equal(self) -> Iterator[Condition]:
+        """Cells that the question names, the longest first; one column each."""
+        texts = [c for c in range(len(self._table.columns)) if c not in self._table.numeric]
+        named: dict[tuple[str, ...], dict[int, set[str]]] = {}
+        for column in texts:
+            for cell in {row[column] for row in self._table.rows if row[column]}:
+                for spelt in _spellings(cell):
+                    named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
+        tokens = words(self._whole)
+        free = [True] * len(tokens)
+        chosen: dict[int, set[str]] = {}
+        for spelt in sorted(named, key=lambda each: (-len(each), each)):
+            for at in range(len(tokens) - len(spelt) + 1):
+                place = slice(at, at + len(spelt))
+                if tuple(tokens[place]) != spelt or not all(free[place]) or not self._says(spelt):
+                    continue
+                column = min(named[spelt], key=lambda c: len(named[spelt][c]))
+                chosen.setdefault(column, set()).update(named[spelt][column])
+                free[place] = [False] * len(spelt)
+                self._named.update(spelt)
+                for word in spelt:
+                    self._left.pop(word, None)
+        for column, cells in chosen.items():
+            yield Condition(column, "IN", tuple(sorted(cells)))
+
+    def _says(self, spelt: Sequence[str]) -> bool:
+        """Whether words name a cell, and not by chance: "m" only where the question has "M"."""
+        if len(spelt) > 1:
+            return True
+        (word,) = spelt
+        if len(word) < 3:
+            return bool(re.search(rf"(?<![\w'’]){re.escape(word.upper())}(?!\w)", self._whole))
+        return word in content_words(self._whole)
+
+    def _columns(self, asked: set[str]) -> list[int]:
+        """Columns that the question names, or that hold the prices or dates it asks for."""
+        found: dict[int, None] = {}
+        for column, name in enumerate(self._table.columns):
+            parts = [part for part in _parts(name) if part not in _UNITS]
+            hits = [w for w in self._left for part in parts if _alike(w, part)]
+            if hits:
+                found[column] = None
+        self._forget(found)
+        for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
+            if marks & {stem(word) for word in asked} | marks & asked:
+                columns = holds()
+                if len(columns) == 1:
+                    found[columns[0]] = None
+                for mark in marks:
+                    self._left.pop(mark, None)
+        return list(found)
+
+    def _forget(self, columns: dict[int, None]) -> None:
+        for word in list(self._left):
+            if any(_alike(word, part) for c in columns for part in _parts(self._table.columns[c])):
+                del self._left[word]
+
+    def _money(self) -> list[int]:
+        named = (c for c in self._table.numeric if _MONEY & set(_parts(self._table.columns[c])))
+        return sorted(named)
+
+    def _dates(self) -> list[int]:
+        return [
+            column
+            for column in range(len(self._table.columns))
+            if all(_YEAR_FIRST.fullmatch(row[column]) for row in self._table.rows)
+        ]
+
+    def _dated(self, columns: Sequence[int]) -> bool:
+        return bool(columns) and set(columns) <= set(self._dates())
+
+    def _accounted(self, spare: bool) -> bool:
+        """Whether no word of the question is about anything else, but for one to `spare`."""
+        left = [w for w in self._left if not any(_alike(w, each) for each in self._known)]
+        if any(identifiers(word) or number(word) is not None for word in left):
+            return False
+        capitals = {word.lower() for word in re.findall(r"(?<!\A)\b[A-Z]\w+", self._asked)}
+        return not capitals & set(left) and len(left) <= spare
+
+
+def _spellings(cell: str) -> Iterator[tuple[str, ...]]:
+    """A cell's words; and its first one, if that is a name of its own."""
+    spelt = tuple(words(cell))
+    if spelt and len(spelt) <= 6:
+        yield spelt
+    if len(spelt) > 1 and len(spelt[0]) > 3 and cell[:1].isupper():
+        yield spelt[:1]
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a column's name."""
+    return words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))
+
+
+def _alike(word: str, other: str) -> bool:
+    """Whether two words have one stem: "supplies" and "supplier", too."""
+    if stem(word).rstrip("e") == stem(other).rstrip("e"):
+        return True
+    shared = 0
+    for one, two in zip(word, other, strict=False):
+        if one != two:
+            break
+        shared += 1
+    return shared >= _ALIKE and max(len(word), len(other)) - shared <= 3

@@ -1,0 +1,89 @@
+"""What a table answers is right, cell by cell; what it does not hold, it declines.
+
+Covers `app.documents.tables.question`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import pytest
+
+from app.documents.tables.answer import answer
+from app.documents.tables.records import tables_in
+from tests.app.documents.tables.generated import Asked, Made, tables
+
+LISTED = 8
+MADE = [made for seed in (5, 6) for made in tables(seed)]
+
+
+def right(asked: Asked, text: str, made: Made) -> bool:
+    named = {key for key in made.keys if re.search(rf"\b{key}\b", text)}
+    return (not asked.keys or named == asked.keys) and asked.says in text
+
+
+def test_no_answer_is_wrong_and_few_are_missing() -> None:
+    asked = [(made, each) for made in MADE for each in made.answerable]
+    assert len(asked) >= 300
+    missing = []
+    for made, each in asked:
+        found = answer(each.question, made.table, made.title)
+        if found is None:
+            missing.append((made.title, each.question))
+        else:
+            assert right(each, found.text, made), (each, found)
+    assert len(missing) <= 0.05 * len(asked), missing
+
+
+def test_what_a_table_does_not_hold_is_declined() -> None:
+    for made in MADE:
+        for question in made.unanswerable:
+            assert answer(question, made.table, made.title) is None, (made.title, question)
+
+
+STORES = """id: S1; city: Lyon; manager: Ada Brandt; revenue_eur: 5,000; opened: 2019-05-01
+id: S2; city: Turin; manager: Tom Reed; revenue_eur: 7,500; opened: 2021-03-09
+id: S3; city: Lyon; manager: Tom Reed; opened: 2020-01-01
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("what's S2's revenue", "S2, Turin, revenue_eur: 7,500"),
+        ("Who manages the store in Turin?", "S2, Turin, manager: Tom Reed"),
+        ("What is the revenue of S3?", "S3, Lyon, revenue_eur: not given"),
+        ("How many stores are there?", "3 rows of stores.csv"),
+        ("How many stores does Tom Reed manage?", "2 rows of stores.csv: S2, Turin; S3, Lyon"),
+        ("Is there a store in Turin?", "id: S2; city: Turin; manager: Tom Reed; "
+         "revenue_eur: 7,500; opened: 2021-03-09"),
+        ("Which store was the latest to open?", "S2, Turin, opened: 2021-03-09 (the highest)"),
+        ("total revenue?", "revenue_eur in all: 12,500 (S1: 5,000; S2: 7,500; S3: not given)"),
+        # What no query expresses, or another subject.
+        ("Which stores are not in Lyon?", None),
+        ("Which store has the second highest revenue?", None),
+        ("How many stores isn't Tom Reed managing?", None),
+        ("What is the number of parking spaces of S1?", None),
+        ("Who wrote Don Quixote?", None),
+        ("Which is the most expensive hotel in Lyon?", None),
+        ("Which store in Berlin has the highest revenue?", None),
+    ],
+)  # fmt: skip
+def test_in_plain_words(question: str, text: str | None) -> None:
+    (table,) = tables_in(STORES)
+    found = answer(question, table, "stores.csv")
+    assert (found and found.text) == text
+
+
+def test_the_query_shown_is_one_that_runs() -> None:
+    """Names and values in it are quoted, whatever they hold."""
+    text = 'name: O\'Hara; "net" shifts: 4\nname: Bob; "net" shifts: 5\n'
+    (table,) = tables_in(text)
+    found = answer("What are the total shifts of O'Hara and Bob?", table, 'a"b.csv')
+    assert found is not None
+    database = sqlite3.connect(":memory:")
+    database.execute('CREATE TABLE "a""b.csv" ("name", """net"" shifts")')
+    database.executemany('INSERT INTO "a""b.csv" VALUES (?, ?)', [("O'Hara", 4), ("Bob", 5)])
+    assert database.execute(found.query).fetchall() == [(9,)]
+    database.close()

@@ -1,0 +1,70 @@
+"""The table that a document's lines were written from is found again, cell by cell."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.documents.readers.common import one_line
+from app.documents.readers.tables import WIDTH, table_lines
+from app.documents.tables.records import number, tables_in
+
+words = st.text("abcdefgh XYZ019.,-()&", min_size=1, max_size=20).map(one_line)
+cells = words | st.sampled_from(["", "9:30", "a; b", "to: Bob", "x; y: z", "a" * 120])
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> list[list[str]]:
+    """A header and rows that fill their first cell; every column is filled somewhere."""
+    names = draw(
+        st.lists(
+            words.filter(lambda n: any(map(str.isalpha, n))), min_size=2, max_size=6, unique=True
+        )
+    )
+    first = draw(st.lists(words.filter(bool), min_size=2, max_size=6))
+    filled = [[key, *(draw(words.filter(bool)) for _ in names[1:])] for key in first[:1]]
+    others = [[key, *(draw(cells) for _ in names[1:])] for key in first[1:]]
+    return [names, *filled, *others]
+
+
+@given(grids())
+def test_a_table_comes_back_from_its_lines(grid: list[list[str]]) -> None:
+    text = "Before.\n\n" + "\n".join(table_lines(grid)) + "\n\nAfter."
+    (table,) = tables_in(text)
+    assert table.columns == tuple(grid[0])
+    written = [tuple(cell.replace("x; y: z", "x, y: z") for cell in row) for row in grid[1:]]
+    assert list(table.rows) == written
+    for row, (start, end) in zip(table.rows, table.spans, strict=True):
+        assert text[start:end].startswith(f"{grid[0][0]}: {row[0]}")
+
+
+def test_two_rows_of_one_name_stay_two() -> None:
+    grid = [["month", "in", "out"], ["May", "5", ""], ["May", "", "6"], ["June", "7", "8"]]
+    (table,) = tables_in("\n".join(table_lines(grid)))
+    assert len(table.rows) == 3
+
+
+def test_a_long_record_is_one_row() -> None:
+    header = [f"column {n}" for n in range(9)]
+    grid = [header, *([f"r{row}", *("x" * 80 for _ in header[1:])] for row in range(3))]
+    lines = table_lines(grid)
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= WIDTH
+    (table,) = tables_in("\n".join(lines))
+    assert [row[0] for row in table.rows] == ["r0", "r1", "r2"]
+
+
+def test_prose_is_no_table() -> None:
+    assert tables_in("Dear Ann: hello; and to Bob: hi.\nSee you; soon.") == []
+    assert tables_in("To: Ann\nTo: Bob\n") == []
+
+
+def test_a_column_of_one_unit_holds_numbers() -> None:
+    grid = [
+        ["seat", "phone", "price", "weight", "year"],
+        ["12A", "0171", "€1,250.50", "3 kg", "2019"],
+        ["12B", "0172", "€90", "4.5 kg", "2020"],
+    ]
+    (table,) = tables_in("\n".join(table_lines(grid)))
+    assert table.numeric == {2, 3, 4}
+    assert [number(row[2]) for row in table.rows] == [1250.5, 90.0]

@@ -1,0 +1,108 @@
+"""What asks for a summary, and which sentences one is made of.
+
+Covers `app.documents.hits` and `app.documents.summaries`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.documents.store import DocumentStore
+from app.documents.summary import Place, central, subject
+from tests.app.stores import ingest
+
+MINUTES = b"""# Allotment meeting
+
+## Water
+
+The standpipe by plot nine has leaked since January and wastes much water.
+Dow & Sons will repair the standpipe on the second of April for 275 pounds.
+
+## Rent
+
+The rent for a full plot rises from 48 to 54 pounds a year from October.
+Pensioners keep paying the old rent for their plots.
+
+## Fair
+
+The summer fair takes place on Saturday the nineteenth of July.
+Dogs are welcome at the fair on a lead.
+"""
+POLICY = b"""# Household insurance
+
+## What is covered
+
+Fire, water and theft are covered up to a total of 60,000 euros.
+Bicycles are covered up to 800 euros if they were locked.
+
+## What you pay
+
+The yearly premium is 184 euros and is due on the first of March.
+
+## Ending it
+
+The contract may be ended with three months' notice to the end of a year.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Summarise the minutes.", {"minut"}),
+        ("Could you please summarize it?", set()),
+        ("What is this about?", set()),
+        ("what's the memo about", {"memo"}),
+        ("What should I know?", set()),
+        ("Give me a short overview of the trip", {"trip"}),
+        ("tl;dr", set()),
+        ("Summarise it. (leaking standpipe)", set()),
+        ("What is the summary fee?", None),
+        ("What are the bees about to do?", None),
+        ("What is the rule about dogs?", None),
+    ],
+)
+def test_what_asks_for_a_summary(question: str, expected: set[str] | None) -> None:
+    assert subject(question) == expected
+
+
+def test_one_sentence_a_section_and_all_in_order() -> None:
+    lines = ["# A", "one two three four five", "one two three four six"]
+    lines += ["# B", "two two three four five", "# C", "too short", "six two three four five"]
+    text = "\n".join(lines)
+    near = {"one two three four six": 1.0, "two two three four five": 0.2}
+    places = [
+        Place(at, at + len(line), np.array([1.0, near.get(line, 0.1)], dtype=np.float32))
+        for line in lines
+        if not line.startswith("#")
+        for at in [text.index(line)]
+    ]
+    chosen = [text[each.start : each.end] for each in central(text, places)]
+    assert chosen == [
+        "one two three four six",
+        "two two three four five",
+        "six two three four five",
+    ]
+
+
+async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore) -> None:
+    minutes = await ingest(store, "minutes.md", MINUTES)
+    policy = await ingest(store, "policy.md", POLICY)
+    (hit,) = await store.search("Summarise the minutes.", 3)
+    assert hit.document == minutes.id
+    lines = MINUTES.decode().splitlines()
+    kept = [line for line in lines if line in hit.text]
+    assert hit.text == " ".join(line for line in kept if line)
+    for part in ("standpipe", "rent", "fair"):
+        assert part in hit.text
+    (of_newest,) = await store.search("What is this about?", 3)
+    assert of_newest.document == policy.id
+    (by_words,) = await store.search("Give me a summary of the household insurance", 3)
+    assert by_words.document == policy.id
+    (meant,) = await store.search("Summarise it. (leaking standpipe)", 3)
+    assert meant.document == minutes.id
+    assert await store.search("Summarise the French revolution.", 3) == []
+
+
+async def test_a_summary_of_nothing(store: DocumentStore) -> None:
+    assert await store.search("Summarise my documents.", 3) == []
