@@ -91,8 +91,8 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.peer_link.client import Link
     from app.storage.data_dir import note_database, owned, require_database
     from app.storage.database import connect, database_url, migrate, session_maker
+    from dragon.inference.backends import backend
     from dragon.inference.backends.torch.kv_store import KVStore
-    from dragon.inference.backends.torch.model import LanguageModel
     from dragon.inference.engine import Engine
     from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
     from dragon.inference.profile import Profile
@@ -117,14 +117,15 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         reranker = await asyncio.to_thread(Reranker.load, settings.reranker)
         tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
         model = await asyncio.to_thread(
-            LanguageModel.load,
+            backend.load,
             settings.model,
             tokenizer.vocab_size,
             dtype=settings.dtype,
             device=settings.torch_device,
+            threads=settings.threads,
         )
-        fingerprint = await asyncio.to_thread(lambda: model.fingerprint)
-        store = KVStore(settings.data_dir / "kv", fingerprint, settings.kv_cache_mb << 20)
+        kv_dir, kv_bytes = settings.data_dir / "kv", settings.kv_cache_mb << 20
+        store = await asyncio.to_thread(KVStore.of, model, kv_dir, kv_bytes)
         engine = Engine(model, batching=not settings.exact, store=store)
         stack.push_async_callback(asyncio.to_thread, engine.stop)
         documents = DocumentStore(

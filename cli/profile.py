@@ -21,7 +21,7 @@ def profile() -> None:
 
     from app.peer_link.probe import measure
     from dragon.errors import LinkError
-    from dragon.inference.backends.torch.model import LanguageModel
+    from dragon.inference.backends import backend
     from dragon.inference.profile import DecodeFit, Profile
     from dragon.inference.profiler import decode_delays
     from dragon.inference.tokenizer import Tokenizer
@@ -32,8 +32,12 @@ def profile() -> None:
 
     torch.set_num_threads(settings.threads)
     tokenizer = Tokenizer.load(settings.model)
-    model = LanguageModel.load(
-        settings.model, tokenizer.vocab_size, dtype=settings.dtype, device=settings.torch_device
+    model = backend.load(
+        settings.model,
+        tokenizer.vocab_size,
+        dtype=settings.dtype,
+        device=settings.torch_device,
+        threads=settings.threads,
     )
     contexts, seconds = decode_delays(model, settings.top_k)
     found = Profile(model=model.name, rows=settings.top_k, decode=DecodeFit.of(contexts, seconds))

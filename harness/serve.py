@@ -70,7 +70,11 @@ class FixedRetriever(Retriever):
 
 
 def never_end(model: LanguageModel, tokenizer: Tokenizer) -> None:
-    """Give end tokens no probability, so that every answer reaches its limit."""
+    """Give end tokens no probability, so that every answer reaches its limit.
+
+    Quotes are finite, so a quoting model writes freely.
+    """
+    model.quotes = False
     ends = torch.tensor(sorted(tokenizer.end_ids))
 
     def mask(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:

@@ -25,7 +25,8 @@ class CloudFetch:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
         asked, shared = self._asked, self._shared
         model = shared.engine.model
-        if asked.weights not in (None, model.weights):
+        weights = None if model.kv is None else model.kv.weights
+        if asked.weights not in (None, weights):
             raise InvalidRequestError(
                 "document KV fits one model only: set DRAGON_MODEL and DRAGON_DTYPE alike on both"
             )
@@ -49,10 +50,11 @@ class CloudFetch:
     async def _kv(self, row: Row) -> bytes:
         """The KV of a row, packed; waits for a slot, as an answer does."""
         engine = self._shared.engine
+        assert engine.model.kv is not None
         decoder = engine.open([row], ())
         try:
             await asyncio.wrap_future(decoder.prefilled)
-            read = partial(engine.model.read, decoder.slots[0], len(row.tokens))
+            read = partial(engine.model.kv.read, decoder.slots[0], len(row.tokens))
             return (await asyncio.wrap_future(engine.submit_urgent(read))).pack()
         finally:
             engine.close(decoder)

@@ -15,8 +15,8 @@ from fastapi import FastAPI, Response, WebSocket
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from dragon.inference.backends import backend
 from dragon.inference.backends.torch.kv_store import KVStore
-from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.fairness import CALLER
@@ -57,15 +57,15 @@ def open_state(settings: PeerSettings) -> PeerState:
     embedder = Embedder.load(settings.embedder)
     reranker = Reranker.load(settings.reranker)
     corpus = Corpus.open(settings.peer_corpus, embedder)
-    model = LanguageModel.load(
+    model = backend.load(
         settings.model,
         tokenizer.vocab_size,
         dtype=settings.dtype,
         device=settings.torch_device,
+        threads=settings.threads,
     )
     # Inside the corpus: a corpus that is replaced takes along what was computed from it.
-    directory, limit = settings.peer_corpus / "kv", settings.kv_cache_mb << 20
-    store = KVStore(directory, model.fingerprint, limit)
+    store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
     metrics = PeerMetrics(lambda: engine.free_slots)
     shared = Shared(

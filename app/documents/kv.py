@@ -44,6 +44,8 @@ class DocumentKV:
         """
         self._store.admit(document)
         model = self._engine.model
+        if model.kv is None:
+            return
         done = 0
         async with self._turn:
             progress(done)
@@ -51,7 +53,7 @@ class DocumentKV:
                 row = document_row(self._tokenizer, text, document, raw=False)
                 tokens = len(row.tokens)
                 if row not in self._store and tokens < model.context:
-                    if self._store.room < model.kv_bytes(tokens):
+                    if self._store.room < model.kv.kv_bytes(tokens):
                         return  # never evict rows that answers use for rows that none may ever use
                     await self._keep(row)
                 done += 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from app.peer_link.client import Link
 from dragon.errors import FrameError, LinkError
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend, KVAccess
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.bulk import Bulk
@@ -40,7 +40,7 @@ class Fetcher:
 
     link: Link
     tokenizer: Tokenizer
-    model: LanguageModel
+    model: Backend
 
     async def fetch(
         self, answer: str, query: str, top_k: int, *, raw: bool, kv: bool
@@ -48,13 +48,14 @@ class Fetcher:
         """The documents that the peer finds for an answer; none if the peer does not reply."""
         if not self.link.connected:
             return []
-        fetching = _Fetching(self, top_k, raw=raw, kv=kv)
+        access = self.model.kv if kv else None
+        fetching = _Fetching(self, top_k, raw=raw, kv=access)
         stream = self.link.open(fetching, answer)
         request = control.Fetch(
             query=query,
             top_k=top_k,
             raw=raw,
-            weights=self.model.weights if kv else None,
+            weights=None if access is None else access.weights,
         )
         self.link.send(request, stream)
         try:
@@ -70,7 +71,7 @@ class Fetcher:
 class _Fetching:
     """One fetch: receives what the peer sends for it."""
 
-    def __init__(self, fetcher: Fetcher, top_k: int, *, raw: bool, kv: bool) -> None:
+    def __init__(self, fetcher: Fetcher, top_k: int, *, raw: bool, kv: KVAccess | None) -> None:
         self._fetcher = fetcher
         self._top_k = top_k
         self._raw = raw
@@ -103,12 +104,12 @@ class _Fetching:
         if len(documents) > self._top_k:
             raise FrameError("more documents came than were asked for")
         self._documents = documents
-        if self._kv:
+        if self._kv is not None:
             tokenizer, model = self._fetcher.tokenizer, self._fetcher.model
             rows = [tokenizer.document_row(d.text, raw=self._raw) for d in documents]
             if any(len(row) >= model.context for row in rows):
                 raise FrameError("a fetched document is longer than the context")
-            self._sizes = [model.packed_bytes(len(row)) for row in rows]
+            self._sizes = [self._kv.packed_bytes(len(row)) for row in rows]
 
     def _take_kv(self, data: bytes) -> None:
         if len(self._data) + len(data) > sum(self._sizes):
@@ -122,7 +123,7 @@ class _Fetching:
         start = 0
         for number, document in enumerate(self._documents):
             kv = None
-            if self._kv:
+            if self._kv is not None:
                 kv = bytes(self._data[start : start + self._sizes[number]])
                 start += len(kv)
             hits.append(

@@ -10,9 +10,9 @@ import torch
 
 from dragon.errors import ContextLengthError, OverloadedError
 from dragon.inference.adjustment import Adjustment
+from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.torch.cache import KV
 from dragon.inference.backends.torch.kv_store import KVStore
-from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.likelihood import SequenceLikelihood
 from dragon.inference.quotes import Quoting
@@ -47,7 +47,7 @@ class Decoder:
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: Backend,
         rows: Sequence[Row],
         conversation: Sequence[int],
         rescoring: Rescoring | None = None,
@@ -171,37 +171,37 @@ class Decoder:
         return quoted, weights.among(able)
 
 
-def fill(model: LanguageModel, slot: int, row: Row, store: KVStore | None) -> None:
+def fill(model: Backend, slot: int, row: Row, store: KVStore | None) -> None:
     """Let a slot begin with a document: copied if its keys and values are there, else computed.
 
-    It is computed alone and unpadded, hence bit for bit the same in every answer.
+    It is computed alone, hence the same in every answer.
     """
-    if not row.tokens:
+    if not row.tokens or model.kv is None:
+        model.feed(slot, row.tokens)
         return
     kept = row.kv or (store.load(row) if store is not None else None)
     if kept is not None:
-        model.write(slot, kept)
+        model.kv.write(slot, kept)
         return
-    model.forward([slot], [0], torch.tensor([row.tokens]), 1)
+    model.feed(slot, row.tokens)
     if store is not None and store.wants(row):
-        store.save(row, model.read(slot, len(row.tokens)))
+        store.save(row, model.kv.read(slot, len(row.tokens)))
 
 
-def document_kv(model: LanguageModel, row: Row, store: KVStore | None) -> KV:
+def document_kv(model: Backend, row: Row, store: KVStore | None) -> KV:
     """A document's KV, as a job of the engine. Raises `OverloadedError` if no slot is free."""
+    assert model.kv is not None
     slots = model.cache.acquire(1)
     if slots is None:
         raise OverloadedError("no slot is free now")
     try:
         fill(model, slots[0], row, store)
-        return model.read(slots[0], len(row.tokens))
+        return model.kv.read(slots[0], len(row.tokens))
     finally:
         model.cache.release(slots)
 
 
-def step(
-    model: LanguageModel, decoders: Sequence[Decoder], works: Sequence[Work]
-) -> list[list[Side]]:
+def step(model: Backend, decoders: Sequence[Decoder], works: Sequence[Work]) -> list[list[Side]]:
     """Run the works of several decoders, all of one number of tokens, in one forward.
 
     Returns the distributions each of them wants. Raises `PreemptedError` as the model does.

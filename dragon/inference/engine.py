@@ -1,4 +1,4 @@
-"""The engine: one thread that owns torch, and steps every decoder that has work.
+"""The engine: one thread that owns the model, and steps every decoder that has work.
 
 Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
 what was closed, does at most one prefill, then all decode steps, those included that have arrived
@@ -18,8 +18,8 @@ from typing import TypeVar
 
 from dragon.errors import DragonError, OverloadedError, PreemptedError
 from dragon.inference.adjustment import Adjustment
+from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.torch.kv_store import KVStore
-from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.fairness import CALLER, shared
 from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
@@ -48,7 +48,7 @@ class Engine:
     """
 
     def __init__(
-        self, model: LanguageModel, *, batching: bool = True, store: KVStore | None = None
+        self, model: Backend, *, batching: bool = True, store: KVStore | None = None
     ) -> None:
         self.model = model
         self.store = store
@@ -160,7 +160,7 @@ class Engine:
         return future
 
     def stop(self) -> None:
-        """End the thread after the step under way; jobs that have not begun are cancelled."""
+        """End the thread after the step under way, and the model; jobs not begun are cancelled."""
         with self._changed:
             self._inbox.stopping = True
             self._changed.notify()
@@ -169,6 +169,7 @@ class Engine:
             self._inbox.urgent.take()[1].cancel()
         for _, future in self._inbox.idle:
             future.cancel()
+        self.model.close()
 
     # On the engine's thread.
 

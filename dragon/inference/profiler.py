@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterator
 
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
@@ -19,7 +19,7 @@ _WARM_UP = 3
 
 
 def decode_delays(
-    model: LanguageModel, rows: int, *, steps: int = _MAX_STEPS, seed: int = 0
+    model: Backend, rows: int, *, steps: int = _MAX_STEPS, seed: int = 0
 ) -> tuple[list[int], list[float]]:
     """Contexts, in tokens, and the seconds of a step that ends there, in the mean over runs.
 
@@ -32,7 +32,7 @@ def decode_delays(
     return list(range(first + 1, first + 1 + len(seconds) - _WARM_UP)), seconds[_WARM_UP:]
 
 
-def _run(model: LanguageModel, rows: int, steps: int, chance: random.Random) -> Iterator[float]:
+def _run(model: Backend, rows: int, steps: int, chance: random.Random) -> Iterator[float]:
     def tokens(count: int) -> tuple[int, ...]:
         return tuple(chance.randrange(model.vocab_size) for _ in range(count))
 

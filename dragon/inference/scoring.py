@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from dragon.errors import DragonError, FrameError, PreemptedError
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder
 from dragon.inference.distribution import full_of
 from dragon.inference.engine import Engine
@@ -89,7 +89,7 @@ def works(text: Sequence[int], size: int) -> Iterator[Work]:
         yield Work(start, tokens, len(tokens), 0)
 
 
-def forward_size(model: LanguageModel, rows: int) -> int:
+def forward_size(model: Backend, rows: int) -> int:
     """How many tokens are scored in one forward."""
     return max(1, min(MAX_TOKENS, _MAX_BYTES // (4 * model.vocab_size * (2 * rows + 1))))
 

@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from dragon.errors import ConfigurationError, InvalidRequestError
+from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
 
 # A model without a chat template (OPT and other base models) is prompted in plain text.
 PLAIN_TEMPLATE = (
@@ -66,7 +67,12 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Load from a directory or a hub name; raises `ConfigurationError` when it cannot."""
+        """Load from a directory, a hub name or a `.gguf` file.
+
+        Raises `ConfigurationError` when it cannot.
+        """
+        if str(path).endswith(".gguf"):
+            return cls(tokenizer_of(Path(path)))
         try:
             backend = AutoTokenizer.from_pretrained(str(path))
         except (OSError, ValueError) as error:
@@ -77,8 +83,11 @@ class Tokenizer:
 
     @cached_property
     def vocab_size(self) -> int:
-        """Number of token ids, special ones included."""
-        return len(self._backend)
+        """Number of token ids, special ones included, padding at the end left out."""
+        size = len(self._backend)
+        while self._backend.convert_ids_to_tokens(size - 1) == f"[PAD{size - 1}]":
+            size -= 1
+        return size
 
     @cached_property
     def end_ids(self) -> frozenset[int]:
@@ -93,10 +102,15 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names vocabulary, merges, template and end tokens; alike on both sides or no link."""
-        digest = hashlib.sha256(self._backend.backend_tokenizer.to_str().encode())
-        digest.update(self._template.encode())
-        digest.update(repr(sorted(self.end_ids)).encode())
+        """Names what each token stands for, and which end a text; alike on both sides or no link.
+
+        The same whether a `tokenizer.json` or a `.gguf` file says it. How text is cut into tokens
+        and what a template puts around it are not in it: what crosses are tokens.
+        """
+        digest = hashlib.sha256(repr(sorted(self.end_ids)).encode())
+        for token in range(self.vocab_size):
+            piece = self.piece(token)
+            digest.update(len(piece).to_bytes(4) + piece)
         return digest.hexdigest()[:32]
 
     def encode(self, text: str) -> list[int]:

@@ -7,7 +7,6 @@ positions is masked, and overwritten when the row comes there again.
 
 from __future__ import annotations
 
-import heapq
 import math
 import mmap
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
+from dragon.inference.backends.slots import Slots
 
 # What a call of attention costs on a CPU, in tokens of a row read by one thread.
 _CALL = 256
@@ -199,30 +199,13 @@ def _zeros(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     return torch.frombuffer(pages, dtype=like.dtype).view(shape)
 
 
-class SlotCache(Cache):  # type: ignore[misc]
+class SlotCache(Slots, Cache):  # type: ignore[misc]
     """The layers of a model, and which of their slots are free."""
 
     def __init__(self, layers: int, slots: int, context: int) -> None:
-        self.slots = slots
+        Slots.__init__(self, slots)
         self.context = context
-        self._free = list(range(slots))  # a heap: slots in use stay side by side
-        super().__init__(layers=[SlotLayer(self) for _ in range(layers)])
-
-    @property
-    def free(self) -> int:
-        """Slots nobody holds."""
-        return len(self._free)
-
-    def acquire(self, count: int) -> list[int] | None:
-        """Take the `count` lowest slots that are free, ascending, or none at all."""
-        if count > len(self._free):
-            return None
-        return [heapq.heappop(self._free) for _ in range(count)]
-
-    def release(self, slots: list[int]) -> None:
-        """Give slots back."""
-        for slot in slots:
-            heapq.heappush(self._free, slot)
+        Cache.__init__(self, layers=[SlotLayer(self) for _ in range(layers)])
 
     def read(self, slot: int, tokens: int) -> KV:
         """A copy of the first `tokens` positions of a slot, in main memory."""

@@ -21,6 +21,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.torch.cache import KV
 from dragon.inference.rows import Row
 
@@ -57,6 +58,13 @@ class KVStore:
             if not name.endswith(_SUFFIX):
                 self._remove(name)  # half of a file, left by a kill
         self._make_room(0)
+
+    @classmethod
+    def of(cls, model: Backend, directory: Path, limit: int) -> KVStore:
+        """That of a model: it keeps nothing where the model's keys and values stay inside."""
+        if model.kv is None:
+            return cls(directory, "", 0)
+        return cls(directory, model.kv.fingerprint, limit)
 
     @property
     def room(self) -> int:

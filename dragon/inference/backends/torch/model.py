@@ -29,6 +29,8 @@ class LanguageModel:
     `PreemptedError`.
     """
 
+    full = True
+
     def __init__(self, network: Any, vocab_size: int, name: str) -> None:
         config = network.config.get_text_config()
         if any("sliding" in kind for kind in getattr(config, "layer_types", None) or ()):
@@ -86,6 +88,16 @@ class LanguageModel:
         """Tokens that end a text."""
         ids = self._network.config.eos_token_id
         return frozenset(ids if isinstance(ids, list) else [] if ids is None else [ids])
+
+    @property
+    def kv(self) -> LanguageModel:
+        """Keys and values can be read and written."""
+        return self
+
+    def feed(self, slot: int, tokens: Sequence[int]) -> None:
+        """Let a row begin with these tokens: alone and unpadded, so always with the same bits."""
+        if tokens:
+            self.forward([slot], [0], torch.tensor([tokens]), 1)
 
     @torch.inference_mode()
     def forward(
@@ -161,6 +173,9 @@ class LanguageModel:
             str(self._by_column),
         )
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def close(self) -> None:
+        """Nothing to free: its memory goes with it."""
 
     def _check(self, *_: object) -> None:
         if self.abandon is not None and self.abandon():

@@ -1,0 +1,122 @@
+"""What the engine steps: a language model over slots, whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from dragon.errors import InvalidRequestError
+from dragon.inference.backends.slots import Slots
+
+if TYPE_CHECKING:
+    from dragon.inference.backends.torch.cache import KV
+
+
+class KVAccess(Protocol):
+    """Keys and values of a row's first tokens, which can be kept and sent."""
+
+    @property
+    def weights(self) -> str:
+        """Names configuration and weights: models that share it make the same keys and values."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Names all that the bits of keys and values depend on."""
+        ...
+
+    def read(self, slot: int, tokens: int) -> KV:
+        """A copy of those of a row's first `tokens` tokens."""
+        ...
+
+    def write(self, slot: int, kv: KV | bytes) -> None:
+        """Let a row begin with keys and values computed before, or as `KV.pack` made them."""
+        ...
+
+    def kv_bytes(self, tokens: int) -> int:
+        """What those of so many tokens take here."""
+        ...
+
+    def packed_bytes(self, tokens: int) -> int:
+        """What `KV.pack` makes of so many tokens."""
+        ...
+
+
+class Backend(Protocol):
+    """Weights and slots. Not thread-safe: the engine's thread alone runs it.
+
+    `abandon`, when set, says whether the forward under way is still wanted. A backend that is not
+    `full` names the likeliest tokens of each position only. `kv` is None where keys and values
+    stay inside.
+    """
+
+    name: str
+    vocab_size: int
+    context: int
+    abandon: Callable[[], bool] | None
+    full: bool
+
+    @property
+    def cache(self) -> Slots:
+        """Its slots."""
+        ...
+
+    @property
+    def kv(self) -> KVAccess | None:
+        """Access to keys and values."""
+        ...
+
+    @property
+    def quotes(self) -> bool:
+        """Whether it answers by quotes alone, as its configuration says."""
+        ...
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        ...
+
+    def feed(self, slot: int, tokens: Sequence[int]) -> None:
+        """Let a row begin with these tokens."""
+        ...
+
+    def forward(
+        self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int
+    ) -> torch.Tensor:
+        """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
+
+        Where the backend is not `full`, the logit of a token it does not name is -inf. Raises
+        `PreemptedError` when `abandon` says so; the rows then hold nothing past `starts`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+def require_full(model: Backend, wanted: str) -> None:
+    """Raises `InvalidRequestError` where `wanted` needs more than the likeliest tokens."""
+    if not model.full:
+        raise InvalidRequestError(
+            f"{wanted} needs the probability of every token, and {model.name} names the likeliest "
+            "only: use aggregation oneway, coupled or local, or a model that torch runs"
+        )
+
+
+def load(path: str | Path, vocab_size: int, *, dtype: str, device: str, threads: int) -> Backend:
+    """The model at `path`: a `.gguf` file, else a directory or a hub name for torch.
+
+    Raises `ConfigurationError` when it cannot be loaded.
+    """
+    # Imported late: a process with a .gguf need not import transformers' models, nor the other way.
+    if str(path).endswith(".gguf"):
+        from dragon.inference.backends.llama_cpp.model import LlamaCpp
+
+        return LlamaCpp(Path(path), vocab_size, threads=threads)
+    from dragon.inference.backends.torch.model import LanguageModel
+
+    return LanguageModel.load(path, vocab_size, dtype=dtype, device=device)

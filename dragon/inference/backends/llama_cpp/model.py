@@ -1,0 +1,121 @@
+"""A model in a `.gguf` file, run by llama.cpp in this process.
+
+llama.cpp's server object, of the package xllamacpp, keeps a slot's keys and values and computes
+what a prompt has beyond them. So a row is a list of tokens here, a step is a prompt, and rolling
+back is a shorter prompt. All prompts and results are token ids.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dragon.errors import ConfigurationError, DragonError, PreemptedError
+from dragon.inference.backends.llama_cpp.metadata import Metadata
+from dragon.inference.backends.slots import Slots
+
+MAX_CONTEXT = 32768
+# Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
+LIKELIEST = 256
+_SLOTS = 16
+# Positions that all slots share: one at full length, or many short ones.
+_LEAST_POSITIONS = 16384
+
+
+class LlamaCpp:
+    """Weights and slots. The engine's thread alone runs it."""
+
+    full = False
+    kv = None
+
+    def __init__(self, path: Path, vocab_size: int, *, threads: int) -> None:
+        """Load a file. Raises `ConfigurationError` when it cannot be loaded."""
+        metadata = Metadata.read(path)
+        if metadata.tokens < vocab_size:
+            raise ConfigurationError(f"{path.name}: the tokenizer has more tokens than the model")
+        self.name = path.stem
+        self.vocab_size = vocab_size
+        self.context = min(MAX_CONTEXT, metadata.context)
+        self.abandon: Callable[[], bool] | None = None
+        self.quotes = metadata.quotes
+        self.ends = metadata.ends
+        self.cache = Slots(_SLOTS)
+        self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
+        self._server = _serve(path, max(self.context, _LEAST_POSITIONS), threads)
+        # A thread a slot: the server computes the prompts that wait in one batch.
+        self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
+
+    def feed(self, slot: int, tokens: Sequence[int]) -> None:
+        """Let a row begin with these tokens; they are computed with those that follow."""
+        self._texts[slot] = list(tokens)
+
+    def forward(
+        self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int
+    ) -> torch.Tensor:
+        """As `Backend.forward`; raises `DragonError` when llama.cpp fails."""
+        logits = torch.full((len(slots), outputs, self.vocab_size), -torch.inf)
+        length = tokens.shape[1]
+        for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
+            self._texts[slot][start:] = row
+        for place in range(outputs):
+            if self.abandon is not None and self.abandon():
+                for slot, start in zip(slots, starts, strict=True):
+                    del self._texts[slot][start:]
+                raise PreemptedError("the step is no longer wanted")
+            ends = [start + length - outputs + place + 1 for start in starts]
+            for row, likeliest in enumerate(self._threads.map(self._next, slots, ends)):
+                for token, logprob in likeliest:
+                    if token < self.vocab_size:
+                        logits[row, place, token] = logprob
+        return logits
+
+    def close(self) -> None:
+        """Free the model."""
+        self._threads.shutdown()
+        del self._server
+
+    def _next(self, slot: int, end: int) -> Iterable[tuple[int, float]]:
+        """The likeliest tokens after a row's first `end`, with their log-probabilities."""
+        reply = self._server.handle_completions(
+            {
+                "prompt": self._texts[slot][:end],
+                "id_slot": slot,
+                "cache_prompt": True,
+                "n_predict": 1,
+                "n_probs": LIKELIEST,
+                "samplers": [],
+            }
+        )
+        if "choices" not in reply:
+            raise DragonError(f"llama.cpp: {reply.get('error', reply)}")
+        (position,) = reply["choices"][0]["logprobs"]["content"]
+        return [(each["id"], each["logprob"]) for each in position["top_logprobs"]]
+
+
+def _serve(path: Path, positions: int, threads: int) -> Any:
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise ConfigurationError(
+            "a .gguf file is run by llama.cpp: pip install 'dragon-rag[gguf]'"
+        ) from error
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = positions
+    params.n_parallel = _SLOTS
+    params.kv_unified = True
+    params.cache_ram_mib = 0
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.verbosity = -1
+    # It listens on loopback as well, where nobody else on the machine is to ask it.
+    params.api_keys = [secrets.token_urlsafe(32)]
+    params.ui = params.endpoint_slots = params.endpoint_props = False
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise ConfigurationError(f"llama.cpp cannot load {path}: {error}") from error
