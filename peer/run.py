@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
+from dragon.inference.backends.backend import require_full
 from dragon.inference.decoder import Decoder
 from dragon.inference.distribution import full_of
 from dragon.inference.estimates import Pace
@@ -14,7 +15,7 @@ from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
-from dragon.sampling.params import Sampling
+from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
 from peer.context import Shared
 from peer.retrieval import Found
@@ -23,10 +24,13 @@ from peer.retrieval import Found
 class CloudRun(Run[Message]):
     """Takes part in one answer. It never ends by itself: the device closes its stream.
 
-    Raises `InvalidRequestError` for sampling parameters that the mode does not take.
+    Raises `InvalidRequestError` for sampling parameters that the mode does not take, and for a mode
+    that the model does not serve.
     """
 
     def __init__(self, shared: Shared, pace: Pace, opening: control.Open) -> None:
+        if opening.mode is Mode.SEQUENCEWISE:
+            require_full(shared.engine.model, "aggregation sequencewise")
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
         limits = Limits(shared.tokenizer.end_ids, opening.max_tokens)
         session = session_of(

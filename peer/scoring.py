@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 
 from dragon.errors import DragonError
 from dragon.inference import scoring
+from dragon.inference.backends.backend import require_full
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import bulk, control
 from dragon.link.registry import Message
@@ -39,6 +40,7 @@ class CloudScoring:
     async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then the distribution of each position, as the device has room for it."""
         asked, engine = self._asked, self._shared.engine
+        require_full(engine.model, "scoring a text")
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
         decoder = engine.open(
             found.rows, asked.conversation, found.rescoring, self._adjustment, detailed=True

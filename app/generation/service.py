@@ -19,7 +19,8 @@ from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
 from app.settings import Cloud, Settings
-from dragon.errors import ContextLengthError, DragonError
+from dragon.errors import ContextLengthError, DragonError, InvalidRequestError
+from dragon.inference.backends.backend import require_full
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
@@ -257,7 +258,20 @@ class GenerationService:
         return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def check(self, request: GenerationRequest) -> None:
-        """Raises `ContextLengthError` unless prompt and answer fit the context together."""
+        """Raises `InvalidRequestError` for what the model cannot do.
+
+        And `ContextLengthError` unless prompt and answer fit the context together.
+        """
+        model = self.engine.model
+        if request.mode is Mode.SEQUENCEWISE:
+            require_full(model, "aggregation sequencewise")
+        if request.details is not None and request.details.prompt:
+            require_full(model, "echo with logprobs")
+        if request.mode is Mode.CONTEXT_KV and model.kv is None:
+            raise InvalidRequestError(
+                f"{model.name} takes no keys and values from elsewhere: use context_text",
+                param="dragon.aggregation",
+            )
         prompt = len(self.tokenizer.bare_row(raw=request.raw)) + len(request.conversation)
         answer = 1 if request.max_tokens is None else request.max_tokens
         if prompt + answer > self.context_length:

@@ -166,8 +166,10 @@ class Decoder:
         for row, tokens in enumerate(allowed):
             if tokens:
                 ids = sorted(tokens)
+                # A token that the model does not name is at most as likely as the last it names.
+                least = logits[row][torch.isfinite(logits[row])].min()
                 quoted[row] = -torch.inf
-                quoted[row, ids] = logits[row, ids]
+                quoted[row, ids] = logits[row, ids].clamp_min(least)
         return quoted, weights.among(able)
 
 

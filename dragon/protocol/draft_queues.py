@@ -30,6 +30,7 @@ class DraftQueues:
         self.remote: deque[Draft] = deque()
         self.own_epoch = 0
         self.remote_epoch = 0
+        self._follows: int | None = None  # the position behind the other side's last draft
 
     def __len__(self) -> int:
         return len(self.own) + len(self.remote)
@@ -47,6 +48,10 @@ class DraftQueues:
             return Admission.STALE
         if draft.epoch > self.remote_epoch or len(self.remote) >= MAX_WINDOW:
             return Admission.DESYNC
+        # Between its sender's text and itself there are drafts that this side has seen, too.
+        if draft.position not in (draft.committed, self._follows):
+            return Admission.DESYNC
+        self._follows = draft.position + 1
         if draft.position < length:
             return Admission.LATE
         if draft.position != length + len(self.remote):
@@ -69,6 +74,7 @@ class DraftQueues:
         """Drop the other side's drafts, whose condition was rejected."""
         self.remote.clear()
         self.remote_epoch += 1
+        self._follows = None
 
     def clear(self) -> None:
         """Drop all drafts."""
@@ -78,3 +84,4 @@ class DraftQueues:
     def reset_epochs(self) -> None:
         """Count rejections anew, in a new incarnation."""
         self.own_epoch = self.remote_epoch = 0
+        self._follows = None

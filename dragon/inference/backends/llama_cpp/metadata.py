@@ -19,11 +19,13 @@ ANSWERS = "dragon.answers"
 class Metadata:
     """The length of context it was trained on, tokens with padding, and tokens that end a text.
 
-    `tokenizer` is the text of its `tokenizer.json`, empty where the file does not carry it.
+    `letter` is the token of the letter a. `tokenizer` is the text of its `tokenizer.json`, empty
+    where the file does not carry it.
     """
 
     context: int
     tokens: int
+    letter: int
     ends: frozenset[int]
     quotes: bool
     template: str
@@ -49,10 +51,12 @@ class Metadata:
         context = of(f"{of('general.architecture', '')}.context_length", None)
         if context is None or "tokenizer.ggml.tokens" not in fields:
             raise ConfigurationError(f"{path} is a .gguf file, but of no language model")
+        tokens = fields["tokenizer.ggml.tokens"]
         ends = (of(f"tokenizer.ggml.{name}_token_id", None) for name in ("eos", "eot", "eom"))
         return cls(
             context=int(context),
-            tokens=len(fields["tokenizer.ggml.tokens"].data),
+            tokens=len(tokens.data),
+            letter=tokens.contents().index("a"),
             ends=frozenset(int(end) for end in ends if end is not None),
             quotes=of(ANSWERS, "") == "quotes",
             template=of("tokenizer.chat_template", ""),

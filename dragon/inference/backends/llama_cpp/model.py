@@ -46,6 +46,8 @@ class LlamaCpp:
         self.ends = metadata.ends
         self.cache = Slots(_SLOTS)
         self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
+        # What llama.cpp is made to say: of half a character it would give no probabilities.
+        self._said = [[metadata.letter, 1e6]]
         self._server = _serve(path, max(self.context, _LEAST_POSITIONS), threads)
         # A thread a slot: the server computes the prompts that wait in one batch.
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
@@ -88,6 +90,7 @@ class LlamaCpp:
                 "cache_prompt": True,
                 "n_predict": 1,
                 "n_probs": LIKELIEST,
+                "logit_bias": self._said,  # the probabilities are those without it
                 "samplers": [],
             }
         )
