@@ -44,6 +44,12 @@ def test_any_faults(plan: Schedule) -> None:
     Battle(plan).run()
 
 
+@pytest.mark.parametrize("number", ["31/1213", "32/2357", "32/11012", "33/8385"])
+def test_a_lost_draft_of_a_token_that_was_certified_is_noticed(number: str) -> None:
+    """What the cloud drafts behind it is conditioned on a token that the text does not have."""
+    Battle(schedule(random.Random(number))).run()
+
+
 @settings(max_examples=300)
 @given(schedules)
 def test_no_fault(plan: Schedule) -> None:
