@@ -11,12 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from dragon.models import EMBEDDED_MODEL
 from harness import services
+from training import gguf_file
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return services.demo_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def embedded_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model as a `.gguf` file."""
+    path = tmp_path_factory.mktemp("gguf") / f"{EMBEDDED_MODEL.name}.gguf"
+    gguf_file.write(EMBEDDED_MODEL, path)
+    return path
 
 
 def _skipped(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:

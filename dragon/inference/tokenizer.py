@@ -56,8 +56,10 @@ class Tokenizer:
     be kept.
     """
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: Any, size: int | None = None) -> None:
+        """`size` is how many tokens the model has, where the tokenizer may have more."""
         self._backend = backend
+        self._size = len(backend) if size is None else min(size, len(backend))
         # Its own copy: whether special tokens are parsed is state that other threads would share.
         self._plain = tokenizers.Tokenizer.from_str(backend.backend_tokenizer.to_str())
         self._plain.encode_special_tokens = True
@@ -72,7 +74,7 @@ class Tokenizer:
         Raises `ConfigurationError` when it cannot.
         """
         if str(path).endswith(".gguf"):
-            return cls(tokenizer_of(Path(path)))
+            return cls(*tokenizer_of(Path(path)))
         try:
             backend = AutoTokenizer.from_pretrained(str(path))
         except (OSError, ValueError) as error:
@@ -84,7 +86,7 @@ class Tokenizer:
     @cached_property
     def vocab_size(self) -> int:
         """Number of token ids, special ones included, padding at the end left out."""
-        size = len(self._backend)
+        size = self._size
         while self._backend.convert_ids_to_tokens(size - 1) == f"[PAD{size - 1}]":
             size -= 1
         return size

@@ -14,7 +14,6 @@ from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.services import Service, Setup
 from tests.contract.asking import Ask, Reply, ask_all, questions, upload
-from training import gguf_file
 
 NAME = EMBEDDED_MODEL.name
 ASKS = [
@@ -24,13 +23,6 @@ ASKS = [
 TORCH, LLAMA = "torch", "llama.cpp"
 
 
-@pytest.fixture(scope="module")
-def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("gguf") / f"{NAME}.gguf"
-    gguf_file.write(EMBEDDED_MODEL, path)
-    return path
-
-
 def setup(folder: Path, backend: str, gguf: Path) -> Setup:
     model = gguf if backend == LLAMA else EMBEDDED_MODEL
     return Setup(folder, {"DRAGON_MODEL": str(model), "DRAGON_FIRST_TOKEN_DEADLINE": "60"})
@@ -38,15 +30,15 @@ def setup(folder: Path, backend: str, gguf: Path) -> Setup:
 
 @pytest.fixture(scope="module")
 def texts(
-    gguf: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
+    embedded_gguf: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], list[str]]:
     """What device and peer answer together, by what runs the model of each."""
     found = {}
     for cloud in (TORCH, LLAMA):
         folder = tmp_path_factory.mktemp(f"cloud-{cloud}")
-        with services.peer(setup(folder, cloud, gguf), corpus) as peer:
+        with services.peer(setup(folder, cloud, embedded_gguf), corpus) as peer:
             for own in (TORCH, LLAMA):
-                with services.device(setup(folder / own, own, gguf), peer.port) as device:
+                with services.device(setup(folder / own, own, embedded_gguf), peer.port) as device:
                     prepare(device)
                     groups = [ASKS[start : start + 4] for start in range(0, len(ASKS), 4)]
                     replies = [reply for group in groups for reply in ask_all(device, group)]
@@ -76,9 +68,11 @@ def test_it_writes_the_text_of_torch(
 
 
 @pytest.fixture(scope="module")
-def device(gguf: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def device(
+    embedded_gguf: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
     """llama.cpp on both sides."""
-    both = setup(tmp_path_factory.mktemp("both"), LLAMA, gguf)
+    both = setup(tmp_path_factory.mktemp("both"), LLAMA, embedded_gguf)
     with services.peer(both, corpus) as peer, services.device(both, peer.port) as running:
         prepare(running)
         yield running

@@ -155,7 +155,7 @@ def test_what_a_tokenizer_says_of_itself() -> None:
     assert embedded.end_ids
     assert max(embedded.end_ids) < embedded.vocab_size
     assert len(chatml.end_ids) == 2
-    assert len({tokenizer(name).fingerprint for name in TEMPLATES}) == len(TEMPLATES)
+    assert tokenizer("plain").fingerprint == chatml.fingerprint != embedded.fingerprint
     assert chatml.fingerprint == Tokenizer(backend(CHATML)).fingerprint
 
 
@@ -303,3 +303,13 @@ def test_the_bytes_of_special_tokens_and_of_other_alphabets() -> None:
     core.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback()])
     sentencepiece = Tokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
     assert [sentencepiece.piece(token) for token in range(3)] == [b" a", b"\xe2", b"b"]
+
+
+def test_a_vocabulary_padded_at_its_end_is_the_same() -> None:
+    whole, padded = backend(CHATML), backend(CHATML)
+    size = len(whole)
+    padded.add_tokens([f"[PAD{number}]" for number in range(size, size + 3)])
+    assert len(padded) == size + 3
+    assert Tokenizer(padded).vocab_size == Tokenizer(whole).vocab_size == size
+    assert Tokenizer(padded).fingerprint == Tokenizer(whole).fingerprint
+    assert Tokenizer(whole, size - 1).fingerprint != Tokenizer(whole).fingerprint

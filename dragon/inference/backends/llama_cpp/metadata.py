@@ -64,12 +64,17 @@ class Metadata:
         )
 
 
-def tokenizer_of(path: Path) -> PreTrainedTokenizerFast:
-    """The file's tokenizer and chat template. Raises `ConfigurationError` where it has none."""
+def tokenizer_of(path: Path) -> tuple[PreTrainedTokenizerFast, int]:
+    """The file's tokenizer and chat template, and how many tokens the file has.
+
+    The tokenizer may have more: classes of `transformers` add special tokens of their own. Raises
+    `ConfigurationError` where there is none.
+    """
     metadata = Metadata.read(path)
     if not metadata.tokenizer:
         try:
-            return AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            made = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            return made, metadata.tokens
         except (OSError, ValueError, KeyError) as error:
             raise ConfigurationError(f"no tokenizer can be made of {path}: {error}") from error
     core = Core.from_str(metadata.tokenizer)
@@ -77,4 +82,4 @@ def tokenizer_of(path: Path) -> PreTrainedTokenizerFast:
     names = [core.id_to_token(end) for end in sorted(metadata.ends)]
     made.eos_token = names[0] if names else None
     made.chat_template = metadata.template or None
-    return made
+    return made, metadata.tokens

@@ -1,0 +1,180 @@
+"""llama.cpp against torch: the embedded model as a `.gguf` file and from its directory.
+
+Covers `dragon.inference.backends.llama_cpp.metadata`, `dragon.inference.backends.backend` and
+`dragon.inference.backends.slots`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+from gguf import GGUFWriter
+
+from dragon.errors import ConfigurationError, InvalidRequestError, PreemptedError
+from dragon.inference.backends import backend
+from dragon.inference.backends.backend import Backend
+from dragon.inference.backends.llama_cpp.model import LIKELIEST, LlamaCpp
+from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.models import EMBEDDED_MODEL
+from training import gguf_file
+
+TEXT = "The lighthouse of Askham was built in 1848. Its keeper was Obadiah Thornley, who fed gulls."
+QUESTION = [Message("user", "Who kept the lighthouse of Askham?")]
+# llama.cpp multiplies in half precision: a probability is off by as much.
+TOLERANCE = 0.03
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(EMBEDDED_MODEL)
+
+
+def loaded(path: Path, tokenizer: Tokenizer) -> Backend:
+    return backend.load(path, tokenizer.vocab_size, dtype="float32", device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def llama(embedded_gguf: Path, tokenizer: Tokenizer) -> Iterator[LlamaCpp]:
+    model = loaded(embedded_gguf, tokenizer)
+    assert isinstance(model, LlamaCpp)
+    yield model
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def reference(tokenizer: Tokenizer) -> Backend:
+    return loaded(EMBEDDED_MODEL, tokenizer)
+
+
+def test_it_is_the_same_model(llama: LlamaCpp, reference: Backend) -> None:
+    for name in ("name", "vocab_size", "context", "quotes", "ends"):
+        assert getattr(llama, name) == getattr(reference, name)
+
+
+def test_random_appends_rollbacks_and_batches(
+    llama: LlamaCpp, reference: Backend, tokenizer: Tokenizer
+) -> None:
+    chance = random.Random(5)
+    words = tokenizer.document_row(TEXT) + tokenizer.conversation(QUESTION)
+    texts: dict[int, list[int]] = {slot: [] for slot in range(4)}
+    for _ in range(25):
+        slots = sorted(chance.sample(list(texts), chance.randint(1, 4)))
+        length = chance.choice([1, 1, 2, 9])
+        outputs = chance.randint(1, length)
+        starts, tokens = [], []
+        for slot in slots:
+            del texts[slot][chance.randint(0, len(texts[slot])) :]  # roll back
+            starts.append(len(texts[slot]))
+            texts[slot] += (words * 9)[starts[-1] : starts[-1] + length]
+            tokens.append(texts[slot][-length:])
+        fed = torch.tensor(tokens)
+        found = torch.softmax(llama.forward(slots, starts, fed, outputs), -1)
+        wanted = torch.softmax(reference.forward(slots, starts, fed, outputs), -1)
+        assert found.shape == wanted.shape
+        assert int((found > 0).sum(-1).max()) <= LIKELIEST
+        named = torch.where(found > 0, wanted, 0.0)
+        named /= named.sum(-1, keepdim=True)
+        assert float((found - named).abs().max()) < TOLERANCE
+
+
+def test_a_row_that_begins_with_a_document(
+    llama: LlamaCpp, reference: Backend, tokenizer: Tokenizer
+) -> None:
+    document, question = tokenizer.document_row(TEXT), tokenizer.conversation(QUESTION)
+    written = []
+    for model in (llama, reference):
+        (slot,) = model.cache.acquire(1) or []
+        model.feed(slot, document)
+        text: list[int] = []
+        fed = question
+        while not text or (text[-1] not in model.ends and len(text) < 40):
+            start = len(document) + (len(question) + len(text) - 1 if text else 0)
+            text.append(int(model.forward([slot], [start], torch.tensor([fed]), 1)[0, -1].argmax()))
+            fed = text[-1:]
+        model.cache.release([slot])
+        written.append(tokenizer.decode(text))
+    assert written[0] == written[1]
+    assert written[0] in TEXT
+
+
+def test_a_step_that_is_not_wanted_leaves_nothing_behind(llama: LlamaCpp) -> None:
+    before = llama.forward([0], [0], torch.tensor([[5, 6, 7]]), 1)
+    llama.abandon = lambda: True
+    with pytest.raises(PreemptedError):
+        llama.forward([0], [3], torch.tensor([[8]]), 1)
+    llama.abandon = None
+    after = llama.forward([0], [2], torch.tensor([[7]]), 1)
+    assert torch.allclose(after.exp(), before.exp(), atol=TOLERANCE)
+
+
+def test_nobody_else_on_the_machine_can_ask_it(llama: LlamaCpp) -> None:
+    with httpx.Client(base_url=llama._server.listening_address) as client:
+        asked = client.post("/completion", json={"prompt": "a", "n_predict": 1})
+        assert asked.status_code == 401
+        assert client.get("/slots").status_code in (401, 501)
+
+
+def test_slots_are_counted(llama: LlamaCpp) -> None:
+    free = llama.cache.free
+    slots = llama.cache.acquire(3)
+    assert slots == [0, 1, 2]
+    assert llama.cache.free == free - 3
+    assert llama.cache.acquire(free) is None
+    llama.cache.release(slots)
+    assert llama.cache.free == free
+
+
+def test_what_needs_every_probability_is_refused(llama: LlamaCpp, reference: Backend) -> None:
+    backend.require_full(reference, "aggregation sequencewise")
+    with pytest.raises(InvalidRequestError, match=r"sequencewise needs .* use aggregation oneway"):
+        backend.require_full(llama, "aggregation sequencewise")
+
+
+def test_its_tokenizer_is_the_same(
+    embedded_gguf: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Tokenizer.load(embedded_gguf)
+    assert own.fingerprint == tokenizer.fingerprint
+    assert own.document_row(TEXT) == tokenizer.document_row(TEXT)
+    assert own.conversation(QUESTION) == tokenizer.conversation(QUESTION)
+    # As other people's files are: without its tokenizer.json.
+    add = GGUFWriter.add_string
+
+    def without(writer: GGUFWriter, key: str, value: str) -> None:
+        if key != "tokenizer.huggingface.json":
+            add(writer, key, value)
+
+    monkeypatch.setattr(GGUFWriter, "add_string", without)
+    bare = tmp_path / "bare.gguf"
+    gguf_file.write(EMBEDDED_MODEL, bare)
+    made = Tokenizer.load(bare)
+    assert made.fingerprint == tokenizer.fingerprint
+    assert made.decode(made.encode(TEXT)) == TEXT
+    assert made.conversation(QUESTION)[-1] == tokenizer.conversation(QUESTION)[-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"no model", b"GGUF" + bytes(100)])
+def test_what_is_no_gguf_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"model\.gguf is "):
+        Tokenizer.load(path)
+    with pytest.raises(ConfigurationError, match=r"model\.gguf is "):
+        LlamaCpp(path, 10, threads=1)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nothing\.gguf"):
+        Tokenizer.load(tmp_path / "nothing.gguf")
+
+
+def test_half_a_file_is_refused(embedded_gguf: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.gguf"
+    path.write_bytes(embedded_gguf.read_bytes()[:-5_000_000])
+    with pytest.raises(ConfigurationError, match=r"half\.gguf"):
+        LlamaCpp(path, 10, threads=1)
