@@ -1,4 +1,4 @@
-"""Write an exported model as one `.gguf` file, float16, with its tokenizer and chat template:
+"""Write an exported model as one `.gguf` file, with its tokenizer and chat template:
 
 `python -m training.gguf_file --model dragon/models/dragon-7m --out dragon-7m.gguf`
 """
@@ -11,20 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf import MODEL_ARCH, GGUFWriter, TokenType, get_tensor_name_map
+from gguf import (
+    MODEL_ARCH,
+    GGMLQuantizationType,
+    GGUFWriter,
+    TokenType,
+    get_tensor_name_map,
+    quants,
+)
 from safetensors.numpy import load_file
 
 from dragon.inference.backends.llama_cpp.metadata import ANSWERS
 
+KINDS = {"f16": GGMLQuantizationType.F16, "q8_0": GGMLQuantizationType.Q8_0}
 
-def write(model: Path, out: Path) -> None:
-    """Write the Qwen2 model in the directory `model` to the file `out`."""
+
+def write(model: Path, out: Path, kind: str = "f16") -> None:
+    """Write the Qwen2 model in the directory `model` to the file `out`; `kind` as in `KINDS`."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     writer = GGUFWriter(out, "qwen2")
     writer.add_name(model.name)
     _describe(writer, config)
     _add_tokenizer(writer, model, config)
-    _add_weights(writer, load_file(model / "model.safetensors"), config["num_hidden_layers"])
+    weights = load_file(model / "model.safetensors")
+    _add_weights(writer, weights, config["num_hidden_layers"], KINDS[kind])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -74,11 +84,15 @@ def _type(number: int, pieces: dict[int, str], special: dict[int, str]) -> Token
     return TokenType.NORMAL if number in pieces else TokenType.UNUSED
 
 
-def _add_weights(writer: GGUFWriter, weights: dict[str, np.ndarray], layers: int) -> None:
+def _add_weights(
+    writer: GGUFWriter, weights: dict[str, np.ndarray], layers: int, kind: GGMLQuantizationType
+) -> None:
     names = get_tensor_name_map(MODEL_ARCH.QWEN2, layers)
     for name, values in weights.items():
-        kind = np.float32 if values.ndim == 1 else np.float16  # as llama.cpp wants norms and biases
-        writer.add_tensor(names.get_name(name, (".weight", ".bias")), values.astype(kind))
+        # llama.cpp wants norms and biases in float32.
+        own = GGMLQuantizationType.F32 if values.ndim == 1 else kind
+        packed = quants.quantize(values.astype(np.float32), own)
+        writer.add_tensor(names.get_name(name, (".weight", ".bias")), packed, raw_dtype=own)
 
 
 def main() -> None:
@@ -86,8 +100,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kind", choices=list(KINDS), default="f16")
     options = parser.parse_args()
-    write(options.model, options.out)
+    write(options.model, options.out, options.kind)
 
 
 if __name__ == "__main__":

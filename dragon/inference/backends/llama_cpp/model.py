@@ -48,7 +48,7 @@ class LlamaCpp:
         self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
         # What llama.cpp is made to say: of half a character it would give no probabilities.
         self._said = [[metadata.letter, 1e6]]
-        self._server = _serve(path, max(self.context, _LEAST_POSITIONS), threads)
+        self._server = serve(path, max(self.context, _LEAST_POSITIONS), threads)
         # A thread a slot: the server computes the prompts that wait in one batch.
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
 
@@ -100,7 +100,8 @@ class LlamaCpp:
         return [(each["id"], each["logprob"]) for each in position["top_logprobs"]]
 
 
-def _serve(path: Path, positions: int, threads: int) -> Any:
+def serve(path: Path, positions: int, threads: int) -> Any:
+    """A server object of llama.cpp. Raises `ConfigurationError` when it cannot be had."""
     try:
         import xllamacpp
     except ImportError as error:

@@ -1,0 +1,190 @@
+"""What the product costs beside the engine it runs: `python -m bench.backends [options]`
+
+A model of the shape of Qwen2.5-0.5B with random weights, made here and not kept, writes a text of
+given length after a prompt: through the device's API, and by the bare engine in this process, one
+after the other, for some rounds; the medians count. `joint` is the same text with a peer that runs
+the same file. Every engine has one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+import torch
+from transformers import AutoModelForCausalLM, Qwen2Config
+
+from bench.lib import report
+from dragon.inference.backends.llama_cpp.model import serve
+from dragon.inference.tokenizer import Tokenizer
+from harness import services
+from harness.services import EMBEDDED_MODEL, Service, Setup
+from training import gguf_file
+
+Row = dict[str, Any]
+Seconds = tuple[float, float]
+"""To the first token, and for the tokens after it."""
+
+_VOCABULARY = 151_936
+_END = 3
+_WORDS = "the harbour lay still and no boat had come in since the storm of the week before . "
+_NOTES = """`tokens_per_s` and `ttft_ms` are those of answers of the device alone, `bare_` those of
+the engine by itself with the same file and prompt, `joint_` those of both sides together without a
+delay; `rss_mb` is what the device's process holds."""
+
+
+def make_model(folder: Path) -> Path:
+    """A directory with a random model and a tokenizer of its size."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=_VOCABULARY,
+        hidden_size=896,
+        intermediate_size=4864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        max_position_embeddings=32_768,
+        rope_theta=1_000_000.0,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=_END,
+        pad_token_id=4,
+    )
+    path = folder / "qwen2.5-0.5b-random"
+    AutoModelForCausalLM.from_config(config).half().save_pretrained(path)
+    # What `gguf_file` reads stands under these names in a configuration of the hub.
+    saved = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    (path / "config.json").write_text(json.dumps(saved | {"rope_theta": 1_000_000.0}))
+    shutil.copy(EMBEDDED_MODEL / "tokenizer_config.json", path)
+    tokenizer = json.loads((EMBEDDED_MODEL / "tokenizer.json").read_text(encoding="utf-8"))
+    vocab = tokenizer["model"]["vocab"]
+    vocab |= {f"filler{number}": number for number in range(8192, _VOCABULARY)}
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return path
+
+
+def through_the_product(device: Service, prompt: str, tokens: int, mode: str) -> Seconds:
+    """One streamed completion of the device."""
+    body = {
+        "model": httpx.get(f"{device.url}/v1/models", headers=device.headers).json()["data"][0][
+            "id"
+        ],
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "logit_bias": {str(_END): -100},
+        "stream": True,
+        "dragon": {"aggregation": mode, "cloud": "always" if mode != "local" else "never"},
+    }
+    began = time.perf_counter()
+    first = 0.0
+    with httpx.stream(
+        "POST", f"{device.url}/v1/completions", json=body, headers=device.headers, timeout=600
+    ) as reply:
+        for line in reply.iter_lines():
+            if line.startswith("data: {") and json.loads(line[6:])["choices"] and not first:
+                first = time.perf_counter()
+    return first - began, time.perf_counter() - first
+
+
+def by_llama_cpp(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Seconds]:
+    """llama.cpp's own loop on a file."""
+    server = serve(path, 4096, threads=1)
+
+    def write() -> Seconds:
+        timings = server.handle_completions(
+            {"prompt": list(ids), "n_predict": tokens, "ignore_eos": True, "cache_prompt": False}
+        )["timings"]
+        rest = timings["predicted_ms"] * (tokens - 1) / tokens / 1000
+        return timings["prompt_ms"] / 1000, rest
+
+    return write
+
+
+def by_torch(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Seconds]:
+    """The own loop of `transformers` on a directory."""
+    torch.set_num_threads(1)
+    network = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+
+    def generate(count: int) -> float:
+        began = time.perf_counter()
+        network.generate(
+            torch.tensor([list(ids)]), max_new_tokens=count, min_new_tokens=count, do_sample=True
+        )
+        return time.perf_counter() - began
+
+    def write() -> Seconds:
+        first = generate(1)
+        return first, generate(tokens) - first
+
+    return write
+
+
+def measure(name: str, model: Path, bare: Callable[[], Seconds], options: Any) -> Row:
+    """A backend's row."""
+    prompt = _WORDS * options.sentences
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        setup = Setup(folder, {"DRAGON_MODEL": str(model), "DRAGON_FIRST_TOKEN_DEADLINE": "600"})
+        peer = stack.enter_context(services.peer(setup, services.demo_corpus(folder)))
+        device = stack.enter_context(services.device(setup, peer.port))
+        services.wait_joint(device)
+        found: dict[str, list[Seconds]] = {"": [], "bare": [], "joint": []}
+        through_the_product(device, "the", 2, "local")  # warms up
+        for round_ in range(options.rounds):
+            # Another prompt each time: nothing of it is computed already.
+            other = f"{round_} {prompt}"
+            found[""].append(through_the_product(device, other, options.tokens, "local"))
+            found["bare"].append(bare())
+            found["joint"].append(through_the_product(device, other, options.tokens, "coupled"))
+        rest = options.tokens - 1
+        rates = {kind: rest / median(s for _, s in each) for kind, each in found.items()}
+        firsts = {kind: 1000 * median(f for f, _ in each) for kind, each in found.items()}
+        return {
+            "backend": name,
+            "tokens_per_s": round(rates[""], 2),
+            "bare_tokens_per_s": round(rates["bare"], 2),
+            "ttft_ms": round(firsts[""], 1),
+            "bare_ttft_ms": round(firsts["bare"], 1),
+            "joint_tokens_per_s": round(rates["joint"], 2),
+            "rss_mb": _rss_mb(device),
+        }
+
+
+def _rss_mb(service: Service) -> int:
+    lines = Path(f"/proc/{service.process.pid}/status").read_text(encoding="utf-8").splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmRSS"))
+    return int(kilobytes) // 1024
+
+
+def main() -> None:
+    """Measure, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--sentences", type=int, default=8, help="of the prompt, 18 tokens each")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        directory = make_model(Path(name))
+        file = Path(name) / f"{directory.name}.gguf"
+        gguf_file.write(directory, file, kind="q8_0")
+        tokenizer = Tokenizer.load(directory)
+        ids = [*tokenizer.bare_row(raw=True), *tokenizer.encode(f"0 {_WORDS * options.sentences}")]
+        rows = [
+            measure("llama.cpp", file, by_llama_cpp(file, ids, options.tokens), options),
+            measure("torch", directory, by_torch(directory, ids, options.tokens), options),
+        ]
+    report.section("backends", rows, notes=_NOTES)
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
