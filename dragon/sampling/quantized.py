@@ -83,12 +83,13 @@ def cut(whole: NDArray[np.float32], *, mass: float = NUCLEUS_MASS, cap: int = NU
 
     Weights are the renormalised probabilities in steps of 1/65536, at least one each.
     """
+    possible = whole[whole > 0]
     for most in (min(_FEW, cap), cap):  # to find many takes long, and few are mostly enough
-        top = _largest(whole, most)
+        top = _largest(possible, most)
         reached = np.cumsum(top, dtype=np.float64) >= mass
         if reached[-1]:
             break
-    size = int(np.argmax(reached)) + 1 if reached[-1] else int(np.count_nonzero(top))
+    size = int(np.argmax(reached)) + 1 if reached[-1] else len(top)
     least = top[size - 1]
     ids = np.flatnonzero(whole >= least)
     if len(ids) > size:  # of those that are equally likely the lowest

@@ -7,8 +7,9 @@ back is a shorter prompt. All prompts and results are token ids.
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,8 @@ class LlamaCpp:
         self.ends = metadata.ends
         self.cache = Slots(_SLOTS)
         self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
-        # What llama.cpp is made to say: of half a character it would give no probabilities.
-        self._said = [[metadata.letter, 1e6]]
+        self._tokens = metadata.tokens
+        self._letter = [[metadata.letter, 1e6]]
         self._server = serve(path, max(self.context, _LEAST_POSITIONS), threads)
         # A thread a slot: the server computes the prompts that wait in one batch.
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
@@ -60,7 +61,7 @@ class LlamaCpp:
         self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int
     ) -> torch.Tensor:
         """As `Backend.forward`; raises `DragonError` when llama.cpp fails."""
-        logits = torch.full((len(slots), outputs, self.vocab_size), -torch.inf)
+        whole = torch.full((len(slots), outputs, self._tokens), -torch.inf)
         length = tokens.shape[1]
         for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
             self._texts[slot][start:] = row
@@ -70,34 +71,48 @@ class LlamaCpp:
                     del self._texts[slot][start:]
                 raise PreemptedError("the step is no longer wanted")
             ends = [start + length - outputs + place + 1 for start in starts]
-            for row, likeliest in enumerate(self._threads.map(self._next, slots, ends)):
-                for token, logprob in likeliest:
-                    if token < self.vocab_size:
-                        logits[row, place, token] = logprob
-        return logits
+            for row, (ids, values) in enumerate(self._threads.map(self._next, slots, ends)):
+                whole[row, place, ids] = torch.tensor(values)
+        return whole[..., : self.vocab_size]
 
     def close(self) -> None:
         """Free the model."""
         self._threads.shutdown()
         del self._server
 
-    def _next(self, slot: int, end: int) -> Iterable[tuple[int, float]]:
-        """The likeliest tokens after a row's first `end`, with their log-probabilities."""
+    def _next(self, slot: int, end: int) -> tuple[list[int], list[float]]:
+        """The likeliest tokens after a row's first `end`, and their logits."""
+        prompt = self._texts[slot][:end]
+        # Probabilities among the likeliest: that takes less than to sort all of a vocabulary.
+        few = {"samplers": ["top_k"], "top_k": LIKELIEST, "post_sampling_probs": True}
+        if (named := self._completed(slot, prompt, few)) is not None:
+            likeliest = named["top_probs"]
+            return [each["id"] for each in likeliest], [log(each["prob"]) for each in likeliest]
+        # It drew a token of half a character, of which it tells nothing. It is made to say a
+        # letter; these probabilities are those without the bias.
+        said = {"samplers": [], "logit_bias": self._letter}
+        named = self._completed(slot, prompt, said)
+        if named is None:
+            raise DragonError("llama.cpp named no likeliest tokens")
+        likeliest = named["top_logprobs"]
+        return [each["id"] for each in likeliest], [each["logprob"] for each in likeliest]
+
+    def _completed(self, slot: int, prompt: list[int], how: dict[str, Any]) -> Any:
+        """What llama.cpp says of the next token, if anything."""
         reply = self._server.handle_completions(
             {
-                "prompt": self._texts[slot][:end],
+                "prompt": prompt,
                 "id_slot": slot,
                 "cache_prompt": True,
                 "n_predict": 1,
                 "n_probs": LIKELIEST,
-                "logit_bias": self._said,  # the probabilities are those without it
-                "samplers": [],
+                **how,
             }
         )
         if "choices" not in reply:
             raise DragonError(f"llama.cpp: {reply.get('error', reply)}")
-        (position,) = reply["choices"][0]["logprobs"]["content"]
-        return [(each["id"], each["logprob"]) for each in position["top_logprobs"]]
+        probabilities = reply["choices"][0]["logprobs"]
+        return None if probabilities is None else probabilities["content"][0]
 
 
 def serve(path: Path, positions: int, threads: int) -> Any:
@@ -123,3 +138,8 @@ def serve(path: Path, positions: int, threads: int) -> Any:
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise ConfigurationError(f"llama.cpp cannot load {path}: {error}") from error
+
+
+def log(probability: float) -> float:
+    """Its logarithm, -inf of 0."""
+    return math.log(probability) if probability > 0 else -math.inf
