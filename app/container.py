@@ -38,6 +38,10 @@ class Generation(Protocol):
         """What `/v1/models` calls the model."""
 
     @property
+    def quotes(self) -> bool:
+        """Whether the model answers by quotes alone."""
+
+    @property
     def context_length(self) -> int:
         """Tokens the model can hold, prompt and answer together."""
 

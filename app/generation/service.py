@@ -62,6 +62,11 @@ class GenerationService:
         return self.engine.model.name
 
     @property
+    def quotes(self) -> bool:
+        """Whether the model answers by quotes alone."""
+        return self.engine.model.quotes
+
+    @property
     def context_length(self) -> int:
         """Tokens the model can hold, prompt and answer together."""
         return self.engine.model.context

@@ -144,6 +144,7 @@ async function loadStatus() {
     const found = await getStatus();
     status.setModel(found.model);
     settings.setStatus(found);
+    byId("demo").hidden = !found.quotes;
     composer.render();
     if (socket.connected) status.setPeer(found.peer);
   } catch {

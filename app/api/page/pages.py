@@ -69,6 +69,7 @@ async def status(state: State) -> dict[str, Any]:
     """The model, how it answers unless told otherwise, the link to the peer, the documents."""
     return {
         "model": state.generation.model_name,
+        "quotes": state.generation.quotes,
         "context_length": state.generation.context_length,
         "vocabulary": state.generation.tokenizer.vocab_size,
         "defaults": {

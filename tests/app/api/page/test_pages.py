@@ -39,6 +39,7 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
     status = await browser.get("/api/status")
     assert status.json() == {
         "model": "dragon-7m",
+        "quotes": True,
         "context_length": 256,
         "vocabulary": 8192,
         "defaults": {"mode": "oneway", "cloud": "when_needed", "top_k": 2, "temperature": 0.15},
