@@ -10,8 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from dragon.errors import PreemptedError
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.torch.model import LanguageModel, check
 
 LAYERS = 28
 """Of the model that is stood in for; as many as Qwen2.5-1.5B has."""
@@ -31,8 +30,7 @@ def slow_down(model: LanguageModel, milliseconds: float) -> None:
         due = began + share * index
         while tokens < _PREFILL_TOKENS and (left := due - time.perf_counter()) > 0:
             time.sleep(min(left, pause))
-            if model.abandon is not None and model.abandon():
-                raise PreemptedError("the step is no longer wanted")
+            check()
 
     def before(index: int) -> Any:
         def hook(_: object, inputs: tuple[Any, ...]) -> None:

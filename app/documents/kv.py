@@ -73,6 +73,4 @@ class DocumentKV:
 
     def _run(self, row: Row) -> None:
         """Runs on the engine's thread; raises `PreemptedError` once an answer is waiting for it."""
-        model = self._engine.model
-        model.abandon = lambda: self._engine.wanted
-        document_kv(model, row, self._store)
+        document_kv(self._engine.model, row, self._store, lambda: self._engine.wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ import torch
 
 from dragon.errors import ContextLengthError, OverloadedError
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.backends.backend import Backend
+from dragon.inference.backends.backend import Backend, never
 from dragon.inference.backends.torch.cache import KV
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.distribution import DetailedSide, FullDistribution
@@ -103,14 +103,18 @@ class Decoder:
         self._model.cache.release(self.slots)
         self.slots = []
 
-    def prefill(self) -> None:
-        """Fill in the documents, then run the conversation in all rows at once."""
+    def prefill(self, cancelled: Callable[[], bool] = never) -> None:
+        """Fill in the documents, then run the conversation in all rows at once.
+
+        Raises `PreemptedError` once it is `cancelled`.
+        """
         for slot, row in zip(self.slots, self._rows, strict=True):
-            fill(self._model, slot, row, self._store)
+            fill(self._model, slot, row, self._store, cancelled)
         if self._conversation:
             starts = [len(row.tokens) for row in self._rows]
             tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
-            logits = self._adjusted(self._model.forward(self.slots, starts, tokens, 1)[:, -1], 0)
+            logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)[:, -1]
+            logits = self._adjusted(logits, 0)
             self.likelihood.begin(logits)
             self._first = self.mix(logits, 0)
 
@@ -173,40 +177,56 @@ class Decoder:
         return quoted, weights.among(able)
 
 
-def fill(model: Backend, slot: int, row: Row, store: KVStore | None) -> None:
+def fill(
+    model: Backend,
+    slot: int,
+    row: Row,
+    store: KVStore | None,
+    cancelled: Callable[[], bool] = never,
+) -> None:
     """Let a slot begin with a document: copied if its keys and values are there, else computed.
 
     It is computed alone, hence the same in every answer.
     """
     if not row.tokens or model.kv is None:
-        model.feed(slot, row.tokens)
+        model.feed(slot, row.tokens, cancelled=cancelled)
         return
     kept = row.kv or (store.load(row) if store is not None else None)
     if kept is not None:
         model.kv.write(slot, kept)
         return
-    model.feed(slot, row.tokens)
+    model.feed(slot, row.tokens, cancelled=cancelled)
     if store is not None and store.wants(row):
         store.save(row, model.kv.read(slot, len(row.tokens)))
 
 
-def document_kv(model: Backend, row: Row, store: KVStore | None) -> KV:
-    """A document's KV, as a job of the engine. Raises `OverloadedError` if no slot is free."""
+def document_kv(
+    model: Backend, row: Row, store: KVStore | None, cancelled: Callable[[], bool] = never
+) -> KV:
+    """A document's KV, as a job of the engine.
+
+    Raises `OverloadedError` if no slot is free, `PreemptedError` once it is `cancelled`.
+    """
     assert model.kv is not None
     slots = model.cache.acquire(1)
     if slots is None:
         raise OverloadedError("no slot is free now")
     try:
-        fill(model, slots[0], row, store)
+        fill(model, slots[0], row, store, cancelled)
         return model.kv.read(slots[0], len(row.tokens))
     finally:
         model.cache.release(slots)
 
 
-def step(model: Backend, decoders: Sequence[Decoder], works: Sequence[Work]) -> list[list[Side]]:
+def step(
+    model: Backend,
+    decoders: Sequence[Decoder],
+    works: Sequence[Work],
+    cancelled: Callable[[], bool] = never,
+) -> list[list[Side]]:
     """Run the works of several decoders, all of one number of tokens, in one forward.
 
-    Returns the distributions each of them wants. Raises `PreemptedError` as the model does.
+    Returns the distributions each of them wants. Raises `PreemptedError` once it is `cancelled`.
     """
     length = len(works[0].tokens)
     if length == 0:
@@ -219,7 +239,7 @@ def step(model: Backend, decoders: Sequence[Decoder], works: Sequence[Work]) -> 
         starts += [base + work.keep for base in decoder.bases]
         tokens += [work.tokens] * len(decoder.slots)
     outputs = max(work.logits for work in works)
-    logits = model.forward(slots, starts, torch.tensor(tokens), outputs)
+    logits = model.forward(slots, starts, torch.tensor(tokens), outputs, cancelled=cancelled)
     parts = torch.split(logits, [len(decoder.slots) for decoder in decoders])
     return [
         decoder.sides(work, part[:, -work.logits :])

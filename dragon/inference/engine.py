@@ -272,12 +272,14 @@ class Engine:
 
     def _run_group(self, group: list[Step]) -> None:
         group.sort(key=lambda request: request.decoder.slots)  # side by side, in few runs
-        self.model.abandon = lambda: all(
-            request.stale or request.decoder in self._closing for request in group
-        )
+
+        def cancelled() -> bool:
+            return all(request.stale or request.decoder in self._closing for request in group)
+
         outcomes: Sequence[Outcome]
         try:
-            results = step(self.model, [s.decoder for s in group], [s.work for s in group])
+            decoders, works = [s.decoder for s in group], [s.work for s in group]
+            results = step(self.model, decoders, works, cancelled)
             now = time.perf_counter()
             outcomes = [
                 Decoded(
@@ -300,9 +302,8 @@ class Engine:
             decoder = self._inbox.openings.take()
         if not decoder.prefilled.set_running_or_notify_cancel():
             return  # given up meanwhile; closing it frees the slots
-        self.model.abandon = lambda: decoder in self._closing
         try:
-            decoder.prefill()
+            decoder.prefill(lambda: decoder in self._closing)
         except PreemptedError as error:
             decoder.prefilled.set_exception(error)
         except Exception as error:
@@ -320,7 +321,6 @@ class Engine:
                 return
         if not future.set_running_or_notify_cancel():
             return
-        self.model.abandon = None
         try:
             future.set_result(function())
         except BaseException as error:

@@ -65,9 +65,9 @@ def test_a_slow_step_is_given_up_as_soon_as_it_is_not_wanted(
     clock = Clock()
     monkeypatch.setattr("harness.throttle.time", clock)
     slow_down(model, 560.0)
-    model.abandon = lambda: clock.now > 0.1
+    token = torch.ones(1, 1, dtype=torch.int64)
     with pytest.raises(PreemptedError):
-        model.forward([0], [0], torch.ones(1, 1, dtype=torch.int64), 1)
+        model.forward([0], [0], token, 1, cancelled=lambda: clock.now > 0.1)
     assert clock.now < 0.1 + 2 * 0.560 / LAYERS
 
 

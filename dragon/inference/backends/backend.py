@@ -45,18 +45,21 @@ class KVAccess(Protocol):
         ...
 
 
+def never() -> bool:
+    """Nothing cancels it."""
+    return False
+
+
 class Backend(Protocol):
     """Weights and slots. Not thread-safe: the engine's thread alone runs it.
 
-    `abandon`, when set, says whether the forward under way is still wanted. A backend that is not
-    `full` names the likeliest tokens of each position only. `kv` is None where keys and values
-    stay inside.
+    A backend that is not `full` names the likeliest tokens of each position only. `kv` is None
+    where keys and values stay inside.
     """
 
     name: str
     vocab_size: int
     context: int
-    abandon: Callable[[], bool] | None
     full: bool
 
     @property
@@ -79,17 +82,25 @@ class Backend(Protocol):
         """Tokens that end a text."""
         ...
 
-    def feed(self, slot: int, tokens: Sequence[int]) -> None:
-        """Let a row begin with these tokens."""
+    def feed(
+        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+    ) -> None:
+        """Let a row begin with these tokens. Raises `PreemptedError` as `forward` does."""
         ...
 
     def forward(
-        self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int
+        self,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
+        outputs: int,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
         """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
 
         Where the backend is not `full`, the logit of a token it does not name is -inf. Raises
-        `PreemptedError` when `abandon` says so; the rows then hold nothing past `starts`.
+        `PreemptedError` once `cancelled` says so; the rows then hold nothing past `starts`.
         """
         ...
 

@@ -228,9 +228,9 @@ def test_those_answered_together_are_waited_for(
     rows: list[int] = []
     forward = engine.model.forward
 
-    def counting(slots: Sequence[int], *rest: Any) -> torch.Tensor:
+    def counting(slots: Sequence[int], *rest: Any, **named: Any) -> torch.Tensor:
         rows.append(len(slots))
-        return forward(slots, *rest)
+        return forward(slots, *rest, **named)
 
     monkeypatch.setattr(engine.model, "forward", counting)
     outcomes: list[Future[Outcome]] = [Future() for _ in range(4)]

@@ -110,7 +110,7 @@ async def test_a_fault_of_the_model_ends_the_iterator_and_frees_the_slots(
     run.start()
     assert await anext(run) == "begun"
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(engine.model, "forward", fail)
@@ -120,7 +120,7 @@ async def test_a_fault_of_the_model_ends_the_iterator_and_frees_the_slots(
 
 
 async def test_a_prefill_that_fails_raises(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(engine.model, "forward", fail)
@@ -135,7 +135,7 @@ async def test_a_fault_of_its_session_ends_this_run_only(
 ) -> None:
     run, other = (Recorded(engine, Role.DEVICE, joint=False) for _ in range(2))
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("astray")
 
     monkeypatch.setattr(run.session, "complete", fail)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from dragon.errors import ConfigurationError, DragonError, PreemptedError
+from dragon.inference.backends.backend import never
 from dragon.inference.backends.llama_cpp.metadata import Metadata
 from dragon.inference.backends.slots import Slots
 
@@ -42,7 +43,6 @@ class LlamaCpp:
         self.name = path.stem
         self.vocab_size = vocab_size
         self.context = min(MAX_CONTEXT, metadata.context)
-        self.abandon: Callable[[], bool] | None = None
         self.quotes = metadata.quotes
         self.ends = metadata.ends
         self.cache = Slots(_SLOTS)
@@ -53,12 +53,20 @@ class LlamaCpp:
         # A thread a slot: the server computes the prompts that wait in one batch.
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
 
-    def feed(self, slot: int, tokens: Sequence[int]) -> None:
+    def feed(
+        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+    ) -> None:
         """Let a row begin with these tokens; they are computed with those that follow."""
         self._texts[slot] = list(tokens)
 
     def forward(
-        self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int
+        self,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
+        outputs: int,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
         """As `Backend.forward`; raises `DragonError` when llama.cpp fails."""
         whole = torch.full((len(slots), outputs, self._tokens), -torch.inf)
@@ -66,7 +74,7 @@ class LlamaCpp:
         for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
             self._texts[slot][start:] = row
         for place in range(outputs):
-            if self.abandon is not None and self.abandon():
+            if cancelled():
                 for slot, start in zip(slots, starts, strict=True):
                     del self._texts[slot][start:]
                 raise PreemptedError("the step is no longer wanted")

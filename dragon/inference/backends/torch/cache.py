@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,13 +48,14 @@ class Batch:
     """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
 
     `places` int64 [B Q] are these in all slots, one slot after the other. `length` tokens has the
-    longest row, new ones included.
+    longest row, new ones included. `cancelled` says whether the forward is no longer wanted.
     """
 
     positions: torch.Tensor
     places: torch.Tensor
     length: int
     runs: tuple[Run, ...]
+    cancelled: Callable[[], bool]
 
     @classmethod
     def of(
@@ -65,6 +66,7 @@ class Batch:
         context: int,
         device: torch.device,
         dtype: torch.dtype,
+        cancelled: Callable[[], bool],
     ) -> Batch:
         """Rows that each take `tokens` more tokens from their start on, in slots of `context`."""
         lengths = [start + tokens for start in starts]
@@ -84,7 +86,8 @@ class Batch:
                 runs.append(
                     Run(slice(first, last), side_by_side, seen[first - start : last - start])
                 )
-        return cls(positions.to(device), places.to(device), max(lengths), tuple(runs))
+        places = places.to(device)
+        return cls(positions.to(device), places, max(lengths), tuple(runs), cancelled)
 
 
 def _groups(lengths: Sequence[int]) -> list[int]:

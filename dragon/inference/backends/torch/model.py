@@ -13,6 +13,7 @@ import transformers
 from transformers import AutoModelForCausalLM
 
 from dragon.errors import ConfigurationError, PreemptedError
+from dragon.inference.backends.backend import never
 from dragon.inference.backends.torch import attention
 from dragon.inference.backends.torch.cache import BATCH, KV, Batch, SlotCache
 
@@ -25,8 +26,7 @@ _MIN_SLOTS, _MAX_SLOTS = 16, 256
 class LanguageModel:
     """Weights and slots. Not thread-safe: the engine's thread alone runs it.
 
-    `abandon`, when set, is asked before every layer; once it says yes the forward is given up with
-    `PreemptedError`.
+    What cancels a forward is asked before every layer.
     """
 
     full = True
@@ -49,7 +49,6 @@ class LanguageModel:
         self.name = name
         self.vocab_size = vocab_size
         self.context = min(MAX_CONTEXT, int(config.max_position_embeddings))
-        self.abandon: Callable[[], bool] | None = None
         self._network = network
         self._device = network.device
         # Vocabularies are padded differently in models of one family: only real tokens count.
@@ -59,7 +58,7 @@ class LanguageModel:
         self._kv_shape = len(self.layers), int(heads), int(dim)
         self.cache = SlotCache(len(self.layers), self._slots(), self.context)
         for layer in self.layers:
-            layer.register_forward_pre_hook(self._check)
+            layer.register_forward_pre_hook(check)
         if self._by_column:
             _store_by_column(decoder)
 
@@ -94,21 +93,35 @@ class LanguageModel:
         """Keys and values can be read and written."""
         return self
 
-    def feed(self, slot: int, tokens: Sequence[int]) -> None:
+    def feed(
+        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+    ) -> None:
         """Let a row begin with these tokens: alone and unpadded, so always with the same bits."""
         if tokens:
-            self.forward([slot], [0], torch.tensor([tokens]), 1)
+            self.forward([slot], [0], torch.tensor([tokens]), 1, cancelled=cancelled)
 
     @torch.inference_mode()
     def forward(
-        self, slots: Sequence[int], starts: Sequence[int], tokens: torch.Tensor, outputs: int
+        self,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
+        outputs: int,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
         """Feed `tokens` int64 [B, Q] to rows at `starts`; the last logits, float32 [B, outputs, V].
 
-        Raises `PreemptedError` when `abandon` says so; the rows then hold nothing past `starts`.
+        Raises `PreemptedError` once `cancelled` says so; the rows then hold nothing past `starts`.
         """
         batch = Batch.of(
-            slots, starts, tokens.shape[1], self.context, self._device, self._network.dtype
+            slots,
+            starts,
+            tokens.shape[1],
+            self.context,
+            self._device,
+            self._network.dtype,
+            cancelled,
         )
         BATCH.set(batch)
         result = self._network(
@@ -177,13 +190,15 @@ class LanguageModel:
     def close(self) -> None:
         """Nothing to free: its memory goes with it."""
 
-    def _check(self, *_: object) -> None:
-        if self.abandon is not None and self.abandon():
-            raise PreemptedError("the step is no longer wanted")
-
     def _slots(self) -> int:
         size = self.kv_bytes(self.context)
         return max(_MIN_SLOTS, min(_MAX_SLOTS, _CACHE_BYTES // size))
+
+
+def check(*_: object) -> None:
+    """Raises `PreemptedError` if the forward under way is cancelled."""
+    if BATCH.get().cancelled():
+        raise PreemptedError("the step is no longer wanted")
 
 
 def _store_by_column(decoder: torch.nn.Module) -> None:

@@ -104,10 +104,8 @@ def test_a_row_that_begins_with_a_document(
 
 def test_a_step_that_is_not_wanted_leaves_nothing_behind(llama: LlamaCpp) -> None:
     before = llama.forward([0], [0], torch.tensor([[5, 6, 7]]), 1)
-    llama.abandon = lambda: True
     with pytest.raises(PreemptedError):
-        llama.forward([0], [3], torch.tensor([[8]]), 1)
-    llama.abandon = None
+        llama.forward([0], [3], torch.tensor([[8]]), 1, cancelled=lambda: True)
     after = llama.forward([0], [2], torch.tensor([[7]]), 1)
     assert torch.allclose(after.exp(), before.exp(), atol=TOLERANCE)
 

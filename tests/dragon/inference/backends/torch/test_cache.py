@@ -175,10 +175,8 @@ def test_a_preempted_forward_leaves_the_rest_of_the_row(
 ) -> None:
     model.forward([2], [0], torch.tensor([[5, 6, 7]]), 1)
     calls = iter([False, True])
-    model.abandon = lambda: next(calls)
     with pytest.raises(PreemptedError):
-        model.forward([2], [3], torch.tensor([[8]]), 1)
-    model.abandon = None
+        model.forward([2], [3], torch.tensor([[8]]), 1, cancelled=lambda: next(calls))
     got = model.forward([2], [3], torch.tensor([[9]]), 1)[0]
     expected = reference(network, [5, 6, 7, 9], 1)
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
