@@ -91,12 +91,10 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.peer_link.client import Link
     from app.storage.data_dir import note_database, owned, require_database
     from app.storage.database import connect, database_url, migrate, session_maker
-    from dragon.inference.backends import backend
     from dragon.inference.backends.torch.kv_store import KVStore
     from dragon.inference.engine import Engine
     from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
     from dragon.inference.profile import Profile
-    from dragon.inference.tokenizer import Tokenizer
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
@@ -115,15 +113,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         sessions = session_maker(database)
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
         reranker = await asyncio.to_thread(Reranker.load, settings.reranker)
-        tokenizer = await asyncio.to_thread(Tokenizer.load, settings.model)
-        model = await asyncio.to_thread(
-            backend.load,
-            settings.model,
-            tokenizer.vocab_size,
-            dtype=settings.dtype,
-            device=settings.torch_device,
-            threads=settings.threads,
-        )
+        tokenizer, model = await asyncio.to_thread(settings.load)
         kv_dir, kv_bytes = settings.data_dir / "kv", settings.kv_cache_mb << 20
         store = await asyncio.to_thread(KVStore.of, model, kv_dir, kv_bytes)
         engine = Engine(model, batching=not settings.exact, store=store)

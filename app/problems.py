@@ -13,6 +13,7 @@ from dragon.errors import (
     DragonError,
     InvalidRequestError,
     LinkError,
+    ModelServerError,
     NotFoundError,
     OverloadedError,
     StorageError,
@@ -29,6 +30,7 @@ _STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
     (OverloadedError, 503, "overloaded_error"),
     (StorageError, 507, "server_error"),
     (LinkError, 502, "server_error"),
+    (ModelServerError, 502, "server_error"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -12,8 +11,8 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
-from dragon.keys import LEAST_KEY, is_loopback
-from dragon.models import EMBEDDED_MODEL
+from dragon.inference.choice import ModelChoice
+from dragon.keys import LEAST_KEY, is_loopback, require_sendable
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
 
 
@@ -25,7 +24,7 @@ class Cloud(StrEnum):
     ALWAYS = "always"
 
 
-class Settings(BaseSettings):
+class Settings(ModelChoice, BaseSettings):
     """The settings of the device service; every one has a default that works offline."""
 
     model_config = SettingsConfigDict(
@@ -36,7 +35,6 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     api_key: SecretStr | None = None
-    model: str = str(EMBEDDED_MODEL)
     embedder: Path | None = None
     reranker: Path | None = None
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
@@ -44,9 +42,6 @@ class Settings(BaseSettings):
     cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY
     top_k: int = Field(default=2, ge=1, le=32)
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    torch_device: str = "cpu"
-    threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     # The most that documents' KV may take on the disk; 0 keeps none.
     kv_cache_mb: int = Field(default=1024, ge=0)
     log_format: Literal["text", "json"] = "text"
@@ -75,12 +70,8 @@ class Settings(BaseSettings):
     @field_validator("api_key", "peer_key")
     @classmethod
     def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None and not (
-            key.get_secret_value().isascii()
-            and key.get_secret_value().isprintable()
-            and " " not in key.get_secret_value()
-        ):
-            raise ValueError("a key is printable ASCII without spaces")
+        if key is not None:
+            require_sendable(key.get_secret_value())
         return key
 
     @field_validator("api_key")

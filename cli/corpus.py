@@ -21,11 +21,10 @@ def build(
     settings = Settings.read()
     from rich.progress import Progress
 
-    from dragon.inference.tokenizer import Tokenizer
     from dragon.retrieval.embedder import Embedder
     from peer.corpus import builder
 
-    tokenizer = Tokenizer.load(settings.model)
+    tokenizer = settings.load_tokenizer()
     embedder = Embedder.load(settings.embedder)
     with Progress() as progress:
         info = builder.build(

@@ -21,24 +21,15 @@ def profile() -> None:
 
     from app.peer_link.probe import measure
     from dragon.errors import LinkError
-    from dragon.inference.backends import backend
     from dragon.inference.profile import DecodeFit, Profile
     from dragon.inference.profiler import decode_delays
-    from dragon.inference.tokenizer import Tokenizer
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker
 
     torch.set_num_threads(settings.threads)
-    tokenizer = Tokenizer.load(settings.model)
-    model = backend.load(
-        settings.model,
-        tokenizer.vocab_size,
-        dtype=settings.dtype,
-        device=settings.torch_device,
-        threads=settings.threads,
-    )
+    tokenizer, model = settings.load()
     contexts, seconds = decode_delays(model, settings.top_k)
     found = Profile(model=model.name, rows=settings.top_k, decode=DecodeFit.of(contexts, seconds))
     embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)

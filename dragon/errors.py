@@ -71,6 +71,12 @@ class OverloadedError(DragonError):
     code = "overloaded"
 
 
+class ModelServerError(DragonError):
+    """The server that runs the model failed; the same request may succeed later."""
+
+    code = "model_server_error"
+
+
 class StorageError(DragonError):
     """The disk is full, or cannot be written; the same request may succeed later."""
 

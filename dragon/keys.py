@@ -1,4 +1,4 @@
-"""Where a service needs a key, and how long that key has to be."""
+"""Where a service needs a key, how long that key has to be, and of what."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def require_sendable(key: str) -> None:
+    """Raises `ValueError` for a key that does not fit into a header."""
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError("a key is printable ASCII without spaces")

@@ -15,13 +15,11 @@ from fastapi import FastAPI, Response, WebSocket
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from dragon.inference.backends import backend
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.fairness import CALLER
 from dragon.inference.profile import Profile
-from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import Embedder
@@ -53,17 +51,10 @@ class PeerState:
 def open_state(settings: PeerSettings) -> PeerState:
     """Load models and corpus. Raises `ConfigurationError` when one cannot be had."""
     torch.set_num_threads(settings.threads)
-    tokenizer = Tokenizer.load(settings.model)
+    tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
     reranker = Reranker.load(settings.reranker)
     corpus = Corpus.open(settings.peer_corpus, embedder)
-    model = backend.load(
-        settings.model,
-        tokenizer.vocab_size,
-        dtype=settings.dtype,
-        device=settings.torch_device,
-        threads=settings.threads,
-    )
     # Inside the corpus: a corpus that is replaced takes along what was computed from it.
     store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,11 +9,11 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
+from dragon.inference.choice import ModelChoice
 from dragon.keys import LEAST_KEY, is_loopback
-from dragon.models import EMBEDDED_MODEL
 
 
-class PeerSettings(BaseSettings):
+class PeerSettings(ModelChoice, BaseSettings):
     """Everything the peer can be told. `exact` steps each answer in a forward of its own."""
 
     model_config = SettingsConfigDict(
@@ -27,12 +26,8 @@ class PeerSettings(BaseSettings):
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
     peer_corpus: Path
     peer_max_sessions: int = Field(128, ge=1)
-    model: str = str(EMBEDDED_MODEL)
     embedder: Path | None = None
     reranker: Path | None = None
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    torch_device: str = "cpu"
-    threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     # The most that passages' KV may take on the disk, in the corpus's directory; 0 keeps none.
     kv_cache_mb: int = Field(1024, ge=0)
     log_format: Literal["text", "json"] = "text"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from dragon.errors import DragonError, OverloadedError, PreemptedError
+from dragon.errors import DragonError, ModelServerError, OverloadedError, PreemptedError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.torch.kv_store import KVStore
@@ -289,6 +289,8 @@ class Engine:
             ]
         except PreemptedError:
             outcomes = [Decoded(None, 0)] * len(group)
+        except ModelServerError as error:
+            outcomes = [error] * len(group)
         except Exception as error:
             log.exception("a decode step failed")
             outcomes = [DragonError(f"the model failed: {error}")] * len(group)
@@ -304,7 +306,7 @@ class Engine:
             return  # given up meanwhile; closing it frees the slots
         try:
             decoder.prefill(lambda: decoder in self._closing)
-        except PreemptedError as error:
+        except (PreemptedError, ModelServerError) as error:
             decoder.prefilled.set_exception(error)
         except Exception as error:
             log.exception("a prefill failed")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,14 +71,14 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Load from a directory, a hub name or a `.gguf` file.
+        """Load from a directory or its `tokenizer.json`, a hub name or a `.gguf` file.
 
         Raises `ConfigurationError` when it cannot.
         """
         if str(path).endswith(".gguf"):
             return cls(*tokenizer_of(Path(path)))
         try:
-            backend = AutoTokenizer.from_pretrained(str(path))
+            backend = AutoTokenizer.from_pretrained(str(path).removesuffix("/tokenizer.json"))
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"no tokenizer loads from {path}: {error}") from error
         if not backend.is_fast:
@@ -147,16 +149,39 @@ class Tokenizer:
         piece: str = self._backend.convert_ids_to_tokens(token)
         if token in self._backend.added_tokens_decoder:
             return piece.encode()
-        if self._byte_level:
+        if self.byte_level:
             return bytes(_BYTES[character] for character in piece)
         if len(piece) == 6 and piece.startswith("<0x"):
             return bytes.fromhex(piece[3:5])
         return piece.replace("\u2581", " ").encode()
 
     @cached_property
-    def _byte_level(self) -> bool:
+    def byte_level(self) -> bool:
         """Whether pieces are spelt in a letter a byte, as GPT-2's are."""
         return "ByteLevel" in str(self._backend.backend_tokenizer.decoder)
+
+    @cached_property
+    def by_text(self) -> dict[str, int]:
+        """Tokens by the text they stand for; without those that share it or are no whole text."""
+        pieces = [self.piece(token) for token in range(self.vocab_size)]
+        shared = {piece for piece, count in Counter(pieces).items() if count > 1}
+        found = {}
+        for token, piece in enumerate(pieces):
+            if piece and piece not in shared:
+                with suppress(UnicodeDecodeError):
+                    found[piece.decode()] = token
+        return found
+
+    def text_of(self, ids: Sequence[int]) -> str | None:
+        """The text that is cut into exactly these tokens, special ones included, if there is one.
+
+        Special tokens that the tokenizer itself puts at the beginning are not in it.
+        """
+        start = self._specials[0]
+        if list(ids[: len(start)]) != start:
+            return None
+        text = self.decode(ids[len(start) :], special=True)
+        return text if self._backend(text)["input_ids"] == list(ids) else None
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The character span of every token of `text`."""

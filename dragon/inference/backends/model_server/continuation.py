@@ -1,0 +1,162 @@
+"""A completion that a model server streams: what it says of one position after another."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+import orjson
+
+from dragon.errors import ModelServerError
+from dragon.inference.backends.model_server.dialect import Dialect, Position, UntoldError
+from dragon.inference.backends.model_server.endpoint import (
+    BusyError,
+    Endpoint,
+    Exchange,
+    LostError,
+    Patience,
+    lost,
+)
+
+log = logging.getLogger(__name__)
+
+AHEAD = 64
+"""Tokens a request asks for: as far as a side drafts ahead."""
+_PATIENCE_S = 5.0
+_DATA = b"data:"
+
+
+class Continuation:
+    """What a server writes behind `prompt`, read by a thread of its own.
+
+    `changed` is notified of every position and of the end; what other threads read here they read
+    while they hold it. A broken connection or a busy server is asked again for some seconds, with
+    the text as far as it has come. `spelled` asks for one position that the server would not tell.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        prompt: Sequence[int],
+        slot: int,
+        changed: threading.Condition,
+        *,
+        spelled: bool = False,
+    ) -> None:
+        self.prompt = list(prompt)
+        self.positions: list[Position] = []
+        self.error: ModelServerError | None = None
+        self.ended = False
+        self.heard = time.monotonic()
+        self.spelled = spelled
+        self._endpoint = endpoint
+        self._dialect = dialect
+        self._slot = slot
+        self._changed = changed
+        self._exchange: Exchange | None = None
+        self._cancelled = threading.Event()
+        threading.Thread(target=self._run, name="model server", daemon=True).start()
+
+    def follows(self, text: Sequence[int], end: int) -> bool:
+        """Whether `text[:end]`, which begins with the prompt, is what it has written or told of.
+
+        What comes behind it is then there, or is what it writes next.
+        """
+        count = end - len(self.prompt)
+        if count < 0 or count > len(self.positions) or (self.ended and self.at(end) is None):
+            return False
+        drawn = [position.drawn for position in self.positions[:count]]
+        return drawn == list(text[len(self.prompt) : end])
+
+    def at(self, end: int) -> Position | None:
+        """What it says behind the text of `end` tokens, if it has come so far."""
+        count = end - len(self.prompt)
+        return self.positions[count] if count < len(self.positions) else None
+
+    def cancel(self) -> None:
+        """Hang up; the server notices with the next token it writes."""
+        self._cancelled.set()
+        with self._changed:
+            if self._exchange is not None:
+                self._exchange.close()
+
+    # On its own thread.
+
+    def _run(self) -> None:
+        error = None
+        try:
+            self._read_all()
+        except ModelServerError as failed:
+            error = failed
+        except Exception as failed:
+            log.exception("a model server's completion could not be read")
+            error = ModelServerError(f"the model server cannot be understood: {failed!r}")
+        with self._changed:
+            self.error, self.ended = error, True
+            self._changed.notify_all()
+
+    def _read_all(self) -> None:
+        """Read to the end, with as many requests as that takes."""
+        patience, told = Patience(_PATIENCE_S), 0
+        while not self._cancelled.is_set():
+            try:
+                self._read()
+                return
+            except UntoldError:
+                return
+            except (LostError, BusyError) as error:
+                if self._cancelled.is_set():
+                    return
+                if len(self.positions) > told:
+                    patience, told = Patience(_PATIENCE_S), len(self.positions)
+                log.warning("%s: %s", self._endpoint.url, error.message)
+                self._cancelled.wait(patience.next(error))
+
+    def _read(self) -> None:
+        """One request, for what is not there yet."""
+        before = len(self.positions)
+        drawn = [position.drawn for position in self.positions]
+        text = [*self.prompt, *(token for token in drawn if token is not None)]
+        if before == AHEAD or None in drawn or len(text) > self._dialect.context:
+            return
+        body = (
+            self._dialect.spelled(text, self._slot)
+            if self.spelled
+            else self._dialect.body(text, self._slot, AHEAD - before)
+        )
+        exchange = self._endpoint.connect()
+        try:
+            with self._changed:
+                if self._cancelled.is_set():
+                    return
+                self._exchange = exchange
+            exchange.socket.settimeout(None)  # whoever waits for a position looks at the clock
+            response = self._endpoint.send(exchange, "POST", self._dialect.path, body)
+            try:
+                self._take_all(response, before)
+            except (OSError, http.client.HTTPException) as error:
+                raise lost(error) from error
+        finally:
+            exchange.connection.close()
+
+    def _take_all(self, response: http.client.HTTPResponse, before: int) -> None:
+        """The events of a response, up to its last."""
+        for line in response:
+            if not line.startswith(_DATA):
+                continue
+            data = line[len(_DATA) :].strip()
+            if data == b"[DONE]":
+                return
+            event = orjson.loads(data)
+            positions, last = self._dialect.positions(event, len(self.positions) - before)
+            with self._changed:
+                self.positions += positions
+                self.heard = time.monotonic()
+                self._changed.notify_all()
+            if last:
+                return
+        raise LostError("the model server ended its answer in the middle")

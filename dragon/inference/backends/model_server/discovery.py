@@ -1,0 +1,188 @@
+"""What a model server speaks, found out by asking it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from dragon.errors import ConfigurationError, ModelServerError
+from dragon.inference.backends.model_server import vocabulary
+from dragon.inference.backends.model_server.dialect import Dialect
+from dragon.inference.backends.model_server.endpoint import (
+    BusyError,
+    Endpoint,
+    LostError,
+    RefusedError,
+)
+from dragon.inference.backends.model_server.llama_server import LlamaServer
+from dragon.inference.backends.model_server.openai_style import NUMBERED, OpenAIStyle
+from dragon.inference.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+# A server that still loads its model is busy for so long.
+_LOADING_S = 60.0
+# Likeliest tokens that are asked for, until a server gives as many.
+_LIKELIEST = (256, 100, 20, 5)
+_CONTEXT = 4096  # of a server that does not say
+_INSTEAD = (
+    "serve the model with llama-server or vLLM, or set DRAGON_MODEL to its .gguf file (those of "
+    "Ollama and LM Studio are on the disk)"
+)
+_SAMPLE = "The quick brown fox jumps over the lazy dog, and"
+
+
+def find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
+    """How the server at `endpoint` is asked; `name` is its model where it has several.
+
+    Raises `ConfigurationError` for what is no server of use here, with what to change.
+    """
+    try:
+        dialect = _find(endpoint, tokenizer, name)
+    except LostError as error:
+        raise ConfigurationError(
+            f"DRAGON_MODEL: {error.message}: start the server at {endpoint.url}, or set the URL of "
+            "one that runs"
+        ) from error
+    except BusyError as error:
+        raise ConfigurationError(f"DRAGON_MODEL: {endpoint.url}: {error.message}") from error
+    except RefusedError as error:
+        if error.status in (401, 403):
+            what = "refuses this key" if endpoint.key else "wants a key"
+            raise ConfigurationError(
+                f"DRAGON_MODEL_KEY: the model server at {endpoint.url} {what}"
+            ) from error
+        raise ConfigurationError(f"DRAGON_MODEL: {endpoint.url}: {error.message}") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigurationError(
+            f"DRAGON_MODEL: {endpoint.url} does not answer as a model server does ({error!r})"
+        ) from error
+    log.info(
+        "%s runs %s: %d likeliest tokens, context %d",
+        endpoint.url,
+        dialect.model,
+        dialect.likeliest,
+        dialect.context,
+    )
+    return dialect
+
+
+def _find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
+    try:
+        listed = endpoint.ask("GET", "/v1/models", patience=_LOADING_S)
+    except RefusedError as error:
+        if error.status in (200, 404, 405):
+            raise ConfigurationError(
+                f"DRAGON_MODEL: {endpoint.url} is no model server: it has no /v1/models"
+            ) from error
+        raise
+    model = _chosen(endpoint, {each["id"]: each for each in listed["data"]}, name)
+    tells = vocabulary.same(endpoint, tokenizer, model["id"])
+    if tells is False:
+        raise _other_vocabulary(endpoint, model)
+    if model.get("owned_by") == "llamacpp":
+        return _llama_server(endpoint, tokenizer, model)
+    return _openai_style(endpoint, tokenizer, model, checked=tells is True)
+
+
+def _chosen(endpoint: Endpoint, models: dict[str, Any], name: str | None) -> Any:
+    names = ", ".join(sorted(models)) or "none"
+    if name is not None:
+        if name not in models:
+            raise ConfigurationError(
+                f"DRAGON_MODEL_NAME: the model server at {endpoint.url} has no {name}, but: {names}"
+            )
+        return models[name]
+    if len(models) != 1:
+        raise ConfigurationError(
+            f"DRAGON_MODEL_NAME: name one of the models of the server at {endpoint.url}: {names}"
+        )
+    return next(iter(models.values()))
+
+
+def _other_vocabulary(endpoint: Endpoint, model: Any) -> ConfigurationError:
+    return ConfigurationError(
+        f"DRAGON_TOKENIZER: the model server at {endpoint.url} has another vocabulary: name the "
+        f"tokenizer of {model['id']}"
+    )
+
+
+def _llama_server(endpoint: Endpoint, tokenizer: Tokenizer, model: Any) -> Dialect:
+    properties = endpoint.ask("GET", "/props", patience=_LOADING_S)
+    if (model.get("meta") or {}).get("n_vocab", tokenizer.vocab_size) < tokenizer.vocab_size:
+        raise _other_vocabulary(endpoint, model)
+    dialect = LlamaServer(
+        model=model["id"],
+        # One token of it is for what is written.
+        context=properties["default_generation_settings"]["n_ctx"] - 1,
+        slots=properties["total_slots"],
+        letter=tokenizer.encode("a")[0],
+    )
+    body = dialect.body(tokenizer.encode(_SAMPLE), 0, 1)
+    endpoint.ask("POST", dialect.path, {**body, "stream": False}, patience=_LOADING_S)
+    return dialect
+
+
+def _openai_style(
+    endpoint: Endpoint, tokenizer: Tokenizer, model: Any, *, checked: bool
+) -> OpenAIStyle:
+    context = model.get("max_model_len") or model.get("max_context_length") or _CONTEXT
+    sample = [*tokenizer.bare_row(raw=True), *tokenizer.encode(_SAMPLE)]
+    refused: ModelServerError | None = None
+    for takes_ids in (True, False):
+        for likeliest in _LIKELIEST:
+            dialect = OpenAIStyle(
+                model=model["id"],
+                context=context - 1,
+                likeliest=likeliest,
+                tokenizer=tokenizer,
+                takes_ids=takes_ids,
+            )
+            asked = {**dialect.body(sample, 0, 1), "stream": False}
+            try:
+                reply = endpoint.ask("POST", dialect.path, asked, patience=_LOADING_S)
+            except RefusedError as error:
+                if error.status in (404, 405):
+                    raise ConfigurationError(
+                        f"DRAGON_MODEL: the model server at {endpoint.url} only chats, and does "
+                        f"not continue a text: {_INSTEAD}"
+                    ) from error
+                if error.status not in (400, 422):
+                    raise
+                refused = error
+                continue
+            if reply.get("usage", {}).get("prompt_tokens", len(sample)) != len(sample):
+                break  # it took the ids for something else
+            return _checked(endpoint, dialect, reply, asked, checked=checked)
+    raise ConfigurationError(
+        f"DRAGON_MODEL: the model server at {endpoint.url} does not complete a text as it is: "
+        f"{refused.message if refused else 'it reads other tokens'}; {_INSTEAD}"
+    )
+
+
+def _checked(
+    endpoint: Endpoint, dialect: OpenAIStyle, reply: Any, asked: dict[str, Any], *, checked: bool
+) -> OpenAIStyle:
+    """The dialect with as many likeliest tokens as came, its vocabulary known to be the same."""
+    choice = reply["choices"][0]
+    if not (choice.get("logprobs") or {}).get("top_logprobs"):
+        raise ConfigurationError(
+            f"DRAGON_MODEL: the model server at {endpoint.url} does not name the likeliest tokens "
+            f"(logprobs) of a text: {_INSTEAD}"
+        )
+    names = choice["logprobs"]["top_logprobs"][0]
+    by_text = not all(name.startswith(NUMBERED) for name in names)
+    if by_text and not dialect.tokenizer.byte_level:
+        raise ConfigurationError(
+            f"DRAGON_MODEL: the model server at {endpoint.url} names tokens by their text, which "
+            f"two tokens of this tokenizer share: {_INSTEAD}"
+        )
+    if not checked:
+        if not by_text:
+            reply = endpoint.ask(
+                "POST", dialect.path, {**asked, "return_tokens_as_token_ids": False}
+            )
+            names = reply["choices"][0]["logprobs"]["top_logprobs"][0]
+        if not vocabulary.known(dialect.tokenizer, names):
+            raise _other_vocabulary(endpoint, {"id": dialect.model})
+    return dialect

@@ -1,0 +1,180 @@
+"""A model that a server runs: its likeliest tokens, as it streams them.
+
+A row is a list of tokens here. While the engine's text is what the server's stream has written, a
+step takes from the stream what has come of it, and asks for nothing. Where the text is another, at
+a correction, the stream is begun anew there; the server still has what it computed up to there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from dragon.errors import ModelServerError, PreemptedError
+from dragon.inference.backends.backend import never
+from dragon.inference.backends.model_server import discovery
+from dragon.inference.backends.model_server.continuation import Continuation
+from dragon.inference.backends.model_server.dialect import Position
+from dragon.inference.backends.model_server.endpoint import Endpoint
+from dragon.inference.backends.slots import Slots
+from dragon.inference.tokenizer import Tokenizer
+
+# Rows of an answer, where the server has fewer slots; more answers than it has slots wait.
+_LEAST_SLOTS = 4
+# How often a step looks whether it is still wanted.
+_LOOK_S = 0.05
+# After so long without a token the server is asked whether it is there.
+SILENCE_S = 10.0
+# It may be there, and be busy with a long prompt or with others.
+_LONGEST_S = 300.0
+
+
+class Row:
+    """One text, and the stream that goes on with it."""
+
+    def __init__(self) -> None:
+        self.text: list[int] = []
+        self.stream: Continuation | None = None
+
+    def write(self, start: int, tokens: Sequence[int]) -> None:
+        """Go on with these tokens behind the first `start`."""
+        self.text[start:] = tokens
+        if self.stream is not None:
+            begun = self.stream.prompt[start:]
+            if list(tokens[: len(begun)]) != begun:
+                self.end()
+
+    def end(self) -> None:
+        """Go on with no stream."""
+        if self.stream is not None:
+            self.stream.cancel()
+            self.stream = None
+
+
+class RowSlots(Slots):
+    """Slots whose streams end with them."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        super().__init__(len(rows))
+        self._rows = rows
+
+    def release(self, slots: list[int]) -> None:
+        """Give slots back."""
+        for slot in slots:
+            self._rows[slot].end()
+        super().release(slots)
+
+
+class ModelServer:
+    """Slots of a server. The engine's thread alone runs it."""
+
+    full = False
+    kv = None
+    quotes = False
+
+    def __init__(
+        self, url: str, tokenizer: Tokenizer, *, key: str | None = None, name: str | None = None
+    ) -> None:
+        """Find out what the server speaks. Raises `ConfigurationError` as `discovery.find` does."""
+        self._endpoint = Endpoint(url, key)
+        self._dialect = discovery.find(self._endpoint, tokenizer, name)
+        self.name = self._dialect.model.rpartition("/")[2].removesuffix(".gguf")
+        self.vocab_size = tokenizer.vocab_size
+        self.context = self._dialect.context
+        self.ends = tokenizer.end_ids
+        self._rows = [Row() for _ in range(max(_LEAST_SLOTS, self._dialect.slots))]
+        self.cache = RowSlots(self._rows)
+        self._changed = threading.Condition()
+
+    def feed(
+        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+    ) -> None:
+        """Let a row begin with these tokens; the server reads them with those that follow."""
+        self._rows[slot].end()
+        self._rows[slot].text = list(tokens)
+
+    def forward(
+        self,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
+        outputs: int,
+        *,
+        cancelled: Callable[[], bool] = never,
+    ) -> torch.Tensor:
+        """As `Backend.forward`; raises `ModelServerError` when the server fails."""
+        logits = torch.full((len(slots), outputs, self.vocab_size), -torch.inf)
+        length = tokens.shape[1]
+        for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
+            self._rows[slot].write(start, row)
+        try:
+            for place in range(outputs):
+                ends = [start + length - outputs + place + 1 for start in starts]
+                for slot, end in zip(slots, ends, strict=True):
+                    self._follow(slot, end)
+                for row, (slot, end) in enumerate(zip(slots, ends, strict=True)):
+                    position = self._wait(slot, end, cancelled)
+                    for token, value in zip(position.tokens, position.logprobs, strict=True):
+                        if 0 <= token < self.vocab_size:  # a model may be padded
+                            logits[row, place, token] = value
+        except PreemptedError:
+            for slot, start in zip(slots, starts, strict=True):
+                del self._rows[slot].text[start:]
+            raise
+        return logits
+
+    def close(self) -> None:
+        """Hang up."""
+        for row in self._rows:
+            row.end()
+
+    def _follow(self, slot: int, end: int, *, spelled: bool = False) -> None:
+        """See to it that a stream goes on with a row's first `end` tokens."""
+        row = self._rows[slot]
+        if row.stream is not None:
+            with self._changed:
+                follows = row.stream.follows(row.text, end)
+            if follows and not spelled:
+                return
+            row.end()
+        row.stream = Continuation(
+            self._endpoint, self._dialect, row.text[:end], slot, self._changed, spelled=spelled
+        )
+
+    def _wait(self, slot: int, end: int, cancelled: Callable[[], bool]) -> Position:
+        """What the row's stream says behind the first `end` tokens, once it does."""
+        began = time.monotonic()
+        asked = began
+        while True:
+            stream = self._rows[slot].stream
+            assert stream is not None
+            with self._changed:
+                if (position := stream.at(end)) is not None:
+                    return position
+                if not stream.ended:
+                    self._changed.wait(_LOOK_S)
+                elif stream.error is not None:
+                    raise stream.error
+            if cancelled():
+                raise PreemptedError("the step is no longer wanted")
+            if stream.ended and stream.at(end) is None:
+                self._begin_anew(stream, slot, end)
+            now = time.monotonic()
+            if now - max(stream.heard, asked) > SILENCE_S:
+                asked = now
+                if now - began > _LONGEST_S or not self._endpoint.alive():
+                    self._rows[slot].end()
+                    raise ModelServerError("the model server does not answer any more")
+
+    def _begin_anew(self, stream: Continuation, slot: int, end: int) -> None:
+        """Have another stream go on where one ended; raises `ModelServerError` if none does."""
+        if not stream.positions:
+            said = not stream.spelled and self._dialect.spelled(stream.prompt, slot) is not None
+            if not said:
+                raise ModelServerError("the model server says nothing of the next token")
+            self._follow(slot, end, spelled=True)
+        else:
+            self._follow(slot, end)

@@ -1,0 +1,78 @@
+"""`/v1/completions` as OpenAI had it: vLLM, SGLang, Ray Serve LLM and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragon.errors import ModelServerError
+from dragon.inference.backends.model_server.dialect import Dialect, Position, raise_failed
+from dragon.inference.tokenizer import Tokenizer
+
+NUMBERED = "token_id:"
+"""How vLLM writes a token as text: `token_id:5`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIStyle(Dialect):
+    """`takes_ids`: prompts are token ids, else text that is cut into the same tokens again.
+
+    Names of tokens are ids, or else text, of which a token that shares its text has none.
+    """
+
+    path = "/v1/completions"
+    slots: int = 64
+    tokenizer: Tokenizer
+    takes_ids: bool
+
+    def body(self, tokens: Sequence[int], slot: int, ahead: int) -> dict[str, Any]:
+        """As `Dialect.body`."""
+        return {
+            "model": self.model,
+            "prompt": list(tokens) if self.takes_ids else self._text(tokens),
+            "max_tokens": min(ahead, self.context + 1 - len(tokens)),
+            "logprobs": self.likeliest,
+            # What it draws is what is drafted most often: the likeliest token.
+            "temperature": 0,
+            "stream": True,
+            # Of vLLM and SGLang; others do not read them. The end of a text is a token like others,
+            # which may be corrected.
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+            "ignore_eos": True,
+        }
+
+    def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
+        """As `Dialect.positions`."""
+        raise_failed(event)
+        if not event["choices"]:  # counts of tokens, at the end
+            return [], False
+        choice = event["choices"][0]
+        ended = choice.get("finish_reason") is not None
+        logprobs = choice.get("logprobs")
+        if logprobs is None:
+            return [], ended
+        drawn = choice.get("token_ids") or [self.token(name) for name in logprobs["tokens"]]
+        likeliest = logprobs["top_logprobs"]
+        return [self._position(*each) for each in zip(likeliest, drawn, strict=True)], ended
+
+    def token(self, name: str) -> int | None:
+        """The token that a server's name of it stands for; None if there is no one such token."""
+        if name.startswith(NUMBERED):
+            return int(name.removeprefix(NUMBERED))
+        return self.tokenizer.by_text.get(name)
+
+    def _position(self, likeliest: dict[str, float], drawn: int | None) -> Position:
+        named = {self.token(name): value for name, value in likeliest.items()}
+        named.pop(None, None)
+        return Position([t for t in named if t is not None], list(named.values()), drawn)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        text = self.tokenizer.text_of(tokens)
+        if text is None:
+            raise ModelServerError(
+                "the model server takes text only, and no text is cut into exactly these tokens: "
+                "run the model on a server that takes token ids, such as llama-server or vLLM"
+            )
+        return text

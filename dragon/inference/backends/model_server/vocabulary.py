@@ -1,0 +1,41 @@
+"""Whether a model server's tokens are those of a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dragon.inference.backends.model_server.endpoint import Endpoint, RefusedError
+from dragon.inference.tokenizer import Tokenizer
+
+_SAMPLED = 512
+# Of the names a server gives of a position, those that have to be the tokenizer's.
+_KNOWN = 0.9
+
+
+def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
+    """Whether the server puts tokens into the same words; None where it does not offer that.
+
+    Raises `LostError` and `BusyError`.
+    """
+    words = {
+        token: text
+        for text, token in tokenizer.by_text.items()
+        if text[0] == " " and text[1:].isalpha() and text.isascii()
+    }
+    sampled = sorted(words)[:: max(1, len(words) // _SAMPLED)]
+    try:
+        reply = endpoint.ask("POST", "/detokenize", {"tokens": sampled, "model": model})
+    except RefusedError as error:
+        # A token that it does not have is no reason to say that it has no such route.
+        return None if error.status in (404, 405, 501) else False
+    said = next((reply[name] for name in ("content", "prompt", "text") if name in reply), None)
+    if not isinstance(said, str):
+        return None
+    return said.strip() == "".join(words[token] for token in sampled).strip()
+
+
+def known(tokenizer: Tokenizer, names: Collection[str]) -> bool:
+    """Whether texts that a server names tokens by are texts of the tokenizer's tokens."""
+    whole = [name for name in names if "\ufffd" not in name]
+    found = sum(name in tokenizer.by_text for name in whole)
+    return bool(whole) and found >= _KNOWN * len(whole)

@@ -1,0 +1,89 @@
+"""Which language model a service runs, and on what: settings that device and peer share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
+
+from dragon.keys import require_sendable
+from dragon.models import EMBEDDED_MODEL
+
+if TYPE_CHECKING:
+    from dragon.inference.backends.backend import Backend
+    from dragon.inference.tokenizer import Tokenizer
+
+
+def is_server(model: str) -> bool:
+    """Whether a model is named by the URL of a server."""
+    return model.startswith(("http://", "https://"))
+
+
+class ModelChoice(BaseModel):
+    """A model: a directory, a hub name, a `.gguf` file, or the URL of a model server.
+
+    `tokenizer` is for models that bring none. `model_key` is sent to a server, `model_name` is its
+    model where it has several.
+    """
+
+    model: str = str(EMBEDDED_MODEL)
+    model_key: SecretStr | None = None
+    model_name: str | None = None
+    tokenizer: str | None = Field(default=None, validate_default=True)
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    torch_device: str = "cpu"
+    threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+
+    @field_validator("model")
+    @classmethod
+    def _is_whole(cls, model: str) -> str:
+        if is_server(model):
+            parts = urlsplit(model)
+            if not parts.hostname or parts.username or parts.query or parts.fragment:
+                raise ValueError("the URL of a model server looks like http://127.0.0.1:8080")
+            _ = parts.port  # raises `ValueError` for a port that is none
+        return model
+
+    @field_validator("model_key")
+    @classmethod
+    def _is_sendable(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            require_sendable(key.get_secret_value())
+        return key
+
+    @field_validator("tokenizer")
+    @classmethod
+    def _is_named(cls, tokenizer: str | None, info: ValidationInfo) -> str | None:
+        if tokenizer is None and is_server(info.data.get("model", "")):
+            raise ValueError(
+                "a model server brings no tokenizer: name that of its model, by a directory, a "
+                "tokenizer.json, a hub name or a .gguf file"
+            )
+        return tokenizer
+
+    def load_tokenizer(self) -> Tokenizer:
+        """The model's tokenizer. Raises `ConfigurationError` when it cannot be loaded."""
+        # Imported late: settings are read before anything that takes seconds to import.
+        from dragon.inference.tokenizer import Tokenizer
+
+        return Tokenizer.load(self.tokenizer or self.model)
+
+    def load(self) -> tuple[Tokenizer, Backend]:
+        """Tokenizer and model. Raises `ConfigurationError` when one cannot be had."""
+        from dragon.inference.backends import backend
+
+        tokenizer = self.load_tokenizer()
+        if is_server(self.model):
+            from dragon.inference.backends.model_server.model import ModelServer
+
+            key = self.model_key.get_secret_value() if self.model_key else None
+            return tokenizer, ModelServer(self.model, tokenizer, key=key, name=self.model_name)
+        return tokenizer, backend.load(
+            self.model,
+            tokenizer.vocab_size,
+            dtype=self.dtype,
+            device=self.torch_device,
+            threads=self.threads,
+        )
