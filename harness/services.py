@@ -165,7 +165,7 @@ def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Servic
         "DRAGON_PEER_CORPUS": str(corpus),
     }
     service = _start(setup, "peer", port, setup.peer_floor, env)
-    with _ended(service):
+    with ended(service):
         yield service
 
 
@@ -181,12 +181,13 @@ def device(setup: Setup, peer_port: int) -> Iterator[Service]:
         "DRAGON_PEER_URL": f"ws://127.0.0.1:{peer_port}/v1/link",
     }
     service = _start(setup, "device", port, setup.device_floor, env)
-    with _ended(service):
+    with ended(service):
         yield service
 
 
 @contextlib.contextmanager
-def _ended(service: Service) -> Iterator[None]:
+def ended(service: Service) -> Iterator[None]:
+    """End a service with this context, however it is by then."""
     try:
         yield
     finally:

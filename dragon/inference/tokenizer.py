@@ -181,7 +181,12 @@ class Tokenizer:
         if list(ids[: len(start)]) != start:
             return None
         text = self.decode(ids[len(start) :], special=True)
-        return text if self._backend(text)["input_ids"] == list(ids) else None
+        return text if self.parsed(text) == list(ids) else None
+
+    def parsed(self, text: str) -> list[int]:
+        """Tokens of a text as a model server reads it: special ones by name, and at its ends."""
+        ids: list[int] = self._backend(text)["input_ids"]
+        return ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The character span of every token of `text`."""

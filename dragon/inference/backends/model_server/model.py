@@ -154,14 +154,14 @@ class ModelServer:
             with self._changed:
                 if (position := stream.at(end)) is not None:
                     return position
-                if not stream.ended:
-                    self._changed.wait(_LOOK_S)
-                elif stream.error is not None:
+                if stream.error is not None:
                     raise stream.error
+                if stream.ended:
+                    self._begin_anew(stream, slot, end)
+                else:
+                    self._changed.wait(_LOOK_S)
             if cancelled():
                 raise PreemptedError("the step is no longer wanted")
-            if stream.ended and stream.at(end) is None:
-                self._begin_anew(stream, slot, end)
             now = time.monotonic()
             if now - max(stream.heard, asked) > SILENCE_S:
                 asked = now

@@ -6,7 +6,6 @@ Covers `dragon.inference.backends.llama_cpp.metadata`, `dragon.inference.backend
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +20,15 @@ from dragon.inference.backends.backend import Backend
 from dragon.inference.backends.llama_cpp.model import LIKELIEST, LlamaCpp
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.models import EMBEDDED_MODEL
+from tests.dragon.inference.backends.same_model import (
+    TOLERANCE,
+    check_random_texts,
+    greedy,
+)
 from training import gguf_file
 
 TEXT = "The lighthouse of Askham was built in 1848. Its keeper was Obadiah Thornley, who fed gulls."
 QUESTION = [Message("user", "Who kept the lighthouse of Askham?")]
-# llama.cpp multiplies in half precision: a probability is off by as much.
-TOLERANCE = 0.03
 
 
 @pytest.fixture(scope="module")
@@ -59,45 +61,15 @@ def test_it_is_the_same_model(llama: LlamaCpp, reference: Backend) -> None:
 def test_random_appends_rollbacks_and_batches(
     llama: LlamaCpp, reference: Backend, tokenizer: Tokenizer
 ) -> None:
-    chance = random.Random(5)
     words = tokenizer.document_row(TEXT) + tokenizer.conversation(QUESTION)
-    texts: dict[int, list[int]] = {slot: [] for slot in range(4)}
-    for _ in range(25):
-        slots = sorted(chance.sample(list(texts), chance.randint(1, 4)))
-        length = chance.choice([1, 1, 2, 9])
-        outputs = chance.randint(1, length)
-        starts, tokens = [], []
-        for slot in slots:
-            del texts[slot][chance.randint(0, len(texts[slot])) :]  # roll back
-            starts.append(len(texts[slot]))
-            texts[slot] += (words * 9)[starts[-1] : starts[-1] + length]
-            tokens.append(texts[slot][-length:])
-        fed = torch.tensor(tokens)
-        found = torch.softmax(llama.forward(slots, starts, fed, outputs), -1)
-        wanted = torch.softmax(reference.forward(slots, starts, fed, outputs), -1)
-        assert found.shape == wanted.shape
-        assert int((found > 0).sum(-1).max()) <= LIKELIEST
-        named = torch.where(found > 0, wanted, 0.0)
-        named /= named.sum(-1, keepdim=True)
-        assert float((found - named).abs().max()) < TOLERANCE
+    check_random_texts(llama, reference, words * 9, LIKELIEST)
 
 
 def test_a_row_that_begins_with_a_document(
     llama: LlamaCpp, reference: Backend, tokenizer: Tokenizer
 ) -> None:
-    document, question = tokenizer.document_row(TEXT), tokenizer.conversation(QUESTION)
-    written = []
-    for model in (llama, reference):
-        (slot,) = model.cache.acquire(1) or []
-        model.feed(slot, document)
-        text: list[int] = []
-        fed = question
-        while not text or (text[-1] not in model.ends and len(text) < 40):
-            start = len(document) + (len(question) + len(text) - 1 if text else 0)
-            text.append(int(model.forward([slot], [start], torch.tensor([fed]), 1)[0, -1].argmax()))
-            fed = text[-1:]
-        model.cache.release([slot])
-        written.append(tokenizer.decode(text))
+    rows = tokenizer.document_row(TEXT), tokenizer.conversation(QUESTION)
+    written = [tokenizer.decode(greedy(model, *rows)) for model in (llama, reference)]
     assert written[0] == written[1]
     assert written[0] in TEXT
 

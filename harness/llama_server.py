@@ -1,0 +1,67 @@
+"""llama.cpp's server as people run it: `python -m harness.llama_server model.gguf --port 8080`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from harness import services, warm
+from harness.services import Service
+
+_START_S = 60.0
+
+
+@contextlib.contextmanager
+def serving(
+    path: Path, log: Path, *, key: str = "", slots: int = 4, port: int | None = None
+) -> Iterator[Service]:
+    """A running server of a `.gguf` file, with one thread."""
+    port = port or services.free_port()
+    arguments = [str(path), "--port", str(port), "--slots", str(slots), "--key", key]
+    process = warm.start("harness.llama_server", arguments, os.environ, log)
+    service = Service(process, port, log)
+    deadline = time.monotonic() + _START_S
+    with services.ended(service):
+        while time.monotonic() < deadline and process.is_alive():
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{service.url}/health", timeout=2).status_code == 200:
+                    yield service
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"llama.cpp's server did not start:\n{log.read_text()[-4000:]}")
+
+
+def main() -> None:
+    """Serve what the command line asks for, until a signal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--key", default="")
+    options = parser.parse_args()
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(options.model)
+    params.port = options.port
+    params.n_parallel = options.slots
+    params.kv_unified = True
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.verbosity = -1
+    params.ui = False
+    if options.key:
+        params.api_keys = [options.key]
+    server = xllamacpp.Server(params)
+    print(server.listening_address, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
