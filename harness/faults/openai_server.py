@@ -31,8 +31,8 @@ class Behaviour:
 
     `most` likeliest tokens are named, by ids (`names_ids`) or by text. `statuses` answer the next
     requests for completions, with the headers beside them. After `tokens` of a stream it does what
-    `fault` says, once: `die` (hang up), `freeze` (say nothing more until `thaw`). `pause_s` goes by
-    before every token.
+    `fault` says, once: `die` (hang up), `fail` (say that it failed), `babble` (say what nobody
+    understands), `freeze` (say nothing more until `thaw`). `pause_s` goes by before every token.
     """
 
     key: str = ""
@@ -78,10 +78,8 @@ def create_app(served: Served, behaviour: Behaviour) -> FastAPI:
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        listed = [
-            {"id": name, "owned_by": "vllm", "max_model_len": 512} for name in behaviour.models
-        ]
-        return {"object": "list", "data": listed}
+        about = {"owned_by": "vllm", "max_model_len": served.context}
+        return {"object": "list", "data": [{"id": name} | about for name in behaviour.models]}
 
     @app.post("/detokenize")
     async def detokenize(body: dict[str, Any]) -> Response:
@@ -124,9 +122,15 @@ async def _events(
     for written in range(body["max_tokens"]):
         if behaviour.fault and written == behaviour.tokens:
             fault, behaviour.fault = behaviour.fault, ""
-            if fault == "die":
-                raise ConnectionResetError
-            await asyncio.to_thread(behaviour.thaw.wait)
+            match fault:
+                case "die":
+                    raise ConnectionResetError
+                case "fail":
+                    yield {"error": {"message": "out of memory"}}
+                case "babble":
+                    yield {"choices": "none"}
+                case _:
+                    await asyncio.to_thread(behaviour.thaw.wait)
         await asyncio.sleep(behaviour.pause_s)
         logprobs = await asyncio.to_thread(served.after, text)
         values, tokens = (each.tolist() for each in logprobs.topk(body["logprobs"]))

@@ -79,7 +79,7 @@ def _find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect
     model = _chosen(endpoint, {each["id"]: each for each in listed["data"]}, name)
     tells = vocabulary.same(endpoint, tokenizer, model["id"])
     if tells is False:
-        raise _other_vocabulary(endpoint, model)
+        raise _other_vocabulary(endpoint, model["id"])
     if model.get("owned_by") == "llamacpp":
         return _llama_server(endpoint, tokenizer, model)
     return _openai_style(endpoint, tokenizer, model, checked=tells is True)
@@ -100,17 +100,17 @@ def _chosen(endpoint: Endpoint, models: dict[str, Any], name: str | None) -> Any
     return next(iter(models.values()))
 
 
-def _other_vocabulary(endpoint: Endpoint, model: Any) -> ConfigurationError:
+def _other_vocabulary(endpoint: Endpoint, model: str) -> ConfigurationError:
     return ConfigurationError(
         f"DRAGON_TOKENIZER: the model server at {endpoint.url} has another vocabulary: name the "
-        f"tokenizer of {model['id']}"
+        f"tokenizer of {model}"
     )
 
 
 def _llama_server(endpoint: Endpoint, tokenizer: Tokenizer, model: Any) -> Dialect:
     properties = endpoint.ask("GET", "/props", patience=_LOADING_S)
     if (model.get("meta") or {}).get("n_vocab", tokenizer.vocab_size) < tokenizer.vocab_size:
-        raise _other_vocabulary(endpoint, model)
+        raise _other_vocabulary(endpoint, model["id"])
     dialect = LlamaServer(
         model=model["id"],
         # One token of it is for what is written.
@@ -177,12 +177,13 @@ def _checked(
             f"DRAGON_MODEL: the model server at {endpoint.url} names tokens by their text, which "
             f"two tokens of this tokenizer share: {_INSTEAD}"
         )
-    if not checked:
-        if not by_text:
-            reply = endpoint.ask(
-                "POST", dialect.path, {**asked, "return_tokens_as_token_ids": False}
-            )
-            names = reply["choices"][0]["logprobs"]["top_logprobs"][0]
-        if not vocabulary.known(dialect.tokenizer, names):
-            raise _other_vocabulary(endpoint, {"id": dialect.model})
+    same = not by_text or vocabulary.known(dialect.tokenizer, names)
+    if same and not checked and dialect.takes_ids:
+        # What it reads in these token ids is what it reads in their text.
+        text = dialect.tokenizer.text_of(asked["prompt"])
+        again = endpoint.ask("POST", dialect.path, {**asked, "prompt": text})
+        said = again["choices"][0]["logprobs"]["top_logprobs"][0]
+        same = vocabulary.alike(names, said)
+    if not same:
+        raise _other_vocabulary(endpoint, dialect.model)
     return dialect

@@ -8,8 +8,7 @@ from dragon.inference.backends.model_server.endpoint import Endpoint, RefusedErr
 from dragon.inference.tokenizer import Tokenizer
 
 _SAMPLED = 512
-# Of the names a server gives of a position, those that have to be the tokenizer's.
-_KNOWN = 0.9
+_ALIKE = 0.9
 
 
 def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
@@ -37,5 +36,9 @@ def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
 def known(tokenizer: Tokenizer, names: Collection[str]) -> bool:
     """Whether texts that a server names tokens by are texts of the tokenizer's tokens."""
     whole = [name for name in names if "\ufffd" not in name]
-    found = sum(name in tokenizer.by_text for name in whole)
-    return bool(whole) and found >= _KNOWN * len(whole)
+    return bool(whole) and alike(whole, tokenizer.by_text)
+
+
+def alike(names: Collection[str], others: Collection[str]) -> bool:
+    """Whether nearly all of these are among the others, though the last may be close to more."""
+    return sum(name in others for name in names) >= _ALIKE * len(names)

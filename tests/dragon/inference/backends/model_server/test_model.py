@@ -137,7 +137,7 @@ def test_a_released_row_is_no_longer_written(vllm: Running, words: list[int]) ->
 
 def test_a_step_that_is_not_wanted_leaves_nothing_behind(vllm: Running, words: list[int]) -> None:
     before = forward(vllm.model, 0, words)
-    vllm.behaviour.pause_s = 60
+    vllm.behaviour.fault, vllm.behaviour.tokens = "freeze", 0
     with pytest.raises(PreemptedError):
         vllm.model.forward([0], [len(words)], torch.tensor([[8]]), 1, cancelled=lambda: True)
     assert torch.equal(forward(vllm.model, len(words) - 1, words[-1:]), before)
