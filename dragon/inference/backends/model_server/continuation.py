@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 AHEAD = 64
 """Tokens a request asks for: as far as a side drafts ahead."""
 _PATIENCE_S = 5.0
+# A server that does not notice that nobody listens is left to itself after so long.
+_LEAVING_S = 1.0
 _DATA = b"data:"
 
 
@@ -35,6 +37,7 @@ class Continuation:
     `changed` is notified of every position and of the end; what other threads read here they read
     while they hold it. A broken connection or a busy server is asked again for some seconds, with
     the text as far as it has come. `spelled` asks for one position that the server would not tell.
+    Where a text has one place at the server, it begins once the stream `after` has left that.
     """
 
     def __init__(
@@ -42,9 +45,9 @@ class Continuation:
         endpoint: Endpoint,
         dialect: Dialect,
         prompt: Sequence[int],
-        slot: int,
         changed: threading.Condition,
         *,
+        after: Continuation | None = None,
         spelled: bool = False,
     ) -> None:
         self.prompt = list(prompt)
@@ -55,10 +58,11 @@ class Continuation:
         self.spelled = spelled
         self._endpoint = endpoint
         self._dialect = dialect
-        self._slot = slot
         self._changed = changed
         self._exchange: Exchange | None = None
         self._cancelled = threading.Event()
+        self._gone = threading.Event()
+        self._after = after._gone if after is not None and dialect.one_place else None
         threading.Thread(target=self._run, name="model server", daemon=True).start()
 
     def follows(self, text: Sequence[int], end: int) -> bool:
@@ -82,7 +86,7 @@ class Continuation:
         self._cancelled.set()
         with self._changed:
             if self._exchange is not None:
-                self._exchange.close()
+                self._exchange.hang_up()
 
     # On its own thread.
 
@@ -95,12 +99,15 @@ class Continuation:
         except Exception as failed:
             log.exception("a model server's completion could not be read")
             error = ModelServerError(f"the model server cannot be understood: {failed!r}")
+        self._gone.set()
         with self._changed:
             self.error, self.ended = error, True
             self._changed.notify_all()
 
     def _read_all(self) -> None:
         """Read to the end, with as many requests as that takes."""
+        if self._after is not None:
+            self._after.wait(_LEAVING_S)
         patience, told = Patience(_PATIENCE_S), 0
         while not self._cancelled.is_set():
             try:
@@ -124,9 +131,9 @@ class Continuation:
         if before == AHEAD or None in drawn or len(text) > self._dialect.context:
             return
         body = (
-            self._dialect.spelled(text, self._slot)
+            self._dialect.spelled(text)
             if self.spelled
-            else self._dialect.body(text, self._slot, AHEAD - before)
+            else self._dialect.body(text, AHEAD - before)
         )
         exchange = self._endpoint.connect()
         try:
@@ -146,6 +153,9 @@ class Continuation:
     def _take_all(self, response: http.client.HTTPResponse, before: int) -> None:
         """The events of a response, up to its last."""
         for line in response:
+            if self._cancelled.is_set():
+                self._leave(response)
+                return
             if not line.startswith(_DATA):
                 continue
             data = line[len(_DATA) :].strip()
@@ -160,3 +170,9 @@ class Continuation:
             if last:
                 return
         raise LostError("the model server ended its answer in the middle")
+
+    def _leave(self, response: http.client.HTTPResponse) -> None:
+        """Read until the server has hung up."""
+        deadline = time.monotonic() + _LEAVING_S
+        while response.readline() and time.monotonic() < deadline:
+            pass

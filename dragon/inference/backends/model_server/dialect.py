@@ -31,23 +31,25 @@ class Dialect(ABC):
     """A server's way to complete texts.
 
     It names so many likeliest tokens, of texts of at most `context` tokens, and writes `slots`
-    texts at once.
+    texts at once. `one_place`: what it computed of a text it has only where that is written, so
+    that it has to have stopped there before it goes on with another.
     """
 
     path: ClassVar[str]
+    one_place: ClassVar[bool]
     model: str
     context: int
     likeliest: int
     slots: int
 
     @abstractmethod
-    def body(self, tokens: Sequence[int], slot: int, ahead: int) -> dict[str, Any]:
+    def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
         """A request for the `ahead` tokens after a text, as a stream.
 
         Raises `ModelServerError` for a text that cannot be sent.
         """
 
-    def spelled(self, tokens: Sequence[int], slot: int) -> dict[str, Any] | None:
+    def spelled(self, tokens: Sequence[int]) -> dict[str, Any] | None:
         """One for a position whose likeliest tokens the server kept to itself, if there is one."""
         return None
 

@@ -118,7 +118,7 @@ def _llama_server(endpoint: Endpoint, tokenizer: Tokenizer, model: Any) -> Diale
         slots=properties["total_slots"],
         letter=tokenizer.encode("a")[0],
     )
-    body = dialect.body(tokenizer.encode(_SAMPLE), 0, 1)
+    body = dialect.body(tokenizer.encode(_SAMPLE), 1)
     endpoint.ask("POST", dialect.path, {**body, "stream": False}, patience=_LOADING_S)
     return dialect
 
@@ -138,7 +138,7 @@ def _openai_style(
                 tokenizer=tokenizer,
                 takes_ids=takes_ids,
             )
-            asked = {**dialect.body(sample, 0, 1), "stream": False}
+            asked = {**dialect.body(sample, 1), "stream": False}
             try:
                 reply = endpoint.ask("POST", dialect.path, asked, patience=_LOADING_S)
             except RefusedError as error:

@@ -65,15 +65,16 @@ class Patience:
 
 @dataclass
 class Exchange:
-    """A request under way: `close` ends it from any thread."""
+    """A request under way: `hang_up` ends it from any thread."""
 
     connection: http.client.HTTPConnection
     socket: socket.socket
 
-    def close(self) -> None:
-        """Wake whoever reads from it, and hang up."""
-        with suppress(OSError):  # the server has hung up
-            self.socket.shutdown(socket.SHUT_RDWR)
+    def hang_up(self) -> None:
+        """Want no more. The server hangs up, too, once it has noticed; that ends reading."""
+        encrypted = isinstance(self.socket, ssl.SSLSocket)  # which cannot be closed by half
+        with suppress(OSError):  # the server has hung up already
+            self.socket.shutdown(socket.SHUT_RDWR if encrypted else socket.SHUT_WR)
 
 
 class Endpoint:

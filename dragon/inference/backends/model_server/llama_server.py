@@ -22,14 +22,12 @@ class LlamaServer(Dialect):
     """`letter` is the token of a letter, which is whole by itself."""
 
     path = "/completion"
+    one_place = True
     likeliest: int = LIKELIEST
     letter: int
 
-    def body(self, tokens: Sequence[int], slot: int, ahead: int) -> dict[str, Any]:
-        """As `Dialect.body`.
-
-        The row keeps its slot of the server: a text that goes on elsewhere would be read anew.
-        """
+    def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
+        """As `Dialect.body`; the server finds the slot that holds most of the text."""
         return {
             "prompt": list(tokens),
             "model": self.model,
@@ -38,19 +36,18 @@ class LlamaServer(Dialect):
             # What it draws is what is drafted most often: the likeliest token. What it says of a
             # position is said before anything is cut off.
             "temperature": 0,
-            "id_slot": slot % self.slots,
             "cache_prompt": True,
             "return_tokens": True,
             "stream": True,
         }
 
-    def spelled(self, tokens: Sequence[int], slot: int) -> dict[str, Any] | None:
+    def spelled(self, tokens: Sequence[int]) -> dict[str, Any] | None:
         """As `Dialect.spelled`.
 
         Of a token that is half a character it tells nothing. So it is made to say a letter; these
         probabilities are those without the bias.
         """
-        return {**self.body(tokens, slot, 1), "logit_bias": [[self.letter, 1e6]]}
+        return {**self.body(tokens, 1), "logit_bias": [[self.letter, 1e6]]}
 
     def positions(self, event: dict[str, Any], told: int) -> tuple[list[Position], bool]:
         """As `Dialect.positions`."""

@@ -33,11 +33,12 @@ _LONGEST_S = 300.0
 
 
 class Row:
-    """One text, and the stream that goes on with it."""
+    """One text, the stream that goes on with it, and the one that did before."""
 
     def __init__(self) -> None:
         self.text: list[int] = []
         self.stream: Continuation | None = None
+        self.before: Continuation | None = None
 
     def write(self, start: int, tokens: Sequence[int]) -> None:
         """Go on with these tokens behind the first `start`."""
@@ -51,7 +52,7 @@ class Row:
         """Go on with no stream."""
         if self.stream is not None:
             self.stream.cancel()
-            self.stream = None
+            self.before, self.stream = self.stream, None
 
 
 class RowSlots(Slots):
@@ -136,12 +137,16 @@ class ModelServer:
         row = self._rows[slot]
         if row.stream is not None:
             with self._changed:
-                follows = row.stream.follows(row.text, end)
-            if follows and not spelled:
-                return
+                if row.stream.follows(row.text, end) and not spelled:
+                    return
             row.end()
         row.stream = Continuation(
-            self._endpoint, self._dialect, row.text[:end], slot, self._changed, spelled=spelled
+            self._endpoint,
+            self._dialect,
+            row.text[:end],
+            self._changed,
+            after=row.before,
+            spelled=spelled,
         )
 
     def _wait(self, slot: int, end: int, cancelled: Callable[[], bool]) -> Position:
@@ -172,7 +177,7 @@ class ModelServer:
     def _begin_anew(self, stream: Continuation, slot: int, end: int) -> None:
         """Have another stream go on where one ended; raises `ModelServerError` if none does."""
         if not stream.positions:
-            said = not stream.spelled and self._dialect.spelled(stream.prompt, slot) is not None
+            said = not stream.spelled and self._dialect.spelled(stream.prompt) is not None
             if not said:
                 raise ModelServerError("the model server says nothing of the next token")
             self._follow(slot, end, spelled=True)

@@ -22,11 +22,12 @@ class OpenAIStyle(Dialect):
     """
 
     path = "/v1/completions"
+    one_place = False
     slots: int = 64
     tokenizer: Tokenizer
     takes_ids: bool
 
-    def body(self, tokens: Sequence[int], slot: int, ahead: int) -> dict[str, Any]:
+    def body(self, tokens: Sequence[int], ahead: int) -> dict[str, Any]:
         """As `Dialect.body`."""
         return {
             "model": self.model,
