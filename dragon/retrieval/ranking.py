@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -12,7 +13,7 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage, identifiers, words
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.relevance import MINIMUM_SCORE, Hit, relevance, score
+from dragon.retrieval.relevance import MINIMUM_SCORE, SLOPE, Hit, relevance, score
 from dragon.retrieval.reranker import TextReranker
 
 CANDIDATES = 32
@@ -23,6 +24,13 @@ READ = 4
 
 LOST = 0.6
 """By how much a passage with the sentences behind it may be less likely to answer, nats."""
+
+LEAST_SHARE = 1 / 8
+"""The least weight of a passage beside the one that answers a question best.
+
+Among passages that are quoted only those that the text has begun have a say. So the other side
+could have any of them go on, by its first words, however little it weighs.
+"""
 
 H = TypeVar("H", bound=Hit)
 
@@ -55,19 +63,40 @@ def answering(
     """At most k of the best passages that are relevant and likely to answer, best first.
 
     A passage is likely to answer if its log-odds are at least `least` nats; they adjust its score.
-    What is asked about B105 is only answered by what names it, and more readily.
+    What is asked about B105 is only answered by what names it, and more readily. Beside what
+    answers the same question better it must have weight.
     """
     named = set(identifiers(query.text))
     near = (hit for hit in best if hit.score >= MINIMUM_SCORE)
     read = [hit for hit in near if not named or named.intersection(words(_seen(hit)))]
     read = read[: max(READ, k)]
+    if named:
+        least = -MOST
+    by_question = _log_odds(query, read, reranker)
+    weighty = _weighty(query, read, by_question, least)
     likely = []
-    for hit, odds in zip(read, _judgement(query, read, reranker), strict=True):
-        if odds >= (-MOST if named else least):
+    for hit, odds in zip(read, map(max, zip(*by_question, strict=True)), strict=True):
+        if hit.id in weighty:
             value = judged(hit.score, odds)
             judgement, nats = value - hit.score, relevance(value)
             likely.append(replace(hit, score=value, relevance=nats, judgement=judgement))
     return sorted(likely, key=lambda hit: (-hit.score, hit.id))[:k]
+
+
+def _weighty(
+    query: Query, read: Sequence[Hit], by_question: Sequence[Sequence[float]], least: float
+) -> set[int]:
+    """Ids of the passages that are likely to answer a question, and of weight for it."""
+    weighty: set[int] = set()
+    for question, asked, odds in zip(query.questions, query.vectors, by_question, strict=True):
+        scores = {
+            hit.id: judged(score(_cosine(hit, asked), coverage(question, _seen(hit))), nats)
+            for hit, nats in zip(read, odds, strict=True)
+            if nats >= least
+        }
+        enough = max(scores.values(), default=0.0) + math.log(LEAST_SHARE) / SLOPE
+        weighty.update(key for key, value in scores.items() if value >= enough)
+    return weighty
 
 
 def as_far_as_it_answers(
@@ -81,7 +110,7 @@ def as_far_as_it_answers(
         return lengths[0]
     vectors = embedder.embed([_seen(hit) for hit in lengths])
     judged = [replace(hit, vector=vector) for hit, vector in zip(lengths, vectors, strict=True)]
-    odds = _judgement(query, judged, reranker)
+    odds = [max(each) for each in zip(*_log_odds(query, judged, reranker), strict=True)]
     longest = max(n for n, each in enumerate(odds) if each >= odds[0] - LOST)
     return replace(lengths[longest], vector=lengths[0].vector)
 
@@ -91,17 +120,16 @@ def _seen(hit: Hit) -> str:
     return embedded_text(hit.text, hit.context)
 
 
-def _judgement(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[float]:
-    """Each passage's log-odds of answering the query or one of its questions, nats."""
+def _log_odds(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[list[float]]:
+    """For each question of the query each passage's log-odds of answering it, nats."""
     seen = [_seen(hit) for hit in read]
-    odds = [
+    return [
         [
             log_odds(float(logit), _cosine(hit, asked), coverage(question, text), question, text)
             for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True)
         ]
         for question, asked in zip(query.questions, query.vectors, strict=True)
     ]
-    return [max(of_questions) for of_questions in zip(*odds, strict=True)]
 
 
 def _cosine(hit: Hit, asked: Vectors) -> float:

@@ -19,11 +19,12 @@ from tests.contract.asking import upload
 
 pytestmark = pytest.mark.services
 
-ASKED = "What is the wifi password of the cabin?"
-ANSWERS = "The wifi password of the cabin is heron-42-lantern."
-RELATED = "The alarm code of the cabin is 7731-M."
+ASKED = "What is the gate code of the cabin?"
+ANSWERS = "The gate code of the cabin is heron-42-lantern."
+BEGUN = "The alarm code of the cabin is"
+RELATED = f"{BEGUN} 7731-M."
 OTHER = "My blood type is AB negative."
-BAIT = "The cabin has an alarm code and a wifi password."
+BAIT = "The cabin has an alarm code and a gate code."
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
     setup = Setup(tmp_path_factory.mktemp("hostile"), services.AS_INSTALLED)
     with (
-        hostile_peer(HostilePeer(tokenizer, Behaviour.FLAT, "The password is", BAIT)) as peer,
+        hostile_peer(HostilePeer(tokenizer, Behaviour.FLAT, BEGUN, BAIT)) as peer,
         services.device(setup, peer.port) as device,
     ):
         for number, note in enumerate((ANSWERS, RELATED, OTHER)):
@@ -84,4 +85,6 @@ def test_every_answer_ends_and_other_passages_stay(
         attacked.ask(*texts, cloud="always")
     else:  # it has no part in the words
         assert "heron-42-lantern" in answer["message"]["content"]
-    assert "AB negative" not in "\n".join(attacked.peer.texts())
+    learnt = "\n".join(attacked.peer.texts())
+    assert "AB negative" not in learnt
+    assert "7731-M" not in learnt

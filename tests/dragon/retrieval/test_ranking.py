@@ -57,6 +57,24 @@ def test_nothing_takes_part_where_nothing_answers(question: str) -> None:
     assert found(question) == []
 
 
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [
+        ("What is the gate code of the cabin?", 1),
+        ("What is the gate code of the cabin, and what is the capital of Kenya?", 1),
+        ("What is the gate code of the cabin, and what is the alarm code of the cabin?", 2),
+    ],
+)
+def test_only_what_has_weight_for_a_question_takes_part(question: str, count: int) -> None:
+    notes = [
+        ("The gate code of the cabin is 4578-ZGY.", "gate.md"),
+        ("The alarm code of the cabin is 5969-ZKY.", "alarm.md"),
+    ]
+    query = Query.of(question, embedder())
+    taken = answering(query, ranked(query, hits(notes)), 2, reranker())
+    assert sorted(hit.text for hit in taken) == sorted(text for text, _ in notes[:count])
+
+
 def test_a_text_gets_the_same_score_on_both_sides() -> None:
     question = "When does Mrs Halvorsen come?"
     query = Query.of(question, embedder())
