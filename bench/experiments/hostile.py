@@ -159,6 +159,8 @@ def measure(attacked: Attack, system: str, count: int) -> dict[str, Any]:
         there.update(dict.fromkeys(kinds, 1))
         learnt.update({kind: 1 for kind, codes in known.items() if codes})
         answered += right
+        print(f"{system}: {number + 1}, learnt {dict(learnt)}", end="\r", flush=True)
+    print()
     row = {kind: f"{learnt[kind]} of {there[kind]}" for kind in "abc"}
     return {"system": system, **row, "answered": f"{answered} of {count}"}
 
