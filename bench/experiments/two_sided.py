@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,17 +122,20 @@ def share(pairs: Sequence[tuple[Question, Reply]], by: str = "") -> float | None
     return round(sum(right) / len(right), 4) if right else None
 
 
-def measure(client: httpx.Client, questions: Sequence[Question]) -> dict[str, float | None]:
+def measure(
+    client: httpx.Client, questions: Sequence[Question], mode: Mode = Mode.ONEWAY
+) -> dict[str, float | None]:
     """The shares of right answers, and the acceptance of the heavier side, weighted by tokens."""
+    asking = partial(asked, client, aggregation=mode)
     private, public, both = (
         [q for q in questions if q.side == side] for side in ("private", "public", "both")
     )
     answers = {
-        "private": asked(client, private, "private"),
-        "public": asked(client, public, "public"),
-        "both": asked(client, both, "both"),
-        "public_without_peer": asked(client, public, "public without peer", private=True),
-        "closed_book": asked(client, private + public, "closed book", private=True, top_k=0),
+        "private": asking(private, "private"),
+        "public": asking(public, "public"),
+        "both": asking(both, "both"),
+        "public_without_peer": asking(public, "public without peer", private=True),
+        "closed_book": asking(private + public, "closed book", private=True, top_k=0),
     }
     joint = [reply for side in ("private", "public") for _, reply in answers[side]]
     accepted = [(r.accept_heavier, r.tokens) for r in joint if r.accept_heavier is not None]
@@ -158,21 +162,21 @@ def main() -> None:
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--count", type=int, default=200, help="questions a side, at most")
     parser.add_argument("--cloud", type=Cloud, choices=list(Cloud), default=Cloud.ALWAYS)
-    parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.ONEWAY)
+    parser.add_argument("--modes", type=Mode, nargs="+", choices=list(Mode), default=[Mode.ONEWAY])
     options = parser.parse_args()
     questions = spread(read(options.questions), options.count)
     env = {"DRAGON_MODEL": options.model} if options.model else {}
     env |= services.AS_INSTALLED
-    env |= {"DRAGON_CLOUD": options.cloud, "DRAGON_AGGREGATION": options.mode}
+    env |= {"DRAGON_CLOUD": options.cloud}
     with (
         tempfile.TemporaryDirectory() as folder,
         running(
             Setup(Path(folder), env), services.demo_corpus(Path(folder)), notes_of(questions)
         ) as client,
     ):
-        result = measure(client, questions)
-    report.section("two_sided", [result])
-    print(json.dumps({**result, "rows": [result]}))
+        rows = [{"mode": mode.value, **measure(client, questions, mode)} for mode in options.modes]
+    report.section("two_sided", rows)
+    print(json.dumps({"rows": rows}))
 
 
 if __name__ == "__main__":
