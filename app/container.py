@@ -42,6 +42,10 @@ class Generation(Protocol):
         """Whether the model answers by quotes alone."""
 
     @property
+    def top_k(self) -> int:
+        """How many passages a side uses in a chat that sets no number."""
+
+    @property
     def context_length(self) -> int:
         """Tokens the model can hold, prompt and answer together."""
 

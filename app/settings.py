@@ -41,7 +41,7 @@ class Settings(ModelChoice, BaseSettings):
     peer_key: SecretStr | None = None
     cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY
-    top_k: int = Field(default=2, ge=1, le=32)
+    top_k: int | None = Field(default=None, ge=1, le=32)  # what suits the model
     # The most that documents' KV may take on the disk; 0 keeps none.
     kv_cache_mb: int = Field(default=1024, ge=0)
     log_format: Literal["text", "json"] = "text"

@@ -25,13 +25,16 @@ def profile() -> None:
     from dragon.inference.profiler import decode_delays
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
+    from dragon.retrieval.answers import Answers
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker
 
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
-    contexts, seconds = decode_delays(model, settings.top_k)
-    found = Profile(model=model.name, rows=settings.top_k, decode=DecodeFit.of(contexts, seconds))
+    answers = Answers.of(settings.answers, quotes=model.quotes)
+    rows = 1 if answers is Answers.WORDS else settings.top_k or answers.passages
+    contexts, seconds = decode_delays(model, rows)
+    found = Profile(model=model.name, rows=rows, decode=DecodeFit.of(contexts, seconds))
     embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)
     scale = relevance.scale_of(embedder.fingerprint, reranker.fingerprint)
     hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)

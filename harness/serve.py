@@ -25,6 +25,7 @@ from cli.server import server
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
+from dragon.retrieval.answers import Answers
 from dragon.retrieval.relevance import Hit
 from harness import fixed_documents
 from harness.reference import Passage
@@ -51,6 +52,12 @@ class FixedSearcher:
             for n, p in enumerate(self.passages[query][:k], start=1)
         ]
 
+    async def passages_about(
+        self, query: str, k: int, scope: Scope = EVERYTHING
+    ) -> Sequence[DocumentHit]:
+        """The same: they are no part of a longer text."""
+        return await self.search(query, k, scope)
+
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         """Fixed ones are read."""
         return 0
@@ -70,11 +77,7 @@ class FixedRetriever(Retriever):
 
 
 def never_end(model: LanguageModel, tokenizer: Tokenizer) -> None:
-    """Give end tokens no probability, so that every answer reaches its limit.
-
-    Quotes are finite, so a quoting model writes freely.
-    """
-    model.quotes = False
+    """Give end tokens no probability, so that every answer reaches its limit."""
     ends = torch.tensor(sorted(tokenizer.end_ids))
 
     def mask(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
@@ -91,9 +94,19 @@ def adapt_model(model: LanguageModel, tokenizer: Tokenizer, options: argparse.Na
         never_end(model, tokenizer)
 
 
+def answers_of(usual: Answers, options: argparse.Namespace) -> Answers:
+    """How a model answers: with fixed documents, and where rows are asked for, a row each.
+
+    An endless answer cannot be of quotes, which are finite.
+    """
+    written = usual is Answers.WORDS and (options.rows or options.documents)
+    return Answers.ROWS if written or options.endless else usual
+
+
 def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
     """Change the parts of a device that has started."""
     generation = app.state.dragon.generation
+    generation.retrieval.answers = answers_of(generation.retrieval.answers, options)
     adapt_model(generation.engine.model, generation.tokenizer, options)
     if options.documents:
         own = fixed_documents.load(options.documents, "device")
@@ -107,6 +120,7 @@ def adapt_device(app: FastAPI, options: argparse.Namespace) -> None:
 def adapt_peer(app: FastAPI, options: argparse.Namespace) -> None:
     """Change the parts of a peer that has started."""
     shared = app.state.peer.shared
+    shared.retriever.answers = answers_of(shared.retriever.answers, options)
     adapt_model(shared.engine.model, shared.tokenizer, options)
     if options.documents:
         found = fixed_documents.load(options.documents, "cloud")
@@ -135,6 +149,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--floor-ms", type=float, default=0.0, help="the least a step takes")
     options.add_argument("--documents", type=Path, help="what harness.fixed_documents saved")
     options.add_argument("--endless", action="store_true", help="no end tokens")
+    options.add_argument(
+        "--rows", action="store_true", help="a model that writes has a passage a row"
+    )
     options.add_argument(
         "--schedule",
         type=Schedule,

@@ -73,9 +73,10 @@ class Setup:
     """How the services are started. `data` holds their files; `env` adds settings to both.
 
     `documents` is a file of `bench.workload` in place of searches; `endless` answers do not end
-    before their limit. `schedule` (who aggregates in speculative aggregation) and `catch_up`
-    (whether a side runs the other's drafts) are options of the device that hold for its peer, too;
-    `certificates` (whether it takes tokens before the cloud's distribution is there) is its own.
+    before their limit; with `rows` a model that writes has a passage a row. `schedule` (who
+    aggregates in speculative aggregation) and `catch_up` (whether a side runs the other's drafts)
+    are options of the device that hold for its peer, too; `certificates` (whether it takes tokens
+    before the cloud's distribution is there) is its own.
     `runner` is a module with arguments, to which it adds the service's name.
     """
 
@@ -85,6 +86,7 @@ class Setup:
     peer_floor: Floor = Floor()
     documents: Path | None = None
     endless: bool = False
+    rows: bool = False
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
     certificates: bool = True
@@ -101,6 +103,8 @@ class Setup:
             options += ["--documents", str(self.documents)]
         if self.endless:
             options += ["--endless"]
+        if self.rows:
+            options += ["--rows"]
         if service == "device" and self.schedule is not Schedule.GREEDY:
             options += ["--schedule", self.schedule]
         if service == "device" and not self.catch_up:

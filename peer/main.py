@@ -22,6 +22,7 @@ from dragon.inference.fairness import CALLER
 from dragon.inference.profile import Profile
 from dragon.link import control
 from dragon.retrieval import relevance
+from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
 from peer.context import Shared
@@ -62,7 +63,14 @@ def open_state(settings: PeerSettings) -> PeerState:
     shared = Shared(
         engine=engine,
         tokenizer=tokenizer,
-        retriever=Retriever(engine, embedder, reranker, corpus, tokenizer),
+        retriever=Retriever(
+            engine,
+            embedder,
+            reranker,
+            corpus,
+            tokenizer,
+            Answers.of(settings.answers, quotes=model.quotes),
+        ),
         hello=control.Hello(
             tokenizer=tokenizer.fingerprint,
             relevance=relevance.scale_of(embedder.fingerprint, reranker.fingerprint),

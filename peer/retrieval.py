@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dragon.inference.engine import Engine
@@ -12,14 +12,18 @@ from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
+from dragon.retrieval.answers import Answers
+from dragon.retrieval.context_prompt import context_row, first_number
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.hops import SCORE
+from dragon.retrieval.passages import SENTENCES, around, heading
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
-from dragon.retrieval.relevance import Hit
+from dragon.retrieval.relevance import MINIMUM_SCORE, Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
+from dragon.sampling.role import Role
 from peer.corpus.store import Corpus
 
 
@@ -32,32 +36,45 @@ class Found:
     rescoring: Rescoring | None
 
     def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
-        """The passages as they are sent to the device; `weights` are those of the rows."""
+        """The passages as they are sent to the device; `weights` are those of the rows.
+
+        Those in one row share its weight.
+        """
+        alike = max(1, len(self.hits) // len(weights))
+        shares = [weight / alike for weight in weights for _ in range(alike)]
         return tuple(
             control.PublicDocument(
-                id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=weight
+                id=hit.document, title=hit.title, text=hit.text, score=hit.score, weight=share
             )
-            for hit, weight in zip(self.hits, weights, strict=False)
+            for hit, share in zip(self.hits, shares, strict=False)
         )
 
 
 @dataclass
 class Retriever:
-    """Embeds a question, looks it up in the corpus and reranks, on the engine's thread."""
+    """Embeds a question, looks it up in the corpus and reranks, on the engine's thread.
+
+    `answers` says what it makes rows of: sentences that answer, or passages about the same.
+    """
 
     engine: Engine
     embedder: Embedder
     reranker: TextReranker
     corpus: Corpus
     tokenizer: Tokenizer
+    answers: Answers
 
     async def find(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
         """Passages as rows, only those that leave room for prompt and answer."""
-        hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         room = room_for_document(self.engine.model.context, prompt, max_tokens)
-        rows, kept = document_rows(
-            self.tokenizer, hits, room, raw=asked.raw, quotes=self.engine.model.quotes
-        )
+        if self.answers.on(raw=asked.raw) is Answers.WORDS and asked.top_k:
+            passages = await self._found(self._passages, asked.query, asked.top_k)
+            first = first_number(Role.CLOUD, asked.top_k)
+            row, kept = context_row(self.tokenizer, passages, room, first)
+            return Found([row], kept, None)
+        hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
+        quotes = self.answers is Answers.QUOTES
+        rows, kept = document_rows(self.tokenizer, hits, room, raw=asked.raw, quotes=quotes)
         every = asked.rescore_every
         return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))
 
@@ -66,10 +83,14 @@ class Retriever:
 
         Only those that answer it, if they are `judged`, and else those that may go on with a text.
         """
+        return await self._found(partial(self._search, judged=judged), query, top_k)
+
+    async def _found(
+        self, search: Callable[[str, int], list[Hit]], query: str, top_k: int
+    ) -> list[Hit]:
         if not top_k or not query:
             return []
-        search = partial(self._search, query, top_k, judged=judged)
-        return await asyncio.wrap_future(self.engine.submit_urgent(search))
+        return await asyncio.wrap_future(self.engine.submit_urgent(partial(search, query, top_k)))
 
     def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
         query = Query.of(message, self.embedder)
@@ -78,3 +99,19 @@ class Retriever:
         if judged:
             return answering(query, best, k, self.reranker)
         return [hit for hit in best if hit.score >= SCORE][:k]
+
+    def _passages(self, message: str, top_k: int) -> list[Hit]:
+        """Passages of a few hundred tokens about what a message asks, best first."""
+        query = Query.of(message, self.embedder)
+        wanted = SENTENCES * top_k
+        best = ranked(query, self.corpus.search(query.text, query.vector, wanted))
+        hits = [hit for hit in best if hit.score >= MINIMUM_SCORE][:wanted]
+        near = {hit.id: self.corpus.near(hit) for hit in hits}
+        return [
+            replace(hit, text=" ".join(each.text for each in sentences), context=under)
+            for hit, sentences in around(hits, near, self._tokens, top_k)
+            for under in [heading(sentences[0], near[hit.id]).removeprefix(hit.title)]
+        ]
+
+    def _tokens(self, text: str) -> int:
+        return len(self.tokenizer.offsets(text))

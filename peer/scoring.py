@@ -49,7 +49,7 @@ class CloudScoring:
             decoder.require(len(asked.text))
             await asyncio.wrap_future(decoder.prefilled)
             documents = found.documents(decoder.weights.tolist())
-            yield control.Scoring(documents=documents)
+            yield control.Scoring(documents=documents, rows=len(found.rows))
             text = iter(asked.text)
             size = scoring.forward_size(engine.model, len(found.rows))
             for work in scoring.works(asked.text, size):

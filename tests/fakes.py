@@ -44,6 +44,7 @@ class FakeGeneration:
     script: str = "The key is under the mat."
     model_name: str = "dragon-7m"
     context_length: int = 256
+    top_k: int = 2
     quotes: bool = True
     ready: bool = True
     cloud_view: TrustingView = field(default_factory=TrustingView)

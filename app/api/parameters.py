@@ -80,6 +80,8 @@ def generation_requests(
             query=prompt.query,
             query_alone=prompt.alone,
             cloud_query=prompt.asked,
+            messages=prompt.messages,
+            cloud_messages=prompt.known,
             sampling=replace(sampling, stream=number * choices + choice),
             max_tokens=max_tokens,
             stop=tuple(stop),

@@ -1,17 +1,18 @@
 """What the database keeps of an answer, in the shapes the page shows: pure functions of its state.
 
 `record` has `seams` (character offset, whether the cloud joined, why), `ledgers` (the answer's id
-in the ledger for each time it was written or continued), `sources` with what was found, `asked`
-(how it was requested), and `done` or `error` once it has ended.
+in the ledger for each time it was written or continued), `sources` with what was found, `citations`
+of them in the text, `asked` (how it was requested), and `done` or `error` once it has ended.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from app.generation.accumulator import AnswerState
-from app.generation.events import GenerationRequest, SourcesFound, TokenDetail
+from app.generation.events import Citation, GenerationRequest, SourcesFound, TokenDetail
 from app.problems import Problem
 from app.storage.tables import MessageState
 
@@ -47,6 +48,12 @@ def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
         "start": detail.start + offset,
         "end": detail.end + offset,
     }
+
+
+def citations(found: Sequence[Citation], offset: int = 0) -> list[Fields]:
+    """Citations; `offset` is where the text they count in begins in the whole."""
+    moved = (replace(each, start=each.start + offset, end=each.end + offset) for each in found)
+    return [asdict(each) for each in moved]
 
 
 def finished(answer: AnswerState) -> Fields:
@@ -133,6 +140,8 @@ class Written:
                 record["not_asked"] = asdict(self.answer.not_asked)
             if self.answer.found is not None:
                 record |= sources(self.answer.found)
+            # Of sources that were found before it was continued there are none any more.
+            record["citations"] = citations(self.answer.citations, len(self.before.text))
         if self.ending is not None:
             end = self.end()
             record |= end if self.ending.problem else {"done": end}

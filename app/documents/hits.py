@@ -20,7 +20,8 @@ class DocumentHit(Hit):
     """A chunk of an uploaded document: `title` is the file's name.
 
     `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
-    is None for what has no pages. What a table answers has the `query` it comes from, in SQL.
+    is None for what has no pages. What a table answers has the `query` it comes from, in SQL. A
+    passage of several sentences has their texts.
     """
 
     page: int | None
@@ -28,6 +29,7 @@ class DocumentHit(Hit):
     end: int
     kind: str = ""
     query: str | None = None
+    sentences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.lexical import fused, match_expression
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import CANDIDATES, answering, as_far_as_it_answers, ranked
-from dragon.retrieval.relevance import HIGHEST, WORDS
+from dragon.retrieval.relevance import HIGHEST, MINIMUM_SCORE, WORDS
 from dragon.retrieval.reranker import TextReranker
 
 _TABLED = 3  # documents, at most, whose tables are asked
@@ -53,17 +53,12 @@ class Finder:
         With `relevant` only those likely to answer, or what a table answers. Raises
         InvalidRequestError if the scope names an unknown document or collection.
         """
-        asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
-        # A cancelled query would leave its snapshot open, and deleted text in the log with it.
-        hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
-        newest_first = sorted(hits, key=lambda hit: -hit.id)
-        best = await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
+        asked, best = await self._nearest(query, k, scope)
         if not relevant:
             return best[:k]
-        if (wanted := subject(query)) is not None:
-            return await to_the_end(self.summaries.of(query, wanted, best, scope))
-        if known := await asyncio.to_thread(self._from_tables, query, best):
-            return [known]
+        computed = await self._computed(query, best, scope)
+        if computed is not None:
+            return computed
         found = await self.run_urgent(lambda: answering(asked, best, k, self.reranker))
         if found:
             lengths = await to_the_end(self._lengths(found[0]))
@@ -71,6 +66,35 @@ class Finder:
                 lambda: as_far_as_it_answers(asked, lengths, self.embedder, self.reranker)
             )
         return found
+
+    async def related(
+        self, query: str, k: int, scope: Scope = EVERYTHING
+    ) -> tuple[list[DocumentHit], list[DocumentHit]]:
+        """What is computed from documents for a query, and at most k sentences, best first.
+
+        A sentence need not answer it: its score alone says that it is about the same. Raises
+        InvalidRequestError as `search` does.
+        """
+        _, best = await self._nearest(query, k, scope)
+        computed = await self._computed(query, best, scope)
+        return computed or [], [hit for hit in best if hit.score >= MINIMUM_SCORE][:k]
+
+    async def _nearest(self, query: str, k: int, scope: Scope) -> tuple[Query, list[DocumentHit]]:
+        """The query, and scored sentences, best first, near-duplicates removed."""
+        asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
+        # A cancelled query would leave its snapshot open, and deleted text in the log with it.
+        hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
+        newest_first = sorted(hits, key=lambda hit: -hit.id)
+        return asked, await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
+
+    async def _computed(
+        self, query: str, best: Sequence[DocumentHit], scope: Scope
+    ) -> list[DocumentHit] | None:
+        """A summary where one is asked for, or what a table answers; None where neither is."""
+        if (wanted := subject(query)) is not None:
+            return await to_the_end(self.summaries.of(query, wanted, best, scope))
+        known = await asyncio.to_thread(self._from_tables, query, best)
+        return [known] if known else None
 
     async def _lengths(self, hit: DocumentHit) -> list[DocumentHit]:
         """A passage, then with the sentences behind it."""

@@ -19,6 +19,7 @@ from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
 from app.documents.jobs import RunJob, in_thread
 from app.documents.parsing import parse
+from app.documents.passages import Passages
 from app.documents.progress import Progress, final
 from app.documents.search import Finder
 from app.documents.summaries import Summaries
@@ -78,6 +79,7 @@ class DocumentStore:
         self._finder = Finder(
             sessions, self._index, tables, summaries, embedder, reranker, run_urgent
         )
+        self._passages = Passages(self._finder, sessions, self._files, tokenizer)
         self._ingestion = Ingestion(
             self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, run_idle
         )
@@ -317,3 +319,9 @@ class DocumentStore:
     ) -> Sequence[DocumentHit]:
         """See Finder.search."""
         return await self._finder.search(query, k, scope, relevant=relevant)
+
+    async def passages_about(
+        self, query: str, k: int, scope: Scope = EVERYTHING
+    ) -> Sequence[DocumentHit]:
+        """See Passages.of."""
+        return await self._passages.of(query, k, scope)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.generation.events import (
+    Citation,
+    Cited,
     Detailed,
     Event,
     Finished,
@@ -45,6 +47,7 @@ class AnswerState:
         self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
+        self.citations: list[Citation] = []
         self.seams: list[Seam] = []
         self.length = 0  # characters of the text
         self._texts: list[str] = []
@@ -61,6 +64,8 @@ class AnswerState:
                 self._texts.append(text)
                 self.length += len(text)
                 self.tokens += tokens
+            case Cited(citations=citations):
+                self.citations += citations
             case Detailed(details=details):
                 self.details += details
             case NotAsked():

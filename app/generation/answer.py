@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.generation.attribution import AnswerDetails
-from app.generation.events import Finished, GenerationRequest, Source, SourcesFound, TextDelta
+from app.generation.citations import Citations
+from app.generation.events import (
+    Cited,
+    Finished,
+    GenerationRequest,
+    Source,
+    SourcesFound,
+    TextDelta,
+)
 from app.generation.stats import Record, cut_statistics, verdicts
 from app.generation.timeline import Trace
 from dragon.inference.decoder import CutStatistics
@@ -28,8 +36,16 @@ class Answer:
     `details` describes its tokens, where that was asked for.
     """
 
-    def __init__(self, request: GenerationRequest, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        request: GenerationRequest,
+        tokenizer: Tokenizer,
+        cloud_citations: int | None = None,
+    ) -> None:
+        """The cloud's passages are cited by numbers from `cloud_citations` on, if at all."""
         self._request = request
+        self._cloud_citations = cloud_citations
+        self._citations = Citations()
         self._tokenizer = tokenizer
         self._stream = TextStream(tokenizer, request.stop)
         self._found = SourcesFound(())
@@ -65,7 +81,9 @@ class Answer:
     def take_public(self, documents: Sequence[control.PublicDocument]) -> SourcesFound:
         """Replace the cloud's documents; returns all sources."""
         own = self._found.sources[: len(self._found.sources) - len(self.public)]
-        public = map(public_source, documents)
+        public = [public_source(document) for document in documents]
+        if (first := self._cloud_citations) is not None:
+            public = [replace(each, citation=n) for n, each in enumerate(public, first)]
         return self._take_sources(replace(self._found, sources=(*own, *public)))
 
     def take(self, tokens: Sequence[int], settled: Sequence[Settled], *, last: bool) -> TextDelta:
@@ -91,6 +109,11 @@ class Answer:
         if self.details is not None:
             self.details.take(settled[: len(taken)], self.length)
         return TextDelta(text, taken)
+
+    def cited(self, text: str) -> Cited | None:
+        """What final text, as it comes, cites of the sources, if anything."""
+        found = self._citations.read(text, self._found.sources)
+        return Cited(tuple(found)) if found else None
 
     def finish(
         self, session: Session, pace: Pace, cuts: CutStatistics | None, *, linked: bool

@@ -9,6 +9,7 @@ from typing import Literal
 
 from app.generation.timeline import Entry
 from app.settings import Cloud
+from dragon.inference.chat_template import Message
 from dragon.sampling.params import Mode, Sampling
 
 
@@ -31,7 +32,9 @@ class GenerationRequest:
     prompt without the chat template. The cloud gets `cloud_conversation` instead, unless it is
     None. `query` is the text that documents are looked up for; unless `judged` is false, only by
     what answers it. Where nothing does, `query_alone` is, which says what `query` takes over from
-    the conversation. The cloud gets `cloud_query` instead; None is `query`.
+    the conversation. The cloud gets `cloud_query` instead; None is `query`. From `messages`, which
+    a chat has, a model that writes makes its question stand alone, and from `cloud_messages` the
+    cloud's, which may differ.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
     which of the person's documents may be used; None is no limit. `id` names the answer, in the
     ledger too. `hops` is how often an answer may continue with what the other side finds by what is
@@ -47,6 +50,8 @@ class GenerationRequest:
     query_alone: str | None = None
     cloud_conversation: tuple[int, ...] | None = None
     cloud_query: str | None = None
+    messages: tuple[Message, ...] = ()
+    cloud_messages: tuple[Message, ...] = ()
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.ONEWAY
@@ -82,7 +87,8 @@ class Source:
     """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
 
     `hop` counts the further retrievals before it: 0 for what the answer began with. What a table
-    answers has the `query` it comes from, in SQL.
+    answers has the `query` it comes from, in SQL. `citation` is the number by which a model that
+    writes may cite it.
     """
 
     side: Literal["private", "public"]
@@ -96,6 +102,26 @@ class Source:
     end: int | None = None
     hop: int = 0
     query: str | None = None
+    citation: int | None = None
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A number in the answer's text, `start` to `end` in characters, that cites a source.
+
+    `source` is its index in the last `SourcesFound`.
+    """
+
+    start: int
+    end: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Cited:
+    """Citations in the text so far, in order, after the text that completed them."""
+
+    citations: tuple[Citation, ...]
 
 
 @dataclass(frozen=True)
@@ -205,4 +231,6 @@ class Finished:
     hops: tuple[int, ...] = ()
 
 
-Event = SourcesFound | PromptDetailed | TextDelta | Detailed | PeerChanged | NotAsked | Finished
+Event = (
+    SourcesFound | PromptDetailed | TextDelta | Cited | Detailed | PeerChanged | NotAsked | Finished
+)

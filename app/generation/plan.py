@@ -17,13 +17,16 @@ from dragon.protocol.aggregator_policy import Schedule
 class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
-    `nothing_relevant`: the search found nothing but `closest`. `unread_documents` could not be
-    searched yet.
+    `answers`: they were judged to answer the question by themselves. `nothing_relevant`: the search
+    found nothing but `closest`. `unread_documents` could not be searched yet. `sentences` are the
+    texts that budgets are kept of.
     """
 
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
+    answers: bool = False
+    sentences: Sequence[str] = ()
     nothing_relevant: bool = False
     unread_documents: int = 0
     closest: Sequence[Source] = ()
@@ -34,10 +37,11 @@ class Retrieved:
         return replace(self, rows=rows, rescoring=None)
 
     def weighted(self) -> list[Source]:
-        """The documents with their weights; those concatenated in one row have the row's."""
+        """The documents with their weights; those in one row share the row's."""
         weights = Weights.of([row.relevance for row in self.rows]).rows.tolist()
-        weights *= max(1, len(self.sources) // len(self.rows))
-        return [replace(s, weight=w) for s, w in zip(self.sources, weights, strict=False)]
+        alike = max(1, len(self.sources) // len(self.rows))
+        shares = [weight / alike for weight in weights for _ in range(alike)]
+        return [replace(s, weight=w) for s, w in zip(self.sources, shares, strict=False)]
 
     def found(self) -> SourcesFound:
         """The event that reports this side's documents."""
@@ -55,7 +59,8 @@ class Plan:
 
     `top_k` documents a side, `limit` tokens at most, `deadline` seconds to wait for the cloud (None
     is no limit). Both sides re-score their documents every `rescore_every` tokens, unless it is 0.
-    A cloud whose weight is below `least_weight`, 0 to 1, is left out.
+    A cloud whose weight is below `least_weight`, 0 to 1, is left out. Its passages are cited by
+    numbers from `cloud_citations` on; None where passages are not cited.
     """
 
     top_k: int
@@ -66,6 +71,7 @@ class Plan:
     schedule: Schedule = Schedule.GREEDY
     certificates: bool = True
     least_weight: float = 0.0
+    cloud_citations: int | None = None
 
 
 def opening(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.generation.token_ids import known
+from app.generation import token_ids
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.retrieval.standing_alone import standing_alone
@@ -27,7 +27,8 @@ class Model(Protocol):
 class Prompt:
     """Token ids, and the text that documents are searched with: `alone` where that finds nothing.
 
-    The cloud gets the tokens `shown` and the text `asked` instead, unless they are None.
+    The cloud gets the tokens `shown` and the text `asked` instead, unless they are None. Those of a
+    chat come from `messages`, and for the cloud from those `known` to it.
     """
 
     tokens: tuple[int, ...]
@@ -35,6 +36,8 @@ class Prompt:
     shown: tuple[int, ...] | None = None
     alone: str | None = None
     asked: str | None = None
+    messages: tuple[Message, ...] = ()
+    known: tuple[Message, ...] = ()
 
 
 async def chat_prompt(
@@ -57,12 +60,14 @@ async def chat_prompt(
     conversation = _fitting(tokens, model, "messages")
     alone = standing_alone(query, _questions(messages)[:-1])
     # The cloud is asked once, with words of questions that it knows.
-    asked = standing_alone(query, _questions(shown or messages)[:-1])
-    if shown is None or shown == messages:
-        return Prompt(conversation, query, None, alone, asked)
-    other = await asyncio.to_thread(model.tokenizer.conversation, shown)
+    known = messages if shown is None else shown
+    asked = standing_alone(query, _questions(known)[:-1])
+    prompt = Prompt(conversation, query, None, alone, asked, tuple(messages), tuple(known))
+    if known == messages:
+        return prompt
+    other = await asyncio.to_thread(model.tokenizer.conversation, known)
     # Marks may be longer than what they stand for.
-    return Prompt(conversation, query, tuple(other[-model.context_length :]), alone, asked)
+    return replace(prompt, shown=tuple(other[-model.context_length :]))
 
 
 def _questions(messages: Sequence[Message]) -> list[str]:
@@ -80,7 +85,7 @@ async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:
         require_room(len(prompt), model, "prompt")
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
-        tokens = known(prompt, tokenizer, "prompt")
+        tokens = token_ids.known(prompt, tokenizer, "prompt")
         # They are added where the prompt is run, and must not stand there twice.
         start = tokenizer.bare_row(raw=True)
         if start and tokens[: len(start)] == start:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
@@ -17,6 +18,8 @@ from app.peer_link.fetch import Fetcher, PublicHit
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.answers import Answers
+from dragon.retrieval.context_prompt import context_row, first_number, nothing_found
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.lexical import content_words
@@ -24,9 +27,13 @@ from dragon.retrieval.prompt_rows import bare_row, document_rows, quotes_of
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.params import Mode
+from dragon.sampling.role import Role
 
 CLOSEST = 3
 """Passages shown where none answers."""
+
+ANSWERING = 0.7
+"""Score of a passage, for a model that writes, from which on it is taken to answer by itself."""
 
 # Searches at once, and those of one caller: what they share (threads, connections of the database)
 # serves whoever came first.
@@ -44,15 +51,21 @@ class Searcher(Protocol):
         With `relevant` only those that answer the query.
         """
 
+    async def passages_about(
+        self, query: str, k: int, scope: Scope = EVERYTHING
+    ) -> Sequence[DocumentHit]:
+        """At most `k` passages of a few hundred tokens about what is asked, the best first."""
+
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         """How many documents in scope are still being read, and cannot be found yet."""
 
 
 @dataclass
 class Retrieval:
-    """Finds passages and makes rows of them: `top_k` a side unless a request sets its own.
+    """Finds passages and makes rows of them, as the model answers from them.
 
-    Relevance is re-scored every `rescore_every` tokens, unless it is 0.
+    There are `top_k` a side unless a request sets its own; None is what suits the model. Relevance
+    of rows of a sentence is re-scored every `rescore_every` tokens, unless it is 0.
     """
 
     tokenizer: Tokenizer
@@ -60,13 +73,26 @@ class Retrieval:
     engine: Engine
     documents: Searcher
     link: Link
-    top_k: int
+    answers: Answers
+    top_k: int | None
     rescore_every: int
     _places: Places = field(default_factory=lambda: Places(_SEARCHES, _FOR_ONE), init=False)
 
+    def writes(self, request: GenerationRequest) -> bool:
+        """Whether it is answered in words of the model's own, from passages in one row."""
+        return self._style(request) is Answers.WORDS
+
+    def _style(self, request: GenerationRequest) -> Answers:
+        """The baselines that fetch documents have rows of sentences."""
+        return self.answers.on(raw=request.raw or request.mode.fetches)
+
     def passages(self, request: GenerationRequest) -> int:
         """How many passages a side may use."""
-        wanted = self.top_k if request.top_k is None else request.top_k
+        style = self._style(request)
+        usual = style.passages if self.top_k is None else self.top_k
+        wanted = usual if request.top_k is None else request.top_k
+        if style is Answers.WORDS:
+            return wanted
         slots = self.engine.model.cache.slots
         return min(wanted, slots if request.epsilon is None else slots - 1)
 
@@ -80,7 +106,9 @@ class Retrieval:
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        if request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
+        if self.writes(request):
+            found = self._in_context(request, own, limit)
+        elif request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
@@ -100,12 +128,14 @@ class Retrieval:
         queries = list(dict.fromkeys((request.query, request.query_alone or request.query)))
         if not content_words(request.query) or subject(request.query) == frozenset():
             queries = queries[-1:]  # "And when?" by itself finds any date
+        look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
+        look = partial(self.documents.search, relevant=request.judged)
+        if self.writes(request):
+            look = self.documents.passages_about
         found: Sequence[DocumentHit] = []
         async with self._places.one():
             for query in queries:
-                found = found or await self.documents.search(
-                    query, k, scope, relevant=request.judged
-                )
+                found = found or await look(query, k, scope)
         return found
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:
@@ -118,19 +148,44 @@ class Retrieval:
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
-        rows, kept = document_rows(
-            self.tokenizer, hits, room, raw=request.raw, quotes=self.engine.model.quotes
-        )
+        rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw, quotes=self._quotes)
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
         every = self.rescore_every
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
-        return Retrieved(rows, [_source(hit) for hit in kept], again)
+        sources, texts = [_source(hit) for hit in kept], [hit.text for hit in kept]
+        return Retrieved(rows, sources, again, answers=bool(kept), sentences=texts)
 
     def bare(self) -> Retrieved:
         """The row of a side that has no passage for a chat."""
-        return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self.engine.model.quotes)], [])
+        return Retrieved([bare_row(self.tokenizer, raw=False, quotes=self._quotes)], [])
+
+    def without(self, request: GenerationRequest) -> Row:
+        """The row that stands before a request's conversation where nothing is found."""
+        if self.writes(request) and self._asks(request):
+            return nothing_found(self.tokenizer)
+        return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes)
+
+    @property
+    def _quotes(self) -> bool:
+        return self.answers is Answers.QUOTES
+
+    def _in_context(
+        self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
+    ) -> Retrieved:
+        """All passages in one row, numbered, for a model that writes."""
+        if not hits:
+            return Retrieved([self.without(request)], [])
+        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
+        first = first_number(Role.DEVICE, self.passages(request))
+        row, kept = context_row(self.tokenizer, hits, room, first)
+        return Retrieved(
+            [row],
+            [replace(_source(hit), citation=number) for number, hit in enumerate(kept, first)],
+            answers=bool(kept) and kept[0].score >= ANSWERING,
+            sentences=[text for hit in kept for text in hit.sentences or (hit.text,)],
+        )
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode fetches them."""
@@ -149,13 +204,13 @@ class Retrieval:
             text = "\n\n".join(hit.text for hit in hits)
             tokens = self.tokenizer.document_row(text, raw=request.raw)
             if len(tokens) <= room:
-                quoting = self.engine.model.quotes and not request.raw
+                quoting = self._quotes and not request.raw
                 quotes = quotes_of(self.tokenizer, [h.text for h in hits]) if quoting else ()
                 row = Row(tuple(tokens), hits[0].relevance, quotes=quotes)
-                return Retrieved([row], [_source(hit) for hit in hits])
+                sources, texts = [_source(hit) for hit in hits], [hit.text for hit in hits]
+                return Retrieved([row], sources, answers=True, sentences=texts)
             hits = hits[:-1]
-        bare = bare_row(self.tokenizer, raw=request.raw, quotes=self.engine.model.quotes)
-        return Retrieved([bare], [])
+        return Retrieved([self.without(request)], [])
 
 
 def _scope(request: GenerationRequest) -> Scope:

@@ -85,7 +85,7 @@ class DeviceRun(Run[Event]):
             joint=link is not None and link.connected,
         )
         super().__init__(session, engine, pace)
-        self.answer = Answer(request, tokenizer)
+        self.answer = Answer(request, tokenizer, plan.cloud_citations)
         self.asked = False  # whether the cloud was sent the question
         self._request = request
         self._plan = plan
@@ -335,7 +335,10 @@ class DeviceRun(Run[Event]):
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         if self._link is not None:
             self._report_departure()
-        self._items.put_nowait(self.answer.take(tokens, settled, last=self.session.finished))
+        delta = self.answer.take(tokens, settled, last=self.session.finished)
+        self._items.put_nowait(delta)
+        if (cited := self.answer.cited(delta.text)) is not None:
+            self._items.put_nowait(cited)
         self._emit_details()
         if self.session.finished or self.answer.stopped:
             self._finish()

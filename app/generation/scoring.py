@@ -177,7 +177,7 @@ class _PeerScores:
             raise FrameError("nothing but the documents is expected here, and those once")
         if len(message.documents) > self._top_k:
             raise FrameError("more documents came than were asked for")
-        self._rows = max(1, len(message.documents))
+        self._rows = message.rows
         self.sources = [public_source(document) for document in message.documents]
 
     def failed(self, message: str) -> None:

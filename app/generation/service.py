@@ -12,6 +12,7 @@ from app.generation.events import Event, Finished, GenerationRequest, NotAsked, 
 from app.generation.hops import HopRequest, Hops
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval, Searcher
+from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
 from app.ledger.spending import digest_of_passage
@@ -26,9 +27,12 @@ from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
+from dragon.retrieval.answers import Answers
+from dragon.retrieval.context_prompt import first_number
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
+from dragon.sampling.role import Role
 
 DEFAULT_MAX_TOKENS = 512
 # A budget is spent by this many tokens that the passages have a part in, or by all of a short text.
@@ -52,6 +56,7 @@ class GenerationService:
     pace: Pace
     ledger: Ledger
     cloud_view: CloudView
+    rewriter: Rewriter
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
     certificates: bool = True
@@ -64,7 +69,12 @@ class GenerationService:
     @property
     def quotes(self) -> bool:
         """Whether the model answers by quotes alone."""
-        return self.engine.model.quotes
+        return self.retrieval.answers is Answers.QUOTES
+
+    @property
+    def top_k(self) -> int:
+        """How many passages a side uses in a chat that sets no number."""
+        return self.settings.top_k or self.retrieval.answers.passages
 
     @property
     def context_length(self) -> int:
@@ -95,6 +105,9 @@ class GenerationService:
             cloud_query=request.asked[-most:],
         )
         self.check(request)
+        writes = self.retrieval.writes(request)
+        if writes:
+            request = await self._standing_alone(request)
         hops = Hops(request, self.tokenizer, _limit(request))
         hop: HopRequest | None = None
         with self.ledger.begin(
@@ -114,10 +127,12 @@ class GenerationService:
                     yield event
             if request.cloud is Cloud.WHEN_NEEDED and request.mode.joint:
                 found = await self.retrieval.find(request, _limit(request))
-                if request.judged and found.sources:
+                if request.judged and found.answers:
                     request = replace(request, cloud=Cloud.NEVER)
                     for event in hops.take(NotAsked()):
                         yield event
+            if writes and _joint(request):
+                request = await self._asked_alone(request)
             budget: Budget | None = None
             if request.epsilon is not None and _joint(request):
                 request, found, budget = await self._bounded(request, request.epsilon, account)
@@ -171,11 +186,30 @@ class GenerationService:
         )
         found = await self.retrieval.find(request, limit)
         budget = Budget.of(epsilon, min(limit, BOUNDED_TOKENS))
-        passages = [digest_of_passage(source.text) for source in found.sources]
+        passages = [digest_of_passage(text) for text in found.sentences]
         limit_each = self.settings.passage_epsilon
         await self.ledger.spending.reserve(passages, budget, limit_each)
         account.bounded(budget, passages)
-        return request, found.referring(self.tokenizer.bare_row(raw=request.raw)), budget
+        return request, found.referring(self.retrieval.without(request).tokens), budget
+
+    async def _standing_alone(self, request: GenerationRequest) -> GenerationRequest:
+        """With the question as a model that writes has made it stand alone, where it does.
+
+        There are no hops: what a sentence leaves open is asked of quotes only.
+        """
+        request = replace(request, hops=0)
+        if (query := await self.rewriter.alone(request.messages)) is None:
+            return request
+        known = request.cloud_messages == request.messages
+        asked = query if known else request.cloud_query
+        return replace(request, query=query, query_alone=None, cloud_query=asked)
+
+    async def _asked_alone(self, request: GenerationRequest) -> GenerationRequest:
+        """The same for the cloud, where it knows less: from that, and nothing else."""
+        if request.cloud_messages == request.messages:
+            return request
+        query = await self.rewriter.alone(request.cloud_messages)
+        return replace(request, cloud_query=query or request.cloud_query)
 
     async def _prompt(
         self, request: GenerationRequest, retrieved: Retrieved
@@ -218,9 +252,10 @@ class GenerationService:
         return found
 
     def _plan(self, request: GenerationRequest) -> Plan:
-        exact = self.settings.exact
+        exact, top_k = self.settings.exact, self.retrieval.passages(request)
+        cited = first_number(Role.CLOUD, top_k) if self.retrieval.writes(request) else None
         return Plan(
-            top_k=self.retrieval.passages(request),
+            top_k=top_k,
             limit=_limit(request),
             deadline=None if exact else self.settings.first_token_deadline,
             schedule=self.schedule,
@@ -228,6 +263,7 @@ class GenerationService:
             rescore_every=self.settings.rescore_every,
             certificates=self.certificates,
             least_weight=0.0 if exact else self.settings.least_cloud_weight,
+            cloud_citations=cited,
         )
 
     def _run(self, request: GenerationRequest, budget: Budget | None) -> DeviceRun:
@@ -277,7 +313,7 @@ class GenerationService:
                 f"{model.name} takes no keys and values from elsewhere: use context_text",
                 param="dragon.aggregation",
             )
-        prompt = len(self.tokenizer.bare_row(raw=request.raw)) + len(request.conversation)
+        prompt = len(self.retrieval.without(request).tokens) + len(request.conversation)
         answer = 1 if request.max_tokens is None else request.max_tokens
         if prompt + answer > self.context_length:
             raise ContextLengthError(
@@ -316,10 +352,19 @@ async def open_generation(
     task = asyncio.create_task(link.run(), name="link")
     try:
         retrieval = Retrieval(
-            tokenizer, embedder, engine, documents, link, settings.top_k, settings.rescore_every
+            tokenizer,
+            embedder,
+            engine,
+            documents,
+            link,
+            Answers.of(settings.answers, quotes=engine.model.quotes),
+            settings.top_k,
+            settings.rescore_every,
         )
-        view = CloudView(ledger.sessions)
-        yield GenerationService(settings, tokenizer, engine, retrieval, link, pace, ledger, view)
+        view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer)
+        yield GenerationService(
+            settings, tokenizer, engine, retrieval, link, pace, ledger, view, rewriter
+        )
         await view.close()
     finally:
         task.cancel()

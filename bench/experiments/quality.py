@@ -192,7 +192,7 @@ def run(options: argparse.Namespace) -> list[Measure]:
     env = {"DRAGON_MODEL": str(options.model)}
     with tempfile.TemporaryDirectory() as folder:
         corpus = services.demo_corpus(Path(folder))
-        setups = [Setup(Path(folder) / name, env) for name in ("questions", "squad")]
+        setups = [Setup(Path(folder) / name, env, rows=True) for name in ("questions", "squad")]
         measures = list(two_sided_measures(options, setups[0], corpus))
         with two_sided.running(setups[1], corpus, half.paragraphs) as client:
             measures += squad_measures(client, half)

@@ -25,13 +25,14 @@ class ModelChoice(BaseModel):
     """A model: a directory, a hub name, a `.gguf` file, or the URL of a model server.
 
     `tokenizer` is for models that bring none. `model_key` is sent to a server, `model_name` is its
-    model where it has several.
+    model where it has several. `answers` is how it answers, by default as the model says.
     """
 
     model: str = str(EMBEDDED_MODEL)
     model_key: SecretStr | None = None
     model_name: str | None = None
     tokenizer: str | None = Field(default=None, validate_default=True)
+    answers: Literal["quotes", "words"] | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)

@@ -17,28 +17,12 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
+from dragon.inference.chat_template import ChatTemplate
+from dragon.inference.chat_template import Message as Message
 
-# A model without a chat template (OPT and other base models) is prompted in plain text.
-PLAIN_TEMPLATE = (
-    "{% for m in messages %}"
-    "{% if m.role == 'system' %}{{ m.content }}\n\n"
-    "{% elif m.role == 'user' %}Question: {{ m.content }}\n"
-    "{% else %}Answer: {{ m.content }}\n{% endif %}"
-    "{% endfor %}{% if add_generation_prompt %}Answer:{% endif %}"
-)
-# Stands in for a document while a template is taken apart; a letter run no template rewrites.
-_SENTINEL = "QzDocumentzQ"
 _REPLACEMENT = "\ufffd"
 _LONG = 1 << 14  # characters
 _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
-
-
-@dataclass(frozen=True)
-class Message:
-    """One turn of a conversation; `role` is system, user or assistant."""
-
-    role: str
-    content: str
 
 
 @dataclass(frozen=True)
@@ -53,9 +37,9 @@ class _Frame:
 class Tokenizer:
     """A Hugging Face tokenizer with what the engine needs of it.
 
-    A row of the engine is `document_prefix + document + document_suffix + conversation`: with a
-    chat template the document is the system message, so that its tokens come first and its KV can
-    be kept.
+    A row of the engine is a constant prefix, a document, and the conversation behind it: with a
+    chat template the document is the system message, or begins the first question, so that its
+    tokens come first and its KV can be kept.
     """
 
     def __init__(self, backend: Any, size: int | None = None) -> None:
@@ -67,7 +51,7 @@ class Tokenizer:
         self._plain.encode_special_tokens = True
         self._plain.no_truncation()
         self._plain.no_padding()
-        self._template: str = backend.chat_template or PLAIN_TEMPLATE
+        self._template = ChatTemplate(backend)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
@@ -196,20 +180,19 @@ class Tokenizer:
     def conversation(self, messages: Sequence[Message]) -> list[int]:
         """Tokens of a conversation, up to where the assistant's next turn begins.
 
-        They follow a document, so they begin with whatever closes the system message. Raises
+        They follow a document, so they begin with whatever closes its message. Raises
         `InvalidRequestError` when the template refuses the messages.
         """
         if not messages:
             raise InvalidRequestError("messages must not be empty", param="messages")
-        return self._parts(self._split(messages)[1])
+        return self._parts(self._template.after(messages))
 
     def asked_again(self, question: str) -> list[int]:
         """What follows an assistant's text before its next turn, with a question in between.
 
         Raises `InvalidRequestError` when the template refuses a second turn.
         """
-        turns = [Message("user", "x"), Message("assistant", _SENTINEL), Message("user", question)]
-        return self._parts(self._render(turns).partition(_SENTINEL)[2])
+        return self._parts(self._template.asked_again(question))
 
     def document_row(self, document: str, *, raw: bool = False) -> list[int]:
         """Tokens of `[constant prefix][document]`; `raw`: a prompt without a template follows."""
@@ -231,38 +214,12 @@ class Tokenizer:
     @cached_property
     def _frame(self) -> _Frame:
         start = self._backend("", add_special_tokens=True)["input_ids"]
-        question = [Message("user", "x")]
-        before, after = self._split(question)
-        without = self._render(question)
-        # Where the template adds a system message of its own, that one is the bare row.
-        bare = without.removesuffix(after) if without.endswith(after) else before
         lead = start if self._backend.chat_template is None else []
         return _Frame(
             start=tuple(start),
-            prefix=(*lead, *self._parts(before)),
-            bare=(*lead, *self._parts(bare)),
+            prefix=(*lead, *self._parts(self._template.before)),
+            bare=(*lead, *self._parts(self._template.bare)),
         )
-
-    def _split(self, messages: Sequence[Message]) -> tuple[str, str]:
-        rendered = self._render([Message("system", _SENTINEL), *messages])
-        before, found, after = rendered.partition(_SENTINEL)
-        if not found:
-            raise ConfigurationError("the model's chat template has no place for a system message")
-        return before, after
-
-    def _render(self, messages: Sequence[Message]) -> str:
-        try:
-            rendered: str = self._backend.apply_chat_template(
-                [{"role": m.role, "content": m.content} for m in messages],
-                chat_template=self._template,
-                add_generation_prompt=True,
-                tokenize=False,
-            )
-        except Exception as error:  # jinja raises what the template's author chose
-            raise InvalidRequestError(
-                f"the model's chat template refuses these messages: {error}", param="messages"
-            ) from error
-        return rendered
 
     def _parts(self, text: str) -> list[int]:
         ids: list[int] = self._backend.encode(text, add_special_tokens=False)

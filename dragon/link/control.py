@@ -25,7 +25,7 @@ from dragon.sampling.params import (
     Sampling,
 )
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
@@ -170,9 +170,10 @@ class ScoreText(Asking):
 
 
 class Scoring(Control):
-    """The cloud scores with these documents; its distributions follow in binary frames."""
+    """The cloud scores with these documents, in so many rows; its distributions follow, binary."""
 
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
+    rows: Annotated[int, Field(ge=1, le=32)]
 
 
 class ScoreTaken(Control):

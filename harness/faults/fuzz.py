@@ -73,7 +73,7 @@ def right(sender: Role) -> list[registry.Message]:
         *either,
         control.Ready(documents=(_DOCUMENT,), horizon=100, log_h=0),
         control.Fetched(documents=(_DOCUMENT,)),
-        control.Scoring(documents=(_DOCUMENT,)),
+        control.Scoring(documents=(_DOCUMENT,), rows=1),
         Resync(1),
         Score(1, -2.0),
         bulk.Bulk(b"keys and values"),

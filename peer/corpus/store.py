@@ -21,6 +21,7 @@ from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import IndexFileError, VectorIndex
 from dragon.retrieval.lexical import fused, match_expression
+from dragon.retrieval.passages import REACH
 from dragon.retrieval.ranking import CANDIDATES
 from dragon.retrieval.relevance import Hit
 from peer.corpus.meta import META, VERSION, CorpusInfo
@@ -107,6 +108,19 @@ class Corpus:
             )
             for row in map(_Row._make, self._rows(rows, candidates))
         )
+
+    def near(self, hit: Hit) -> list[Hit]:
+        """The sentences of a passage's document around it, in order, itself among them."""
+        columns = ", ".join(_Row._fields)
+        within = (
+            f"SELECT {columns} FROM passages "  # noqa: S608
+            "WHERE document = ? AND id BETWEEN ? AND ? ORDER BY id"
+        )
+        rows = self._rows(within, [hit.document, hit.id - REACH, hit.id + REACH])
+        return [
+            Hit(*row[:4], score=0.0, relevance=0.0, context=row.context)
+            for row in map(_Row._make, rows)
+        ]
 
     def _worded(self, query: str, k: int) -> list[int]:
         """Ids of passages that share words with the query, by BM25, best first."""

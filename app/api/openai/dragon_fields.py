@@ -7,6 +7,9 @@ from dataclasses import asdict
 
 from app.api.openai.choices import Choice
 from app.api.openai.responses import (
+    CitationNotice,
+    CitationPiece,
+    CitationReply,
     DragonChoice,
     DragonNotice,
     DragonReply,
@@ -17,7 +20,7 @@ from app.api.openai.responses import (
     SourceReply,
     TokenProvenance,
 )
-from app.generation.events import PeerChanged, SourcesFound, TokenDetail
+from app.generation.events import Citation, PeerChanged, SourcesFound, TokenDetail
 
 
 def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
@@ -37,6 +40,11 @@ def peer_notice(index: int, event: PeerChanged) -> DragonNotice:
     return DragonNotice(peer=PeerNotice(index=index, **asdict(event)))
 
 
+def citation_notice(index: int, citations: Sequence[Citation]) -> CitationNotice:
+    """What more of a choice's text cites."""
+    return CitationNotice(citations=CitationPiece(index=index, found=_cited(citations)))
+
+
 def provenance_notice(index: int, details: Sequence[TokenDetail]) -> ProvenanceNotice:
     """Where more tokens of a choice come from."""
     piece = ProvenancePiece(index=index, tokens=_origins(details))
@@ -50,6 +58,7 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         index=choice.index,
         ledger=answer.request.id,
         sources=[SourceReply(**asdict(source)) for source in found.sources],
+        citations=_cited(answer.citations),
         nothing_relevant=found.nothing_relevant,
         unread_documents=found.unread_documents,
         closest=[SourceReply(**asdict(source)) for source in found.closest],
@@ -60,6 +69,10 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         stats=dict(end.stats),
         provenance=_origins(answer.details, len(found.sources)) if provenance else None,
     )
+
+
+def _cited(citations: Sequence[Citation]) -> list[CitationReply]:
+    return [CitationReply(**asdict(citation)) for citation in citations]
 
 
 def _origins(details: Sequence[TokenDetail], sources: int = 0) -> list[TokenProvenance]:

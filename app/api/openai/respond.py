@@ -19,6 +19,7 @@ from app.api.openai.schemas import GenerationBody
 from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState
 from app.generation.events import (
+    Cited,
     Detailed,
     Event,
     Finished,
@@ -114,6 +115,8 @@ def _chunks(call: Call, index: int, event: Event) -> Iterator[bytes]:
             yield from _scores(call, renderer.scores(choice, details))
             if call.body.wants_provenance:
                 yield _chunk(call, empty, dragon_fields.provenance_notice(index, details))
+        case Cited(citations=citations) if call.body.dragon is not None:
+            yield _chunk(call, empty, dragon_fields.citation_notice(index, citations))
         case PeerChanged() if call.body.dragon is not None:
             yield _chunk(call, empty, dragon_fields.peer_notice(index, event))
         case Finished(reason=reason):

@@ -37,6 +37,15 @@ class SourceReply(BaseModel):
     end: int | None
     hop: int
     query: str | None
+    citation: int | None
+
+
+class CitationReply(BaseModel):
+    """A number in the text, in characters, that cites the source of this index."""
+
+    start: int
+    end: int
+    source: int
 
 
 class TokenProvenance(BaseModel):
@@ -66,12 +75,14 @@ class DragonChoice(BaseModel):
     `not_asked`: the person's own documents answer, hence the cloud was not asked, or not for more.
     `hops` are the tokens that begin a further hop, which is written from what another search has
     found; a source's `hop` counts them, and `stats.passes` is one more than there are.
-    `provenance`: an entry a token, if requested.
+    `citations` are the numbers in the text that cite sources. `provenance`: an entry a token, if
+    requested.
     """
 
     index: int
     ledger: str
     sources: list[SourceReply]
+    citations: list[CitationReply]
     nothing_relevant: bool
     unread_documents: int
     closest: list[SourceReply]
@@ -107,6 +118,19 @@ class DragonNotice(BaseModel):
     peer: PeerNotice
 
 
+class CitationPiece(BaseModel):
+    """More citations of a choice."""
+
+    index: int
+    found: list[CitationReply]
+
+
+class CitationNotice(BaseModel):
+    """Citations in a stream, after the text that they stand in."""
+
+    citations: CitationPiece
+
+
 class ProvenancePiece(BaseModel):
     """More tokens of a choice."""
 
@@ -120,7 +144,7 @@ class ProvenanceNotice(BaseModel):
     provenance: ProvenancePiece
 
 
-Dragon = DragonReply | DragonNotice | ProvenanceNotice
+Dragon = DragonReply | DragonNotice | CitationNotice | ProvenanceNotice
 
 
 class Delta(BaseModel):

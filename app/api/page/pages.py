@@ -75,7 +75,7 @@ async def status(state: State) -> dict[str, Any]:
         "defaults": {
             "mode": state.settings.aggregation,
             "cloud": state.settings.cloud,
-            "top_k": state.settings.top_k,
+            "top_k": state.generation.top_k,
             "temperature": DEFAULT_TEMPERATURE,
         },
         "peer": asdict(state.generation.peer_state),

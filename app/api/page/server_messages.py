@@ -12,6 +12,7 @@ from app.conversations import record
 from app.conversations.background_run import BackgroundRun
 from app.generation.accumulator import AnswerState
 from app.generation.events import (
+    Cited,
     Detailed,
     Event,
     Finished,
@@ -36,6 +37,9 @@ def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 
         case Detailed(details=details) | PromptDetailed(details=details):
             tokens = [record.provenance(detail, offset) for detail in details]
             return {"type": "detail", "id": answer_id, "tokens": tokens}
+        case Cited(citations=citations):
+            found = record.citations(citations, offset)
+            return {"type": "cited", "id": answer_id, "citations": found}
         case NotAsked():
             return {"type": "not_asked", "id": answer_id, **asdict(event)}
         case PeerChanged():
@@ -77,7 +81,7 @@ class _View:
         run, written = self._run, self._run.written
         for event in events:
             if written.answer and isinstance(
-                event, SourcesFound | Detailed | NotAsked | PeerChanged
+                event, SourcesFound | Cited | Detailed | NotAsked | PeerChanged
             ):
                 yield to_message(run.id, written.answer, event, len(written.before.text))
         self._markdown.grow(written.text, [(at, joint) for at, joint, _ in written.seams])

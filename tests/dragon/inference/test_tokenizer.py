@@ -14,7 +14,8 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
-from dragon.inference.tokenizer import PLAIN_TEMPLATE, Message, TextStream, Tokenizer, may_stop
+from dragon.inference.chat_template import PLAIN_TEMPLATE
+from dragon.inference.tokenizer import Message, TextStream, Tokenizer, may_stop
 from dragon.models import EMBEDDED_MODEL
 
 EMBEDDED = EMBEDDED_MODEL

@@ -1,0 +1,83 @@
+"""Passages of documents for a model that writes: sentences that were found, with those around."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.cancellation import to_the_end
+from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.documents.search import Finder
+from app.storage.tables import Chunk
+from dragon.retrieval.chunking import PAGE_BREAK, Offsets
+from dragon.retrieval.passages import REACH, SENTENCES, around, heading
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Cuts passages from the texts of processed documents, which are under `files`."""
+
+    finder: Finder
+    sessions: async_sessionmaker[AsyncSession]
+    files: Path
+    tokenizer: Offsets
+
+    async def of(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
+        """At most k passages about what a query asks, best first; `context` is their heading.
+
+        What a table answers, or a summary, comes before them. Raises InvalidRequestError if the
+        scope names an unknown document or collection.
+        """
+        computed, hits = await self.finder.related(query, SENTENCES * k, scope)
+        near = await to_the_end(self._near(hits))
+        # Cutting reads whole texts.
+        cut = await asyncio.to_thread(self._cut, hits, near, k)
+        return [*(replace(hit, context="") for hit in computed), *cut][:k]
+
+    async def _near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[Chunk]]:
+        """The sentences around each hit, in order; none where its document was deleted."""
+        near = {}
+        async with self.sessions() as session:
+            for hit in hits:
+                within = Chunk.id.between(hit.id - REACH, hit.id + REACH)
+                chunks = select(Chunk).where(Chunk.document_id == hit.document, within)
+                near[hit.id] = (await session.scalars(chunks.order_by(Chunk.id))).all()
+        return near
+
+    def _cut(
+        self, hits: Sequence[DocumentHit], near: dict[int, Sequence[Chunk]], k: int
+    ) -> list[DocumentHit]:
+        def tokens(text: str) -> int:
+            return len(self.tokenizer.offsets(text))
+
+        texts: dict[str, str] = {}
+        passages = []
+        for hit, sentences in around(hits, near, tokens, k):
+            text = texts.get(hit.document) or self._text(hit.document)
+            texts[hit.document] = text
+            start, end = sentences[0].start, sentences[-1].end
+            if passage := text[start:end].replace(PAGE_BREAK, "\n"):
+                passages.append(
+                    replace(
+                        hit,
+                        text=passage,
+                        context=heading(sentences[0], near[hit.id]),
+                        page=sentences[0].page,
+                        start=start,
+                        end=end,
+                        sentences=tuple(sentence.text for sentence in sentences),
+                    )
+                )
+        return passages
+
+    def _text(self, document: str) -> str:
+        """A document's text, "" if it was deleted meanwhile."""
+        try:
+            return (self.files / document / "text").read_text("utf-8")
+        except FileNotFoundError:
+            return ""

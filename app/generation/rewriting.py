@@ -1,0 +1,84 @@
+"""The question of a chat made to stand alone by the model itself, for retrieval.
+
+"And when?" finds nothing; "When will the plumber fix the tap?" does. The model is shown the turns
+that it is given here and nothing else: no passage, and for the cloud's question only what the cloud
+knows of the conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.generation.cloud_view import MARK
+from dragon.errors import DragonError
+from dragon.inference import scoring
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.link.control import MAX_QUERY
+from dragon.protocol.messages import Work
+from dragon.retrieval.courtesy import asks_nothing
+from dragon.sampling import mixture
+from dragon.sampling.params import Sampling
+
+log = logging.getLogger(__name__)
+
+TOKENS = 48
+"""The most that a question is written in; one that has not ended by then is not used."""
+
+_TURNS, _CHARACTERS = 6, 600  # of the conversation: the last turns, and the beginning of each
+_GREEDY = Sampling(0.0)
+_TASK = (
+    "Write the user's last question so that it can be understood without this conversation: name "
+    "what its words refer to. Write nothing but the question."
+)
+
+
+def task(messages: Sequence[Message]) -> str:
+    """What the model is asked; "" where no turn comes before a question, or it asks nothing."""
+    turns = [m for m in messages if m.role != "system" and m.content.strip() not in ("", MARK)]
+    if len(turns) < 2 or asks_nothing(turns[-1].content):
+        return ""
+    told = [f"{m.role.capitalize()}: {m.content.strip()[:_CHARACTERS]}" for m in turns[-_TURNS:]]
+    return "\n".join([*told, "", _TASK])
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Has the engine write questions, greedily, each beside the answers under way."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+
+    async def alone(self, messages: Sequence[Message]) -> str | None:
+        """The last question of a conversation; None where that fails, or is not needed."""
+        if not (asked := task(messages)):
+            return None
+        try:
+            return (await self._written(asked))[:MAX_QUERY] or None
+        except DragonError as error:
+            log.warning("a question is searched as it stands: %s", error)
+            return None
+
+    async def _written(self, asked: str) -> str:
+        """What the model writes, up to the end of a line; "" if it goes on for too long."""
+        decoder = self.engine.open(
+            [Row(tuple(self.tokenizer.bare_row()), 0.0)],
+            self.tokenizer.conversation([Message("user", asked)]),
+        )
+        written: list[int] = []
+        try:
+            await asyncio.wrap_future(decoder.prefilled)
+            while len(written) < min(TOKENS, decoder.horizon):
+                work = Work(max(0, len(written) - 1), tuple(written[-1:]), 1, 0)
+                (side,) = await asyncio.wrap_future(scoring.run(self.engine, decoder, work))
+                written.append(mixture.draft(side, _GREEDY, len(written)))
+                line, ended, _ = self.tokenizer.decode(written).lstrip().partition("\n")
+                if ended or written[-1] in self.tokenizer.end_ids:
+                    return line.strip()
+        finally:
+            self.engine.close(decoder)
+        return ""

@@ -1,0 +1,80 @@
+"""The prompt of a model that writes: numbered passages in one row, before the conversation.
+
+A passage's number is known to its side alone, without the other's: the device's passages are
+numbered from 1, the cloud's from one more than the most that a side may use. That number is part of
+the request, so neither side learns how many passages the other has found, and no number stands for
+two passages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.sampling.role import Role
+
+INSTRUCTION = (
+    "Answer the last question from the passages below, in your own words. Cite the passages that "
+    "you use by their numbers, as in [1] or [2] [3]. If they do not answer the question, say so."
+)
+NOTHING_FOUND = (
+    "No passage was found for the last question. Answer it from the conversation, or say that you "
+    "do not know."
+)
+
+
+class Passage(Protocol):
+    """A retrieved text; `context` is the heading that it stands under, if any."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def context(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def relevance(self) -> float: ...
+
+
+P = TypeVar("P", bound=Passage)
+
+
+def first_number(side: Role, top_k: int) -> int:
+    """The number of a side's first passage, where each side may use `top_k`."""
+    return 1 if side is Role.DEVICE else 1 + top_k
+
+
+def context_row(
+    tokenizer: Tokenizer, passages: Sequence[P], room: int, first: int
+) -> tuple[Row, list[P]]:
+    """A row of at most `room` tokens, and the passages in it, numbered from `first`.
+
+    They come best first; the worst are left out where there is no room.
+    """
+    kept = list(passages)
+    while kept:
+        tokens = tokenizer.document_row(prompt(kept, first))
+        if len(tokens) <= room:
+            return Row(tuple(tokens), kept[0].relevance), kept
+        kept.pop()
+    return nothing_found(tokenizer), []
+
+
+def nothing_found(tokenizer: Tokenizer) -> Row:
+    """The row of a side that has found nothing."""
+    return Row(tuple(tokenizer.document_row(NOTHING_FOUND)), BARE_RELEVANCE)
+
+
+def prompt(passages: Sequence[Passage], first: int) -> str:
+    """The instruction and the passages."""
+    numbered = [
+        f"[{number}] {', '.join(filter(None, (passage.title, passage.context)))}: {passage.text}"
+        for number, passage in enumerate(passages, first)
+    ]
+    return "\n\n".join([INSTRUCTION, *numbered])

@@ -1,0 +1,84 @@
+"""Passages of a few hundred tokens around the sentences that a search has found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+LEAST, MOST = 200, 300
+"""Tokens of a passage: it grows until it has the first number, and never beyond the second."""
+
+REACH = 48
+"""How many sentences before and behind a hit may be part of its passage."""
+
+SENTENCES = 4
+"""How many hits are looked at for each passage: several may lie in one."""
+
+
+class Sentence(Protocol):
+    """A stored sentence; ids of neighbours are in the order of their document."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def context(self) -> str: ...
+
+
+H = TypeVar("H", bound=Sentence)
+S = TypeVar("S", bound=Sentence)
+
+
+def around(
+    hits: Sequence[H], near: Mapping[int, Sequence[S]], tokens: Callable[[str], int], most: int
+) -> list[tuple[H, list[S]]]:
+    """At most `most` passages, the best first: each hit with the sentences around it.
+
+    `near` are the neighbours of each hit by its id, itself among them. A hit in an earlier passage
+    is part of that one, and no sentence is in two.
+    """
+    taken: set[int] = set()
+    passages: list[tuple[H, list[S]]] = []
+    for hit in hits:
+        if hit.id in taken or len(passages) == most:
+            continue
+        if grown := _grown(hit.id, near.get(hit.id, ()), tokens, taken):
+            taken.update(sentence.id for sentence in grown)
+            passages.append((hit, grown))
+    return passages
+
+
+def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
+    """The heading that a sentence stands under: of its context what is no sentence `near` it."""
+    context = sentence.context
+    for other in near:
+        if context == other.text:
+            return ""
+        if context.endswith(f": {other.text}"):
+            return context.removesuffix(f": {other.text}")
+    return context
+
+
+def _grown(
+    hit: int, near: Sequence[S], tokens: Callable[[str], int], taken: Collection[int]
+) -> list[S]:
+    """A sentence with those behind and before it in turn; none if it is not there any more."""
+    at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
+    if at is None:
+        return []
+    first, end, length = at, at + 1, tokens(near[at].text)
+    open_ = {1, -1}  # the directions in which it may still grow
+    while length < LEAST and open_:
+        for direction in (1, -1):
+            place = end if direction == 1 else first - 1
+            if direction not in open_ or length >= LEAST:
+                continue
+            more = tokens(near[place].text) if 0 <= place < len(near) else MOST
+            if length + more > MOST or near[place].id in taken:
+                open_.remove(direction)
+                continue
+            first, end, length = min(first, place), max(end, place + 1), length + more
+    return list(near[first:end])
