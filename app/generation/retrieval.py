@@ -32,7 +32,7 @@ from dragon.sampling.role import Role
 CLOSEST = 3
 """Passages shown where none answers."""
 
-ANSWERING = 0.7
+ANSWERING = 0.6
 """Score of a passage, for a model that writes, from which on it is taken to answer by itself."""
 
 # Searches at once, and those of one caller: what they share (threads, connections of the database)

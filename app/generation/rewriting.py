@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.generation.cloud_view import MARK
+from app.generation.events import GenerationRequest
 from dragon.errors import DragonError
 from dragon.inference import scoring
 from dragon.inference.engine import Engine
@@ -53,8 +54,24 @@ class Rewriter:
     engine: Engine
     tokenizer: Tokenizer
 
-    async def alone(self, messages: Sequence[Message]) -> str | None:
-        """The last question of a conversation; None where that fails, or is not needed."""
+    async def alone(self, request: GenerationRequest) -> GenerationRequest:
+        """With the question rewritten; as it is where that fails, or is not needed."""
+        if (query := await self._rewritten(request.messages)) is None:
+            return request
+        known = request.cloud_messages == request.messages
+        asked = query if known else request.cloud_query
+        # What it finds nothing by is searched as it stands.
+        stands = request.query_alone or request.query
+        return replace(request, query=query, query_alone=stands, cloud_query=asked)
+
+    async def alone_for_cloud(self, request: GenerationRequest) -> GenerationRequest:
+        """With the cloud's question rewritten, too, where it knows less of the conversation."""
+        if request.cloud_messages == request.messages:
+            return request
+        query = await self._rewritten(request.cloud_messages)
+        return replace(request, cloud_query=query or request.cloud_query)
+
+    async def _rewritten(self, messages: Sequence[Message]) -> str | None:
         if not (asked := task(messages)):
             return None
         try:

@@ -107,7 +107,8 @@ class GenerationService:
         self.check(request)
         writes = self.retrieval.writes(request)
         if writes:
-            request = await self._standing_alone(request)
+            # What a sentence leaves open is asked of quotes only.
+            request = replace(await self.rewriter.alone(request), hops=0)
         hops = Hops(request, self.tokenizer, _limit(request))
         hop: HopRequest | None = None
         with self.ledger.begin(
@@ -132,7 +133,7 @@ class GenerationService:
                     for event in hops.take(NotAsked()):
                         yield event
             if writes and _joint(request):
-                request = await self._asked_alone(request)
+                request = await self.rewriter.alone_for_cloud(request)
             budget: Budget | None = None
             if request.epsilon is not None and _joint(request):
                 request, found, budget = await self._bounded(request, request.epsilon, account)
@@ -191,25 +192,6 @@ class GenerationService:
         await self.ledger.spending.reserve(passages, budget, limit_each)
         account.bounded(budget, passages)
         return request, found.referring(self.retrieval.without(request).tokens), budget
-
-    async def _standing_alone(self, request: GenerationRequest) -> GenerationRequest:
-        """With the question as a model that writes has made it stand alone, where it does.
-
-        There are no hops: what a sentence leaves open is asked of quotes only.
-        """
-        request = replace(request, hops=0)
-        if (query := await self.rewriter.alone(request.messages)) is None:
-            return request
-        known = request.cloud_messages == request.messages
-        asked = query if known else request.cloud_query
-        return replace(request, query=query, query_alone=None, cloud_query=asked)
-
-    async def _asked_alone(self, request: GenerationRequest) -> GenerationRequest:
-        """The same for the cloud, where it knows less: from that, and nothing else."""
-        if request.cloud_messages == request.messages:
-            return request
-        query = await self.rewriter.alone(request.cloud_messages)
-        return replace(request, cloud_query=query or request.cloud_query)
 
     async def _prompt(
         self, request: GenerationRequest, retrieved: Retrieved

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.chat_template import PLAIN_TEMPLATE
 from dragon.inference.tokenizer import Message, TextStream, Tokenizer, may_stop
 from dragon.models import EMBEDDED_MODEL
+from tests.templates import backend
 
 EMBEDDED = EMBEDDED_MODEL
 CHATML = (
@@ -35,24 +36,6 @@ DOCUMENTS = [
     "line one\nline two\n\nline three",
     "雪 ☃",
 ]
-
-
-def backend(template: str | None) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer trained on nothing much."""
-    core = Backend(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["</s>", "<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    core.train_from_iterator(["system user assistant where when my sister lives 雪雪"], trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>")
-    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    made.chat_template = template
-    return made
 
 
 TEMPLATES = {"embedded": None, "chatml": CHATML, "default": WITH_DEFAULT, "plain": None}
