@@ -43,7 +43,12 @@ class CloudScoring:
         require_full(engine.model, "scoring a text")
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
         decoder = engine.open(
-            found.rows, asked.conversation, found.rescoring, self._adjustment, detailed=True
+            found.rows,
+            asked.conversation,
+            found.rescoring,
+            self._adjustment,
+            detailed=True,
+            limit=len(asked.text),
         )
         try:
             decoder.require(len(asked.text))

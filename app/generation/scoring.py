@@ -103,7 +103,12 @@ class Scorer:
         if self.link is not None and self.link.connected:
             peer = _PeerScores(self.link, answer, asked, self.engine.model.vocab_size)
         decoder = self.engine.open(
-            rows, asked.conversation, rescoring, asked.adjustment, detailed=True
+            rows,
+            asked.conversation,
+            rescoring,
+            asked.adjustment,
+            detailed=True,
+            limit=len(asked.text),
         )
         try:
             decoder.require(len(asked.text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -10,7 +10,8 @@ import torch
 
 from dragon.errors import ContextLengthError, OverloadedError
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.backends.backend import Backend, never
+from dragon.inference.backends.backend import PIECE, Backend, never
+from dragon.inference.backends.slots import BLOCK, blocks_of
 from dragon.inference.backends.torch.cache import KV
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.distribution import DetailedSide, FullDistribution
@@ -38,9 +39,10 @@ class Decoder:
 
     Made anywhere; `acquire`, `prefill` and `release` belong to the engine's thread. The text after
     the conversation is addressed from 0: the first generated token is token 0. `prefilled` is done
-    once steps can be run, or holds the error that prevents it. If `detailed`, its distributions
-    come with the full ones they were cut from; if `referred`, with those of the last row, which has
-    no part in them unless it is the only one.
+    once steps can be run, or holds the error that prevents it. It takes room for `limit` tokens, by
+    default for all of the context; `horizon` is how many can be run. If `detailed`, its
+    distributions come with the full ones they were cut from; if `referred`, with those of the last
+    row, which has no part in them unless it is the only one.
 
     Raises `ContextLengthError` when the longest row leaves no room for a token.
     """
@@ -56,6 +58,7 @@ class Decoder:
         *,
         detailed: bool = False,
         referred: bool = False,
+        limit: int | None = None,
     ) -> None:
         assert not (detailed and referred)
         assert rows, "a side takes part with one row at least"
@@ -68,14 +71,18 @@ class Decoder:
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
-        self.horizon = model.context - max(self.bases)
+        longest = max(self.bases)
+        self.horizon = model.context - longest
         if self.horizon < 1 or min(self.bases) < 1:
             raise ContextLengthError(
-                f"the prompt has {max(self.bases)} tokens with its document, and the model's "
+                f"the prompt has {longest} tokens with its document, and the model's "
                 f"context is {model.context}: shorten the conversation"
                 if self.horizon < 1
                 else "the prompt is empty"
             )
+        if limit is not None:
+            self.horizon = min(self.horizon, BLOCK * blocks_of(longest + limit + 1) - longest)
+        self.positions = longest + self.horizon
         self.weighting = Weighting([row.relevance for row in rows], rescoring)
         self.weights = self.weighting.first.rows  # by the question alone
         self.slots: list[int] = []
@@ -92,9 +99,14 @@ class Decoder:
                 f"model's context has {self.horizon} left"
             )
 
+    @property
+    def fits(self) -> bool:
+        """Whether there are slots for it now, and room in them."""
+        return self._model.cache.fits(len(self._rows), self.positions)
+
     def acquire(self) -> bool:
-        """Take slots, if enough are free."""
-        slots = self._model.cache.acquire(len(self._rows))
+        """Take slots with room for all that may be written, if there are."""
+        slots = self._model.cache.acquire(len(self._rows), self.positions)
         self.slots = slots or []
         return slots is not None
 
@@ -103,18 +115,28 @@ class Decoder:
         self._model.cache.release(self.slots)
         self.slots = []
 
-    def prefill(self, cancelled: Callable[[], bool] = never) -> None:
-        """Fill in the documents, then run the conversation in all rows at once.
+    def prefill(self) -> None:
+        """Fill in the documents, then run the conversation in all rows at once."""
+        for _ in self.pieces():
+            pass
+
+    def pieces(self, cancelled: Callable[[], bool] = never) -> Iterator[int]:
+        """The prefill, piece by piece, and the tokens of each: other decoders may run between them.
 
         Raises `PreemptedError` once it is `cancelled`.
         """
         for slot, row in zip(self.slots, self._rows, strict=True):
-            fill(self._model, slot, row, self._store, cancelled)
-        if self._conversation:
-            starts = [len(row.tokens) for row in self._rows]
-            tokens = torch.tensor([self._conversation]).expand(len(self._rows), -1)
-            logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)[:, -1]
-            logits = self._adjusted(logits, 0)
+            yield from fill(self._model, slot, row, self._store, cancelled)
+        logits = None
+        # Pieces are the same whatever else goes on: a sum's bits depend on them.
+        for start in range(0, len(self._conversation), PIECE):
+            piece = self._conversation[start : start + PIECE]
+            starts = [len(row.tokens) + start for row in self._rows]
+            tokens = torch.tensor([piece]).expand(len(self._rows), -1)
+            logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)
+            yield tokens.numel()
+        if logits is not None:
+            logits = self._adjusted(logits[:, -1], 0)
             self.likelihood.begin(logits)
             self._first = self.mix(logits, 0)
 
@@ -183,20 +205,25 @@ def fill(
     row: Row,
     store: KVStore | None,
     cancelled: Callable[[], bool] = never,
-) -> None:
+) -> Iterator[int]:
     """Let a slot begin with a document: copied if its keys and values are there, else computed.
 
-    It is computed alone, hence the same in every answer.
+    It is computed alone, hence the same in every answer; in pieces, whose tokens are counted.
     """
-    if not row.tokens or model.kv is None:
-        model.feed(slot, row.tokens, cancelled=cancelled)
-        return
-    kept = row.kv or (store.load(row) if store is not None else None)
-    if kept is not None:
-        model.kv.write(slot, kept)
-        return
-    model.feed(slot, row.tokens, cancelled=cancelled)
-    if store is not None and store.wants(row):
+    if model.kv is not None and row.tokens:
+        kept = row.kv or (store.load(row) if store is not None else None)
+        if kept is not None:
+            model.kv.write(slot, kept)
+            return
+    for start in range(0, len(row.tokens), PIECE):
+        piece = row.tokens[start : start + PIECE]
+        if len(piece) < PIECE:
+            model.feed(slot, piece, start, cancelled=cancelled)
+        else:
+            fed = torch.tensor([piece])
+            model.forward([slot], [start], fed, 1, cancelled=cancelled)
+        yield len(piece)
+    if model.kv is not None and store is not None and store.wants(row):
         store.save(row, model.kv.read(slot, len(row.tokens)))
 
 
@@ -208,11 +235,12 @@ def document_kv(
     Raises `OverloadedError` if no slot is free, `PreemptedError` once it is `cancelled`.
     """
     assert model.kv is not None
-    slots = model.cache.acquire(1)
+    slots = model.cache.acquire(1, len(row.tokens))
     if slots is None:
         raise OverloadedError("no slot is free now")
     try:
-        fill(model, slots[0], row, store, cancelled)
+        for _ in fill(model, slots[0], row, store, cancelled):
+            pass
         return model.kv.read(slots[0], len(row.tokens))
     finally:
         model.cache.release(slots)

@@ -1,10 +1,10 @@
 """The engine: one thread that owns the model, and steps every decoder that has work.
 
 Requests reach it through queues, results leave through callbacks on its thread. Each turn frees
-what was closed, does at most one prefill, then all decode steps, those included that have arrived
-meanwhile, then at most one urgent job (embedding a query, say), so that no answer is held up for
-long and nothing starves. Idle jobs, the work of ingestion, fill the remaining time; while answers
-are being written they get a small share of it.
+what was closed, runs a piece of one prefill, then all decode steps, those included that have
+arrived meanwhile, then at most one urgent job (embedding a query, say), so that no answer is held
+up for long and nothing starves. Idle jobs, the work of ingestion, fill the remaining time; while
+answers are being written they get a small share of it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from dragon.errors import DragonError, ModelServerError, OverloadedError, PreemptedError
+from dragon.errors import (
+    ContextLengthError,
+    DragonError,
+    ModelServerError,
+    OverloadedError,
+    PreemptedError,
+)
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.backends.backend import Backend
+from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.fairness import CALLER, shared
@@ -58,6 +64,7 @@ class Engine:
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
         self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
+        self._prefilling: dict[Decoder, Iterator[int]] = {}  # in the order of their turns
         self._writing: set[Decoder] = set()
         self._callers: dict[Decoder, str] = {}
         self._steps_a_turn = _LEAST_STEPS
@@ -84,7 +91,7 @@ class Engine:
     @property
     def wanted(self) -> bool:
         """Whether an answer waits for the engine; idle jobs then yield to it."""
-        return bool(self._inbox.steps or self._inbox.openings)
+        return bool(self._inbox.steps or self._inbox.openings or self._prefilling)
 
     def open(
         self,
@@ -95,13 +102,13 @@ class Engine:
         *,
         detailed: bool = False,
         referred: bool = False,
+        limit: int | None = None,
     ) -> Decoder:
-        """A decoder, whose future `prefilled` says when it can be run; it may wait for slots.
+        """A decoder of at most `limit` tokens; its future `prefilled` says when it can be run.
 
-        Raises `ContextLengthError` at once, and `OverloadedError` when too many wait already.
+        It waits for slots and for room in them. Raises `ContextLengthError` at once where there
+        never are, and `OverloadedError` when too many wait already.
         """
-        if len(rows) > self.model.cache.slots:
-            raise OverloadedError(f"{len(rows)} documents need more slots than the engine has")
         decoder = Decoder(
             self.model,
             rows,
@@ -111,7 +118,15 @@ class Engine:
             adjustment,
             detailed=detailed,
             referred=referred,
+            limit=limit,
         )
+        if len(rows) > self.model.cache.rows(decoder.positions):
+            raise ContextLengthError(
+                f"{len(rows)} passages, each before the conversation and the answer, take "
+                f"{decoder.positions} tokens each, and the engine has room for "
+                f"{self.model.cache.rows(decoder.positions)} of them: shorten the conversation, "
+                "lower max_tokens, or ask for fewer passages"
+            )
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
@@ -176,7 +191,7 @@ class Engine:
     def _loop(self) -> None:
         while True:
             with self._changed:
-                while self._inbox.empty() or self._blocked():
+                while not self._prefilling and (self._inbox.empty() or self._blocked()):
                     rest = self._rest()
                     if rest == 0:
                         break
@@ -186,7 +201,7 @@ class Engine:
                     return
                 closed, self._inbox.closed = self._inbox.closed, []
             self._free(closed)
-            self._prefill_one()
+            self._prefill()
             with self._changed:
                 steps, self._inbox.steps = self._next_steps()
             self._run_steps([s for s in steps if s.decoder not in self._closing])
@@ -216,7 +231,7 @@ class Engine:
         inbox = self._inbox
         deadline = time.perf_counter() + self._patience
         self._awaited = self._answered - {step.decoder for step in inbox.steps}
-        while inbox.steps and not (self._can_open or inbox.urgent or inbox.stopping):
+        while inbox.steps and not (self._to_prefill or inbox.urgent or inbox.stopping):
             self._awaited -= self._closing
             left = deadline - time.perf_counter()
             if not self._awaited or left <= 0:
@@ -225,7 +240,7 @@ class Engine:
         self._awaited = set()
 
     def _blocked(self) -> bool:
-        """Whether there are only openings that wait for slots."""
+        """Whether there are only openings that wait for room."""
         inbox = self._inbox
         if inbox.steps or inbox.urgent or inbox.closed or inbox.stopping or not inbox.openings:
             return False
@@ -233,9 +248,14 @@ class Engine:
 
     @property
     def _can_open(self) -> bool:
-        """Whether there is an opening, and the slots that the first one needs."""
+        """Whether there is an opening, and room for the first one."""
         openings = self._inbox.openings
-        return bool(openings) and len(openings.first().bases) <= self.free_slots
+        return bool(openings) and openings.first().fits
+
+    @property
+    def _to_prefill(self) -> bool:
+        """Whether there is a prefill to begin or to go on with."""
+        return bool(self._prefilling) or self._can_open
 
     def _free(self, closed: list[Decoder]) -> None:
         with self._changed:
@@ -243,6 +263,8 @@ class Engine:
             inbox.openings.keep(lambda decoder: decoder not in self._closing)
             inbox.steps = [step for step in inbox.steps if step.decoder not in self._closing]
         for decoder in closed:
+            if self._prefilling.pop(decoder, None) is not None:
+                decoder.prefilled.set_exception(PreemptedError("the answer was closed"))
             decoder.prefilled.cancel()
             decoder.release()
             self._closing.discard(decoder)
@@ -297,23 +319,35 @@ class Engine:
         wanted = zip(group, outcomes, strict=True)
         deliver([(request, o) for request, o in wanted if request.decoder not in self._closing])
 
-    def _prefill_one(self) -> None:
+    def _prefill(self) -> None:
+        """Begin with the next opening if there is room, and do a piece of what has begun.
+
+        Prefills take turns, so that a short one is soon done beside a long one.
+        """
         with self._changed:
-            if not self._inbox.openings or not self._inbox.openings.first().acquire():
-                return
-            decoder = self._inbox.openings.take()
-        if not decoder.prefilled.set_running_or_notify_cancel():
-            return  # given up meanwhile; closing it frees the slots
+            openings = self._inbox.openings
+            opened = openings.take() if openings and openings.first().acquire() else None
+        # One that was given up meanwhile is skipped; closing it frees the slots.
+        if opened is not None and opened.prefilled.set_running_or_notify_cancel():
+            self._prefilling[opened] = opened.pieces(lambda: opened in self._closing)
+        if not self._prefilling:
+            return
+        decoder = next(iter(self._prefilling))
+        pieces = self._prefilling.pop(decoder)
         try:
-            decoder.prefill(lambda: decoder in self._closing)
+            tokens = 0
+            while tokens < PIECE:
+                tokens += next(pieces)
+        except StopIteration:
+            self._writing.add(decoder)
+            decoder.prefilled.set_result(None)
         except (PreemptedError, ModelServerError) as error:
             decoder.prefilled.set_exception(error)
         except Exception as error:
             log.exception("a prefill failed")
             decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
         else:
-            self._writing.add(decoder)
-            decoder.prefilled.set_result(None)
+            self._prefilling[decoder] = pieces
 
     def _run(self, take: Callable[[], Job]) -> None:
         with self._changed:

@@ -37,7 +37,7 @@ def _run(model: Backend, rows: int, steps: int, chance: random.Random) -> Iterat
         return tuple(chance.randrange(model.vocab_size) for _ in range(count))
 
     chunks = [Row(tokens(CHUNK_TOKENS), 0.0) for _ in range(min(rows, model.cache.slots))]
-    decoder = Decoder(model, chunks, tokens(1))
+    decoder = Decoder(model, chunks, tokens(1), limit=steps)
     acquired = decoder.acquire()
     assert acquired, "nothing else uses the model"
     try:

@@ -74,7 +74,13 @@ class Run(ABC, Generic[Item]):
         Raises `ContextLengthError` and `OverloadedError` as `Engine.open` does.
         """
         self._decoder = decoder = self._engine.open(
-            rows, conversation, rescoring, adjustment, detailed=detailed, referred=referred
+            rows,
+            conversation,
+            rescoring,
+            adjustment,
+            detailed=detailed,
+            referred=referred,
+            limit=self.session.limits.tokens,
         )
         asyncio.wrap_future(decoder.prefilled).add_done_callback(self._take_prefill)
         return decoder

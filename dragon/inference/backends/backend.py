@@ -14,6 +14,11 @@ from dragon.inference.backends.slots import Slots
 if TYPE_CHECKING:
     from dragon.inference.backends.torch.cache import KV
 
+MAX_CONTEXT = 32768
+"""Positions that a row has at most, whatever the model was trained for."""
+PIECE = 512
+"""Tokens of a prompt that a row is fed at once: other answers go on between two pieces."""
+
 
 class KVAccess(Protocol):
     """Keys and values of a row's first tokens, which can be kept and sent."""
@@ -83,9 +88,17 @@ class Backend(Protocol):
         ...
 
     def feed(
-        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+        self,
+        slot: int,
+        tokens: Sequence[int],
+        start: int = 0,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Let a row begin with these tokens. Raises `PreemptedError` as `forward` does."""
+        """Feed a row at `start` these tokens, at least one, by the time of the next `forward`.
+
+        Raises `PreemptedError` as `forward` does.
+        """
         ...
 
     def forward(

@@ -17,11 +17,10 @@ from typing import Any
 import torch
 
 from dragon.errors import ConfigurationError, DragonError, PreemptedError
-from dragon.inference.backends.backend import never
+from dragon.inference.backends.backend import MAX_CONTEXT, never
 from dragon.inference.backends.llama_cpp.metadata import Metadata
 from dragon.inference.backends.slots import Slots
 
-MAX_CONTEXT = 32768
 # Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
 LIKELIEST = 256
 _SLOTS = 16
@@ -54,10 +53,15 @@ class LlamaCpp:
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
 
     def feed(
-        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+        self,
+        slot: int,
+        tokens: Sequence[int],
+        start: int = 0,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Let a row begin with these tokens; they are computed with those that follow."""
-        self._texts[slot] = list(tokens)
+        """Feed a row at `start` these tokens; they are computed with those that follow."""
+        self._texts[slot][start:] = tokens
 
     def forward(
         self,

@@ -91,11 +91,15 @@ class ModelServer:
         self._changed = threading.Condition()
 
     def feed(
-        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+        self,
+        slot: int,
+        tokens: Sequence[int],
+        start: int = 0,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Let a row begin with these tokens; the server reads them with those that follow."""
-        self._rows[slot].end()
-        self._rows[slot].text = list(tokens)
+        """Feed a row at `start` these tokens; the server reads them with those that follow."""
+        self._rows[slot].write(start, tokens)
 
     def forward(
         self,

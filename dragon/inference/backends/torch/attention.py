@@ -26,7 +26,7 @@ def attend(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Of queries [B, heads, Q, dim] over all slots [slots, heads, T, dim]: [B, Q, heads, dim].
+    """Of queries [B, heads, Q, dim] over all that is stored: [B, Q, heads, dim].
 
     Raises `ConfigurationError` where a bias belongs to positions: these differ from slot to slot.
     """
@@ -40,8 +40,8 @@ def attend(
         call(
             module,
             query[run.rows],
-            key[run.slots, :, : run.length],
-            value[run.slots, :, : run.length],
+            run.read(key),
+            run.read(value),
             run.mask.to(query.dtype),
             **options,
         )[0]

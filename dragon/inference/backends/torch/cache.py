@@ -1,4 +1,4 @@
-"""KV cache in slots: one preallocated row of keys and values a slot, addressed by position.
+"""KV cache in slots: a row of keys and values a slot, addressed by position.
 
 A batch names a slot and positions for each of its rows, so rows of different generations and
 lengths share one forward, and rolling back is forgetting a length: what lies beyond a row's own
@@ -8,7 +8,6 @@ positions is masked, and overwritten when the row comes there again.
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
 from dragon.inference.backends.slots import Slots
+from dragon.inference.backends.torch.memory import Layout, layout
 
-# What a call of attention costs on a CPU, in tokens of a row read by one thread.
+# What a call of attention costs, in tokens of a row read by one thread: measured on a CPU, and only
+# a bound elsewhere, for what a short row reads beside a long one.
 _CALL = 256
 _GROUP = 16
 
@@ -30,11 +31,12 @@ _GROUP = 16
 class Run:
     """Rows whose slots are side by side and that are about as long: their attention is one call.
 
-    `mask` [rows, 1, Q, T] is 0 where a query may see a key of its slot, else -inf.
+    `where` are the parts of memory they lie in, as `Layout.where` says. `mask` [rows, 1, Q, T] is 0
+    where a query may see a key of its slot, else -inf.
     """
 
     rows: slice
-    slots: slice
+    where: slice | torch.Tensor
     mask: torch.Tensor
 
     @property
@@ -42,12 +44,23 @@ class Run:
         """Tokens of the longest row, new ones included."""
         return self.mask.shape[-1]
 
+    def read(self, stored: torch.Tensor) -> torch.Tensor:
+        """What is stored [parts, size, heads, dim] for these rows, [rows, heads, T, dim]."""
+        return _read(stored, self.where, self.length)
+
+
+def _read(stored: torch.Tensor, where: slice | torch.Tensor, length: int) -> torch.Tensor:
+    rows = stored[where]
+    if not isinstance(where, slice):
+        rows = rows.flatten(1, 2)
+    return rows[:, :length].transpose(1, 2)
+
 
 @dataclass(frozen=True)
 class Batch:
     """Where the rows of one forward live: at `positions` int64 [B, Q] of their slots.
 
-    `places` int64 [B Q] are these in all slots, one slot after the other. `length` tokens has the
+    `places` int64 [B Q] are these in memory, one part after the other. `length` tokens has the
     longest row, new ones included. `cancelled` says whether the forward is no longer wanted.
     """
 
@@ -63,29 +76,27 @@ class Batch:
         slots: Sequence[int],
         starts: Sequence[int],
         tokens: int,
-        context: int,
+        cache: SlotCache,
         device: torch.device,
         dtype: torch.dtype,
         cancelled: Callable[[], bool],
     ) -> Batch:
-        """Rows that each take `tokens` more tokens from their start on, in slots of `context`."""
+        """Rows that each take `tokens` more tokens from their start on."""
         lengths = [start + tokens for start in starts]
-        assert max(lengths) <= context, "the next slot begins there"
+        assert max(lengths) <= cache.context, "the next slot begins there"
         positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
-        places = (torch.tensor(slots)[:, None] * context + positions).flatten()
-        hidden = torch.zeros(len(slots), 1, tokens, max(lengths), dtype=dtype)
-        hidden.masked_fill_(torch.arange(max(lengths)) > positions[:, None, :, None], -math.inf)
-        hidden = hidden.to(device)
+        places = cache.layout.places(slots, positions).flatten()
         runs = []
-        groups = _groups(lengths) if device.type == "cpu" else [0, len(lengths)]
-        for start, end in pairwise(groups):
-            seen = hidden[start:end, ..., : max(lengths[start:end])]
+        for start, end in pairwise(_groups(lengths)):
+            longest = max(lengths[start:end])
+            hidden = torch.arange(longest) > positions[start:end, None, :, None]
+            mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, -math.inf).to(device)
             apart = (i for i in range(start + 1, end) if slots[i] != slots[i - 1] + 1)
             for first, last in pairwise([start, *apart, end]):
-                side_by_side = slice(slots[first], slots[first] + last - first)
-                runs.append(
-                    Run(slice(first, last), side_by_side, seen[first - start : last - start])
-                )
+                where = cache.layout.where(slots[first:last], longest)
+                if not isinstance(where, slice):
+                    where = where.to(device)
+                runs.append(Run(slice(first, last), where, mask[first - start : last - start]))
         places = places.to(device)
         return cls(positions.to(device), places, max(lengths), tuple(runs), cancelled)
 
@@ -142,7 +153,7 @@ class KV:
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
-    """Keys and values of one layer, [slots, T, heads, dim]: a token's are side by side."""
+    """Keys and values of one layer, [parts, size, heads, dim]: a token's are side by side."""
 
     def __init__(self, cache: SlotCache) -> None:
         super().__init__()
@@ -151,32 +162,27 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate on the first use, when heads, dimension and type are known."""
         _, heads, _, dim = key_states.shape
-        shape = (self._cache.slots, self._cache.context, heads, dim)
-        self.keys = _zeros(shape, key_states)
-        self.values = _zeros(shape, value_states)
+        self.keys = self._cache.layout.zeros(heads, dim, key_states)
+        self.values = self._cache.layout.zeros(heads, dim, value_states)
         self.is_initialized = True
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store [B, heads, Q, dim] at the batch's positions; all slots, [slots, heads, T, dim]."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
+        """Store [B, heads, Q, dim] at the batch's positions; all there are, as they are stored."""
+        self.store(BATCH.get().places, key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        places = BATCH.get().places
-        for stored, new in ((self.keys, key_states), (self.values, value_states)):
-            stored.flatten(0, 1).index_copy_(0, places, new.transpose(1, 2).flatten(0, 1))
-        return self.keys.transpose(1, 2), self.values.transpose(1, 2)
+        return self.keys, self.values
 
-    def write(self, slot: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Put [heads, n, dim] at the positions 0 to n of a slot."""
+    def store(self, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Put [B, heads, Q, dim] at these places, int64 [B Q]."""
         if not self.is_initialized:
-            self.lazy_initialization(keys[None], values[None])
+            self.lazy_initialization(keys, values)
         assert self.keys is not None
         assert self.values is not None
-        self.keys[slot, : keys.shape[1]] = keys.transpose(0, 1)
-        self.values[slot, : values.shape[1]] = values.transpose(0, 1)
+        for stored, new in ((self.keys, keys), (self.values, values)):
+            stored.flatten(0, 1).index_copy_(0, places, new.transpose(1, 2).flatten(0, 1))
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of the keys that a query may see."""
@@ -192,31 +198,42 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         return self._cache.context
 
 
-def _zeros(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
-    """Zeros, since a masked NaN would still be a NaN; on a CPU, untouched pages cost no memory."""
-    if like.device.type != "cpu":
-        return torch.zeros(shape, dtype=like.dtype, device=like.device)
-    # `torch.zeros` writes every page; `numpy.zeros` asks for huge ones, and to clear those when a
-    # slot is first used takes longer than a prefill.
-    pages = mmap.mmap(-1, math.prod(shape) * like.element_size())
-    return torch.frombuffer(pages, dtype=like.dtype).view(shape)
-
-
 class SlotCache(Slots, Cache):  # type: ignore[misc]
-    """The layers of a model, and which of their slots are free."""
+    """The layers of a model, and which of their slots are free.
 
-    def __init__(self, layers: int, slots: int, context: int) -> None:
-        Slots.__init__(self, slots)
-        self.context = context
+    `width` bytes a position takes in a layer, keys or values.
+    """
+
+    def __init__(
+        self, layers: int, slots: int, context: int, room: int, width: int, device: torch.device
+    ) -> None:
+        Slots.__init__(self, slots, context, room)
+        self.layout: Layout = layout(slots, context, self.blocks, width, device)
         Cache.__init__(self, layers=[SlotLayer(self) for _ in range(layers)])
+
+    def acquire(self, count: int, positions: int | None = None) -> list[int] | None:
+        """As `Slots.acquire`."""
+        slots = super().acquire(count, positions)
+        for slot in slots or ():
+            self.layout.take(slot, self.taken[slot])
+        return slots
+
+    def release(self, slots: list[int]) -> None:
+        """As `Slots.release`; their memory goes back as well."""
+        for slot in slots:
+            self.layout.give_back(slot, self.taken[slot])
+        super().release(slots)
 
     def read(self, slot: int, tokens: int) -> KV:
         """A copy of the first `tokens` positions of a slot, in main memory."""
-        keys = torch.stack([layer.keys[slot, :tokens].transpose(0, 1) for layer in self.layers])
-        values = torch.stack([layer.values[slot, :tokens].transpose(0, 1) for layer in self.layers])
+        where = self.layout.where([slot], tokens)
+        keys = torch.stack([_read(layer.keys, where, tokens)[0] for layer in self.layers])
+        values = torch.stack([_read(layer.values, where, tokens)[0] for layer in self.layers])
         return KV(keys.cpu(), values.cpu())
 
     def write(self, slot: int, kv: KV) -> None:
         """Put keys and values, of the model's type and on its device, where a slot begins."""
+        positions = torch.arange(kv.keys.shape[2])[None]
+        places = self.layout.places([slot], positions).flatten().to(kv.keys.device)
         for layer, keys, values in zip(self.layers, kv.keys, kv.values, strict=True):
-            layer.write(slot, keys, values)
+            layer.store(places, keys[None], values[None])

@@ -13,14 +13,13 @@ import transformers
 from transformers import AutoModelForCausalLM
 
 from dragon.errors import ConfigurationError, PreemptedError
-from dragon.inference.backends.backend import never
+from dragon.inference.backends.backend import MAX_CONTEXT, PIECE, never
 from dragon.inference.backends.torch import attention
 from dragon.inference.backends.torch.cache import BATCH, KV, Batch, SlotCache
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-MAX_CONTEXT = 4096
 _CACHE_BYTES = 2 << 30
-_MIN_SLOTS, _MAX_SLOTS = 16, 256
+_SLOTS = 256
 
 
 class LanguageModel:
@@ -56,7 +55,10 @@ class LanguageModel:
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._kv_shape = len(self.layers), int(heads), int(dim)
-        self.cache = SlotCache(len(self.layers), self._slots(), self.context)
+        # Two answers of full length, or as many shorter ones as the memory holds.
+        room = max(2 * self.context, _CACHE_BYTES // self.kv_bytes(1))
+        width = int(heads) * int(dim) * int(network.dtype.itemsize)
+        self.cache = SlotCache(len(self.layers), _SLOTS, self.context, room, width, self._device)
         for layer in self.layers:
             layer.register_forward_pre_hook(check)
         if self._by_column:
@@ -94,11 +96,15 @@ class LanguageModel:
         return self
 
     def feed(
-        self, slot: int, tokens: Sequence[int], *, cancelled: Callable[[], bool] = never
+        self,
+        slot: int,
+        tokens: Sequence[int],
+        start: int = 0,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Let a row begin with these tokens: alone and unpadded, so always with the same bits."""
-        if tokens:
-            self.forward([slot], [0], torch.tensor([tokens]), 1, cancelled=cancelled)
+        """Feed a row these tokens: alone and unpadded, so always with the same bits."""
+        self.forward([slot], [start], torch.tensor([tokens]), 1, cancelled=cancelled)
 
     @torch.inference_mode()
     def forward(
@@ -118,7 +124,7 @@ class LanguageModel:
             slots,
             starts,
             tokens.shape[1],
-            self.context,
+            self.cache,
             self._device,
             self._network.dtype,
             cancelled,
@@ -184,15 +190,12 @@ class LanguageModel:
             torch.backends.cpu.get_cpu_capability(),
             str(torch.get_num_threads()),  # a sum's order depends on it
             str(self._by_column),
+            str(PIECE),
         )
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     def close(self) -> None:
         """Nothing to free: its memory goes with it."""
-
-    def _slots(self) -> int:
-        size = self.kv_bytes(self.context)
-        return max(_MIN_SLOTS, min(_MAX_SLOTS, _CACHE_BYTES // size))
 
 
 def check(*_: object) -> None:

@@ -253,7 +253,7 @@ def test_a_model_of_its_own_kind_is_refused(kind: type[PretrainedConfig]) -> Non
 
 
 def test_slots_are_given_all_or_none() -> None:
-    cache = SlotCache(layers=1, slots=4, context=8)
+    cache = SlotCache(1, 4, 8, 2048, 64, torch.device("cpu"))
     taken = cache.acquire(3)
     assert taken is not None
     assert len(set(taken)) == 3
@@ -265,7 +265,7 @@ def test_slots_are_given_all_or_none() -> None:
 
 
 def test_slots_in_use_stay_side_by_side() -> None:
-    cache = SlotCache(layers=1, slots=6, context=8)
+    cache = SlotCache(1, 6, 8, 2048, 64, torch.device("cpu"))
     pairs = [cache.acquire(2) or [] for _ in range(3)]
     cache.release(pairs[1])
     cache.release(pairs[0])
