@@ -21,6 +21,7 @@ from app.generation.cloud_view import CloudView
 from app.generation.events import Event, GenerationRequest
 from app.ledger.writer import Ledger
 from app.metrics import Metrics
+from app.models.trial import Trials
 from app.peer_link.status import PeerStatus
 from app.settings import Settings
 from dragon.inference.tokenizer import Tokenizer
@@ -86,6 +87,7 @@ class AppState:
     ledger: Ledger
     conversations: ConversationStore
     background_runs: BackgroundRuns
+    trials: Trials = field(default_factory=Trials)
     started: int = field(default_factory=lambda: int(time.time()))
 
 

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.api import errors, health
 from app.api.openai import chat, completions, embeddings, files, models, openapi, search, tokenize
-from app.api.page import conversations, ledger, pages, socket
+from app.api.page import conversations, ledger, model_choice, pages, socket
 from app.auth import Authenticator, api_key
 from app.container import AppState
 from app.metrics import Metrics
@@ -32,6 +32,7 @@ _ROUTERS = (
     conversations,
     health,
     ledger,
+    model_choice,
     pages,
     socket,
 )

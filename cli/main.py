@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import corpus, data, doctor, first_session, profile, services
+from cli import corpus, data, doctor, first_session, models, profile, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -32,6 +32,7 @@ corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=T
 corpus_program.command("build")(corpus.build)
 corpus_program.command("info")(corpus.info)
 program.add_typer(corpus_program, name="corpus")
+program.add_typer(models.program, name="models")
 ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)
 ledger_program.command("verify")(data.verify_ledger)
 program.add_typer(ledger_program, name="ledger")

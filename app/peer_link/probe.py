@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,11 +35,29 @@ class LinkFigures:
     receiving: float | None
 
 
+def greet(url: str, key: str | None, hello: Hello) -> None:
+    """Have the peer look at a greeting.
+
+    Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
+    """
+    with _connected(url, key, hello):
+        pass
+
+
 def measure(url: str, key: str | None, hello: Hello) -> LinkFigures:
     """Greet the peer, ping it, and move dummy bytes both ways.
 
     Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
     """
+    with _connected(url, key, hello) as connection:
+        rtt_s = min(_pinged(connection, number) for number in range(_PINGS))
+        sending = min(_probed(connection, MAX_PROBE, 0) for _ in range(_PROBES))
+        receiving = min(_probed(connection, 0, MAX_PROBE) for _ in range(_PROBES))
+    return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
+
+
+@contextmanager
+def _connected(url: str, key: str | None, hello: Hello) -> Iterator[ClientConnection]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with connect(
@@ -48,25 +67,18 @@ def measure(url: str, key: str | None, hello: Hello) -> LinkFigures:
             max_size=control.MAX_CONTROL_BYTES,
             proxy=None,
         ) as connection:
-            _greet(connection, hello)
-            rtt_s = min(_pinged(connection, number) for number in range(_PINGS))
-            sending = min(_probed(connection, MAX_PROBE, 0) for _ in range(_PROBES))
-            receiving = min(_probed(connection, 0, MAX_PROBE) for _ in range(_PROBES))
+            connection.send(registry.encode(hello))
+            check_hello(hello, _next(connection, Hello, lambda _: True))
+            yield connection
     except InvalidStatus as error:
         reason = (error.response.body or b"")[:500].decode(errors="replace")
         raise HandshakeError(f"the peer refuses the link: {reason}") from error
     except (OSError, TimeoutError, WebSocketException) as error:
         raise LinkError(f"no peer at {url}: {error or 'no answer'}") from error
-    return LinkFigures(rtt_s, _bandwidth(sending - rtt_s), _bandwidth(receiving - rtt_s))
 
 
 def _bandwidth(transfer_s: float) -> float | None:
     return MAX_PROBE / transfer_s if transfer_s > _MIN_TRANSFER_S else None
-
-
-def _greet(connection: ClientConnection, hello: Hello) -> None:
-    connection.send(registry.encode(hello))
-    check_hello(hello, _next(connection, Hello, lambda _: True))
 
 
 def _pinged(connection: ClientConnection, number: int) -> float:

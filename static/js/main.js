@@ -196,6 +196,7 @@ function searchConversations() {
 
 session.addEventListener("signed-out", showSignedOut);
 addEventListener("popstate", () => openConversation(location.hash.slice(1) || null));
+byId("choose-model").addEventListener("click", () => settings.open("models"));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());
 for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());

@@ -14,8 +14,6 @@ from dragon.inference.backends.slots import Slots
 if TYPE_CHECKING:
     from dragon.inference.backends.torch.cache import KV
 
-MAX_CONTEXT = 32768
-"""Positions that a row has at most, whatever the model was trained for."""
 PIECE = 512
 """Tokens of a prompt that a row is fed at once: other answers go on between two pieces."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import sys
 
+MAX_CONTEXT = 32768
+"""Positions that a row has at most, whatever the model was trained for."""
 BLOCK = 256
 """Positions that an answer takes, and gives back, at once."""
 

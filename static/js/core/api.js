@@ -3,6 +3,7 @@
 /** @typedef {import("./types.js").StoredFile} StoredFile */
 /** @typedef {import("./types.js").Conversation} Conversation */
 /** @typedef {import("./types.js").Message} Message */
+/** @typedef {import("./types.js").Model} Model */
 
 const UNREACHABLE = "The device did not answer. Check that DRAGON is still running, then try again.";
 
@@ -47,16 +48,17 @@ function unwrap(status, body) {
  * @param {string} path
  * @param {string} [method]
  * @param {object} [json]
+ * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
  */
-async function request(path, method = "GET", json) {
+async function request(path, method = "GET", json, signal) {
   /** @type {Response} */
   let response;
   /** @type {string} */
   let body;
   const sent = json && { body: JSON.stringify(json), headers: { "Content-Type": "application/json" } };
   try {
-    response = await fetch(path, { method, ...sent });
+    response = await fetch(path, { method, signal, ...sent });
     body = await response.text();
   } catch {
     throw new ApiError(UNREACHABLE, 0);
@@ -70,6 +72,23 @@ export const getStatus = () => request("/api/status");
 
 /** Ends the session of this browser. */
 export const signOut = () => request("/api/sign-out", "POST");
+
+// Models
+
+/** What was found, and the names of the one that answers and of the next start's. @returns {Promise<{data: Model[], current: string, next: string}>} */
+export const listModels = () => request("/api/models");
+
+/**
+ * Has a model write a short answer beside the one that answers.
+ *
+ * @param {string} name
+ * @param {AbortSignal} signal
+ * @returns {Promise<{answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string}>}
+ */
+export const tryModel = (name, signal) => request("/api/models/try", "POST", { name }, signal);
+
+/** Has the next start take a model. @param {string} name */
+export const chooseModel = (name) => request("/api/models/use", "POST", { name });
 
 // Conversations
 

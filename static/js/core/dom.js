@@ -69,5 +69,5 @@ export function seconds(ms) {
 export function formatBytes(bytes) {
   if (bytes < 1000) return plural(bytes, "byte");
   if (bytes < 999_500) return `${Math.round(bytes / 1000)} kB`;
-  return `${(bytes / 1e6).toFixed(1)} MB`;
+  return bytes < 999.5e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
 }

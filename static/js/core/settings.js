@@ -2,6 +2,7 @@
 
 import { signOut } from "./api.js";
 import { byId, el } from "./dom.js";
+import { Models } from "./models.js";
 
 const KEY = "dragon.settings";
 
@@ -29,6 +30,7 @@ export class Settings {
   values = { ...DEFAULTS, ...stored() };
   #dialog = /** @type {HTMLDialogElement} */ (byId("settings"));
   #form = /** @type {HTMLFormElement} */ (byId("settings-form"));
+  #models = new Models();
   /** @type {any} */
   #status = null;
 
@@ -40,9 +42,12 @@ export class Settings {
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  open() {
+  /** @param {"models"} [section] What is looked for in it. */
+  async open(section) {
     this.#draw();
     this.#dialog.showModal();
+    await this.#models.load(this.#status?.quotes);
+    if (section) byId(section).scrollIntoView();
   }
 
   /** @param {any} status The device's `/api/status`. */
@@ -115,7 +120,7 @@ export class Settings {
     const facts = el("dl", { class: "facts", "data-testid": "model-facts" });
     const status = this.#status;
     for (const [term, value] of status
-      ? [["Model", status.model], ["Context", `${status.context_length.toLocaleString("en")} tokens`], ["Vocabulary", `${status.vocabulary.toLocaleString("en")} tokens`], ["Cloud", status.peer.state === "connected" ? "connected" : status.peer.detail || status.peer.state]]
+      ? [["Context", `${status.context_length.toLocaleString("en")} tokens`], ["Vocabulary", `${status.vocabulary.toLocaleString("en")} tokens`], ["Cloud", status.peer.state === "connected" ? "connected" : status.peer.detail || status.peer.state]]
       : []) {
       facts.append(el("dt", {}, term), el("dd", {}, value));
     }
@@ -137,7 +142,8 @@ export class Settings {
         )),
       el("fieldset", {}, el("legend", {}, "Keyboard"),
         el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), "Single letters are shortcuts outside of text fields")),
-      el("fieldset", {}, el("legend", {}, "Model"), facts),
+      facts,
+      this.#models.element,
       leaving,
     );
     this.#explain();

@@ -80,6 +80,17 @@
  * @property {string} [collection] Empty: none.
  * @property {number} [chunks]
  *
+ * @typedef {object} Model On this device, in a folder or behind a server.
+ * @property {string} name
+ * @property {"demo" | "file" | "directory" | "server"} kind
+ * @property {string} where
+ * @property {string} setting What `DRAGON_MODEL` is to say.
+ * @property {number | null} size
+ * @property {number | null} memory Bytes it is expected to take.
+ * @property {number | null} context
+ * @property {string} refusal Why it does not serve; empty where nothing speaks against it.
+ * @property {string} hint
+ *
  * @typedef {object} IngestionEvent
  * @property {string} stage What has been done last.
  * @property {number} done

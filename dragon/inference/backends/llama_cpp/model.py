@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from dragon.errors import ConfigurationError, DragonError, PreemptedError
-from dragon.inference.backends.backend import MAX_CONTEXT, never
+from dragon.inference.backends.backend import never
 from dragon.inference.backends.llama_cpp.metadata import Metadata
-from dragon.inference.backends.slots import Slots
+from dragon.inference.backends.slots import MAX_CONTEXT, Slots
 
 # Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
 LIKELIEST = 256

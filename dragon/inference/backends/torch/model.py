@@ -13,7 +13,8 @@ import transformers
 from transformers import AutoModelForCausalLM
 
 from dragon.errors import ConfigurationError, PreemptedError
-from dragon.inference.backends.backend import MAX_CONTEXT, PIECE, never
+from dragon.inference.backends.backend import PIECE, never
+from dragon.inference.backends.slots import MAX_CONTEXT
 from dragon.inference.backends.torch import attention
 from dragon.inference.backends.torch.cache import BATCH, KV, Batch, SlotCache
 

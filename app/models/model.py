@@ -1,0 +1,79 @@
+"""What is known of a model before it is loaded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+SETTINGS = ("DRAGON_MODEL", "DRAGON_MODEL_NAME", "DRAGON_TOKENIZER")
+
+
+class Kind(StrEnum):
+    """What a model is stored as."""
+
+    DEMO = "demo"
+    FILE = "file"  # .gguf, run by llama.cpp
+    DIRECTORY = "directory"  # run by PyTorch
+    SERVER = "server"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: what it is called here, where it is, what `DRAGON_MODEL` is to say.
+
+    `size` and `memory` are bytes, `context` tokens; None: not known. `refusal` is a sentence that
+    says why it does not serve, empty where nothing speaks against it; `hint` is something to know.
+    `file` is what the path in `setting` is to be a link to, where it is not there yet. Of a server
+    `served` is its model's name, where it has several, and `tokenizer` where that of its model is.
+    """
+
+    name: str
+    kind: Kind
+    where: str
+    setting: str
+    size: int | None = None
+    memory: int | None = None
+    context: int | None = None
+    refusal: str = ""
+    hint: str = ""
+    file: Path | None = None
+    served: str = ""
+    tokenizer: str = ""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What is to be set for it; empty: not to be set."""
+        model = "" if self.kind is Kind.DEMO else self.setting
+        values = (model, self.served, self.tokenizer)
+        return dict(zip(SETTINGS, values, strict=True))
+
+    @property
+    def identity(self) -> str:
+        """The same for two ways to one file."""
+        if self.kind is Kind.SERVER:
+            return f"{self.setting} {self.served}"
+        return _resolved(self.file or self.setting)
+
+    def is_set_by(self, setting: str) -> bool:
+        """Whether this is the model that a value of `DRAGON_MODEL` names."""
+        return setting == self.setting or (
+            self.kind is not Kind.SERVER and _resolved(setting) == self.identity
+        )
+
+    def within(self, memory: int) -> Model:
+        """Refused where it takes more than so many bytes of memory."""
+        if self.refusal or self.memory is None or self.memory <= memory:
+            return self
+        says = f"It needs about {gigabytes(self.memory)} of memory; this machine has"
+        return replace(self, refusal=f"{says} {gigabytes(memory)}.")
+
+
+def gigabytes(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
+
+
+def _resolved(path: Path | str) -> str:
+    return os.path.realpath(Path(path).expanduser())

@@ -1,0 +1,230 @@
+"""Trying a model: it is loaded in a process of its own, which writes a short answer and ends.
+
+    python -m app.models.trial
+
+tries what the settings in its environment name, and writes one JSON object as its last line: a
+`Report`, or {"error": sentence}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.models.choice import BOTH, on_this_machine
+from app.models.model import Model, gigabytes
+from dragon.errors import (
+    DragonError,
+    HandshakeError,
+    InvalidRequestError,
+    LinkError,
+    OverloadedError,
+)
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from dragon.inference.backends.backend import Backend
+    from dragon.inference.tokenizer import Tokenizer
+
+QUESTION = "Say in one sentence what a lighthouse is for."
+_TOKENS = 48
+_LONGEST_S = 600.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a model did: its text, tokens a second, the most memory in bytes.
+
+    `memory` is None where another program has the model. `peer` says whether the peer that is set
+    has the same vocabulary, and `fits` is that in short; None where that is not known.
+    """
+
+    model: str
+    answer: str
+    tokens_per_s: float
+    memory: int | None
+    context: int
+    fingerprint: str
+    fits: bool | None
+    peer: str
+
+
+COMMAND = (sys.executable, "-m", "app.models.trial")
+
+
+def environment(model: Model) -> dict[str, str]:
+    """That of the process that tries a model."""
+    return os.environ | model.settings | {"DRAGON_MODEL": model.setting}
+
+
+def result(output: bytes, status: int | None) -> Report:
+    """What the process has found. Raises `InvalidRequestError`: why the model does not serve."""
+    try:
+        said = json.loads(output.strip().rpartition(b"\n")[2])
+    except ValueError:
+        said = {}
+    if "error" in said:
+        raise InvalidRequestError(said["error"])
+    if not said:
+        raise InvalidRequestError(
+            f"The process that loaded it was ended (status {status}), most likely for want of "
+            "memory: close other programs, or choose a smaller model."
+        )
+    return Report(**said)
+
+
+class Trials:
+    """Trials for those who call the device: one at a time, for two might not fit into memory."""
+
+    def __init__(self) -> None:
+        self._busy = False
+
+    async def run(
+        self, model: Model, gone: Callable[[], Coroutine[Any, Any, None]]
+    ) -> Report | None:
+        """Try a model; None where `gone` returns before, since whoever asked has left.
+
+        Raises `OverloadedError` while another is tried, `InvalidRequestError` where the model does
+        not serve.
+        """
+        if self._busy:
+            raise OverloadedError("Another model is being tried; wait until that is done.")
+        self._busy = True
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND, env=environment(model), stdout=asyncio.subprocess.PIPE
+        )
+        written = asyncio.create_task(process.communicate())
+        left = asyncio.create_task(gone())
+        both = (written, left)
+        try:
+            await asyncio.wait(both, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+            if left.done():
+                return None
+            if not written.done():
+                raise InvalidRequestError("It was not loaded within ten minutes.")
+            return result(written.result()[0], process.returncode)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            for task in both:
+                task.cancel()
+            await process.wait()
+            self._busy = False
+
+
+def table(report: Report) -> list[tuple[str, str]]:
+    """What people read of a report, beside the answer."""
+    memory = "another program's" if report.memory is None else gigabytes(report.memory)
+    return [
+        ("Speed", f"{report.tokens_per_s:.1f} tokens a second"),
+        ("Memory", memory),
+        ("Context", f"{report.context:,} tokens"),
+        ("Vocabulary", report.fingerprint),
+        ("Peer", report.peer),
+    ]
+
+
+def main() -> None:
+    """Try the model of the settings."""
+    from app.settings import Settings
+
+    try:
+        said = asdict(_tried(Settings.read()))
+    except DragonError as error:
+        said = {"error": error.message}
+    print(json.dumps(said), flush=True)
+
+
+def _tried(settings: Settings) -> Report:
+    import torch
+
+    from app.models.servers import is_url
+    from dragon.inference.backends import backend
+    from dragon.inference.tokenizer import Tokenizer
+
+    torch.set_num_threads(settings.threads)
+    tokenizer = Tokenizer.load(settings.model)
+    model = backend.load(
+        settings.model,
+        tokenizer.vocab_size,
+        dtype=settings.dtype,
+        device=settings.torch_device,
+        threads=settings.threads,
+    )
+    began = time.perf_counter()
+    tokens = _written(model, tokenizer)
+    seconds = time.perf_counter() - began
+    unit = 1 if sys.platform == "darwin" else 1024
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    fits, peer = _compared(settings, tokenizer.fingerprint, model.name)
+    return Report(
+        model=model.name,
+        answer=tokenizer.decode(tokens).strip(),
+        tokens_per_s=len(tokens) / seconds,
+        memory=None if is_url(settings.model) else memory,
+        context=model.context,
+        fingerprint=tokenizer.fingerprint,
+        fits=fits,
+        peer=peer,
+    )
+
+
+def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
+    """The likeliest tokens of a short answer."""
+    from dragon.inference.decoder import Decoder, step
+    from dragon.inference.rows import Row
+    from dragon.inference.tokenizer import Message
+    from dragon.protocol.messages import Work
+
+    row = Row(tuple(tokenizer.bare_row()), 0.0)
+    decoder = Decoder(model, [row], tokenizer.conversation([Message("user", QUESTION)]))
+    tokens: list[int] = []
+    decoder.acquire()
+    try:
+        decoder.prefill()
+        work = Work(0, (), 1, 0)
+        while len(tokens) < min(_TOKENS, decoder.horizon):
+            side = step(model, [decoder], [work])[0][0].wire
+            token = int(side.ids[side.weights.argmax()])
+            if token in tokenizer.end_ids:
+                break
+            work = Work(len(tokens), (token,), 1, 0)
+            tokens.append(token)
+    finally:
+        decoder.release()
+    return tokens
+
+
+def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, str]:
+    """Whether the peer would take part with this model, and that as a sentence."""
+    from app.peer_link.probe import greet
+    from dragon.link.control import Hello
+    from dragon.retrieval import relevance
+    from dragon.retrieval.embedder import Embedder
+    from dragon.retrieval.reranker import Reranker
+
+    embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)
+    scale = relevance.scale_of(embedder.fingerprint, reranker.fingerprint)
+    key = settings.peer_key.get_secret_value() if settings.peer_key else None
+    hello = Hello(tokenizer=fingerprint, relevance=scale, model=name)
+    try:
+        greet(settings.peer_url, key, hello)
+    except HandshakeError as error:
+        if on_this_machine(settings):
+            return False, f"The peer that runs now does not fit it. {BOTH}"
+        return False, f"The peer refuses it: {error.message}."
+    except LinkError:
+        return None, f"No peer answers at {settings.peer_url}, so vocabularies were not compared."
+    return True, "The peer has the same vocabulary."
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # nobody need wait for what a model's runtime puts away

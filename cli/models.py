@@ -1,0 +1,96 @@
+"""`dragon models`: which models are on this machine, trying one, choosing one."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from app.models import choice, trial
+from app.models.found import Listing, look, model_named
+from app.models.model import Kind, Model, gigabytes
+from app.settings import Settings
+from cli.defaults import is_set, share_cores, share_link
+
+program = typer.Typer(
+    help="The models on this machine: list them, try one, choose one.",
+    invoke_without_command=True,
+)
+
+_KINDS = {
+    Kind.DEMO: "quotes sentences, does not write its own",
+    Kind.FILE: ".gguf file, run by llama.cpp",
+    Kind.DIRECTORY: "run by PyTorch",
+    Kind.SERVER: "model server",
+}
+Name = Annotated[str, typer.Argument(help="As listed, or a path, a hub name or a URL.")]
+
+TokenizerName = Annotated[
+    str, typer.Option("--tokenizer", help="Of a server's model: a directory, hub name or .gguf.")
+]
+
+
+@program.callback()
+def models(context: typer.Context) -> None:
+    """List the models found on this machine, and why one does not serve."""
+    if context.invoked_subcommand is None:
+        listing = look(Settings.read())
+        print("\n\n".join(_described(model, listing) for model in listing.models))
+        print("\nTry one: dragon models try NAME\nUse one: dragon models use NAME")
+
+
+@program.command("try")
+def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
+    """Load a model in a process of its own, let it write a short answer, and say how it did."""
+    share_cores()
+    if not is_set("DRAGON_PEER_URL"):
+        share_link()
+    model = _named(name, tokenizer, Settings.read())
+    choice.prepare(model)
+    print(f"Loading {model.name}.", flush=True)
+    done = subprocess.run(
+        trial.COMMAND, env=trial.environment(model), stdout=subprocess.PIPE, check=False
+    )
+    report = trial.result(done.stdout, done.returncode)
+    print(f"\n  {trial.QUESTION}\n  {report.answer}\n")
+    for term, value in trial.table(report):
+        print(f"{term:<12}{value}")
+
+
+@program.command("use")
+def use_model(name: Name, tokenizer: TokenizerName = "") -> None:
+    """Write DRAGON_MODEL to .env, so that the next start takes this model."""
+    settings = Settings.read()
+    model = _named(name, tokenizer, settings)
+    says = choice.choose(model, settings)
+    print(f"{model.name} is chosen. {says}")
+
+
+def _named(name: str, tokenizer: str, settings: Settings) -> Model:
+    model = model_named(name, settings)
+    return replace(model, tokenizer=tokenizer) if tokenizer else model
+
+
+def _described(model: Model, listing: Listing) -> str:
+    """A model in two lines, or three."""
+    facts = [model.where, _KINDS[model.kind]]
+    if model.size is not None:
+        facts.append(gigabytes(model.size))
+    if model.memory is not None:
+        facts.append(f"about {gigabytes(model.memory)} of memory")
+    if model.context is not None:
+        facts.append(f"{model.context:,} tokens of context")
+    lines = [model.name + _mark(model, listing), f"    {' · '.join(facts)}"]
+    if model.refusal:
+        lines.append(f"    Does not serve. {model.refusal}")
+    if model.hint:
+        lines.append(f"    {model.hint}")
+    if not model.refusal:
+        lines += [f"    {key}={value}" for key, value in model.settings.items() if value]
+    return "\n".join(lines)
+
+
+def _mark(model: Model, listing: Listing) -> str:
+    return "  (in use)" if model.name == listing.next else ""

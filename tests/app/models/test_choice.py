@@ -1,0 +1,115 @@
+"""Choosing a model: what is written to `.env`, what stays, and where it would be in vain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.models.choice import choose, prepare
+from app.models.model import Kind, Model
+from app.settings import Settings
+from dragon.errors import InvalidRequestError, StorageError
+from dragon.models import EMBEDDED_MODEL
+
+DEMO = Model("dragon-7m", Kind.DEMO, "built in", str(EMBEDDED_MODEL))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DRAGON_MODEL", raising=False)
+
+
+def model(path: str) -> Model:
+    return Model("a model", Kind.FILE, "here", path)
+
+
+def settings(**given: str) -> Settings:
+    return Settings(_env_file=None, **given)
+
+
+@pytest.mark.parametrize("path", ["/models/a.gguf", "/my models/it's #1 \\ $HOME.gguf"])
+def test_the_next_start_takes_it(path: str) -> None:
+    choose(model(path), settings())
+    assert Settings.read().model == path
+
+
+def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
+    env = tmp_path / ".env"
+    env.write_text("# mine\nDRAGON_PORT=9000\nDRAGON_MODEL=old\nexport OTHER='x y' # why\n")
+    env.chmod(0o640)
+    choose(model("/new.gguf"), settings())
+    assert env.read_text() == (
+        "# mine\nDRAGON_PORT=9000\nDRAGON_MODEL='/new.gguf'\nexport OTHER='x y' # why\n"
+    )
+    assert env.stat().st_mode & 0o777 == 0o640
+    choose(DEMO, settings())
+    assert env.read_text() == "# mine\nDRAGON_PORT=9000\nexport OTHER='x y' # why\n"
+    assert [path.name for path in tmp_path.iterdir()] == [".env"], "nothing half-written is left"
+
+
+def test_the_demo_model_needs_no_file(tmp_path: Path) -> None:
+    choose(DEMO, settings())
+    assert Settings.read().model == str(EMBEDDED_MODEL)
+
+
+def test_what_is_left_to_do_depends_on_where_the_peer_is() -> None:
+    here = choose(model("/a.gguf"), settings())
+    assert "Restart" in here
+    assert "starts the device and its peer with the same model" in here
+    there = choose(model("/a.gguf"), settings(peer_url="wss://peer.example/v1/link"))
+    assert "wss://peer.example/v1/link needs a model with the same vocabulary" in there
+
+
+def test_a_choice_without_effect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_MODEL", "/other.gguf")
+    with pytest.raises(InvalidRequestError, match="environment, which counts more"):
+        choose(model("/a.gguf"), settings())
+    assert not Path(".env").exists()
+
+
+def test_what_does_not_serve_is_not_chosen() -> None:
+    broken = Model("broken", Kind.FILE, "here", "/b.gguf", refusal="It is damaged.")
+    with pytest.raises(InvalidRequestError, match=r"broken does not serve\. It is damaged\."):
+        choose(broken, settings())
+
+
+def test_a_file_without_a_name_is_run_through_a_link(tmp_path: Path) -> None:
+    blob = tmp_path / "sha256-feed"
+    blob.write_bytes(b"weights")
+    link = tmp_path / "data/models/qwen2.5-0.5b.gguf"
+    named = Model("qwen2.5:0.5b", Kind.FILE, "Ollama", str(link), file=blob)
+    prepare(named)
+    prepare(named)
+    assert link.read_bytes() == b"weights"
+    assert named.is_set_by(str(link))
+    assert named.is_set_by(str(blob))
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    named = Model("a", Kind.FILE, "", str(tmp_path / "data/models/a.gguf"), file=tmp_path)
+    with pytest.raises(StorageError, match=r"a\.gguf could not be made"):
+        prepare(named)
+
+
+def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) -> None:
+    url = "http://127.0.0.1:8080"
+    server = Model("s", Kind.SERVER, "", url, served="qwen", tokenizer="Qwen/Qwen2.5-7B")
+    choose(server, settings())
+    written = (tmp_path / ".env").read_text()
+    assert written == (
+        f"DRAGON_MODEL='{url}'\nDRAGON_MODEL_NAME='qwen'\nDRAGON_TOKENIZER='Qwen/Qwen2.5-7B'\n"
+    )
+    choose(model("/a.gguf"), settings())
+    assert (tmp_path / ".env").read_text() == "DRAGON_MODEL='/a.gguf'\n"
+
+
+def test_a_link_to_a_file_elsewhere_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/env").write_text("DRAGON_PORT=9000\n")
+    (tmp_path / ".env").symlink_to(tmp_path / "shared/env")
+    choose(model("/a.gguf"), settings())
+    assert (tmp_path / ".env").is_symlink()
+    assert "DRAGON_MODEL='/a.gguf'" in (tmp_path / "shared/env").read_text()

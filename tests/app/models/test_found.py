@@ -1,0 +1,82 @@
+"""Everything that is found on a machine, as one list.
+
+Covers `app.models.model`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.models import servers
+from app.models.found import look, model_named
+from app.models.model import Kind, Model
+from app.settings import Settings
+from dragon.errors import NotFoundError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
+    monkeypatch.delenv("DRAGON_MODEL", raising=False)
+    monkeypatch.setattr(servers, "PORTS", {9: "nothing"})
+    return tmp_path
+
+
+def test_without_any_other_the_demo_model_is_there(home: Path) -> None:
+    listing = look(Settings(_env_file=None))
+    assert [model.kind for model in listing.models] == [Kind.DEMO]
+    assert listing.current == listing.next == "dragon-7m"
+
+
+def test_a_file_counts_once_and_names_are_distinct(home: Path, embedded_gguf: Path) -> None:
+    for folder in ("Downloads", "models", ".lmstudio/models"):
+        (home / folder).mkdir(parents=True)
+    shutil.copy(embedded_gguf, home / "models/a.gguf")
+    (home / "Downloads/b.gguf").symlink_to(home / "models/a.gguf")
+    shutil.copy(embedded_gguf, home / ".lmstudio/models/a.gguf")
+    names = [model.name for model in look(Settings(_env_file=None)).models]
+    assert names == ["dragon-7m", "a", str(home / "models/a.gguf")]
+
+
+def test_it_tells_the_model_in_use_from_that_of_the_next_start(
+    home: Path, embedded_gguf: Path
+) -> None:
+    (home / ".env").write_text(f"DRAGON_MODEL={embedded_gguf}\n")
+    listing = look(Settings(_env_file=None))
+    assert (listing.current, listing.next) == ("dragon-7m", embedded_gguf.stem)
+
+
+def test_what_is_set_by_hand_is_listed_even_where_nothing_is_found(home: Path) -> None:
+    running = Settings(_env_file=None, model="someone/not-here")
+    listing = look(running)
+    assert listing.current == "someone/not-here"
+    assert "not downloaded" in listing.named("someone/not-here").where
+
+
+def test_a_name_is_one_of_the_list_or_what_the_setting_takes(
+    home: Path, embedded_gguf: Path
+) -> None:
+    settings = Settings(_env_file=None)
+    assert model_named("dragon-7m", settings).kind is Kind.DEMO
+    assert model_named(str(embedded_gguf), settings).kind is Kind.FILE
+    assert model_named("http://10.0.0.1:8080", settings).kind is Kind.SERVER
+    assert model_named("someone/model", settings).kind is Kind.DIRECTORY
+    with pytest.raises(NotFoundError, match=r"No model is called 'nothing'"):
+        model_named("nothing", settings)
+
+
+def test_what_does_not_fit_into_memory_does_not_serve() -> None:
+    model = Model("a", Kind.FILE, "", "/a.gguf", memory=40_000_000_000)
+    assert "needs about 40.0 GB of memory; this machine has 16.0 GB" in (
+        model.within(16_000_000_000).refusal
+    )
+    assert not model.within(64_000_000_000).refusal
+    assert replace(model, refusal="It is damaged.").within(1).refusal == "It is damaged."

@@ -1,0 +1,114 @@
+"""Model servers on this machine: real sockets, on ports of the test's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.models import servers
+from app.models.model import Kind
+
+
+@contextmanager
+def listening(status: int, body: Any) -> Iterator[int]:
+    """A server that answers every request alike; its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def found(monkeypatch: pytest.MonkeyPatch, status: int, body: Any) -> tuple[int, list[Any]]:
+    with listening(status, body) as port:
+        monkeypatch.setattr(servers, "PORTS", {port: "llama-server"})
+        return port, list(servers.running())
+
+
+def listed(*models: dict[str, Any]) -> dict[str, Any]:
+    return {"object": "list", "data": list(models)}
+
+
+def test_a_server_of_one_model_is_set_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = listed({"id": "qwen", "owned_by": "llamacpp", "meta": {"size": 4_000}})
+    port, (model,) = found(monkeypatch, 200, one)
+    assert (model.kind, model.setting) == (Kind.SERVER, f"http://127.0.0.1:{port}")
+    assert (model.where, model.size) == (f"llama-server on port {port}: qwen", 4_000)
+    assert "DRAGON_TOKENIZER" in model.hint
+    assert model.settings == {
+        "DRAGON_MODEL": model.setting,
+        "DRAGON_MODEL_NAME": "",
+        "DRAGON_TOKENIZER": "",
+    }
+
+
+def test_each_model_of_a_server_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    port, models = found(monkeypatch, 200, listed({"id": "a"}, {"id": "b:1b"}))
+    url = f"http://127.0.0.1:{port}"
+    assert [model.name for model in models] == [f"{url}#a", f"{url}#b:1b"]
+    assert [model.settings["DRAGON_MODEL_NAME"] for model in models] == ["a", "b:1b"]
+    assert {model.setting for model in models} == {url}
+
+
+def test_a_tokenizer_that_the_server_names_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """vLLM says which model it loaded, llama-server which file; here one reply has both."""
+    _, (vllm,) = found(monkeypatch, 200, listed({"id": "q", "root": "Qwen/Qwen2.5-7B"}))
+    assert (vllm.tokenizer, vllm.hint) == ("Qwen/Qwen2.5-7B", "")
+    file = tmp_path / "a.gguf"
+    file.touch()
+    body = listed({"id": "a", "owned_by": "llamacpp"}) | {"model_path": str(file)}
+    _, (llama,) = found(monkeypatch, 200, body)
+    assert (llama.tokenizer, llama.hint) == (str(file), "")
+
+
+def test_a_server_that_wants_a_key_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, (model,) = found(monkeypatch, 401, {"error": "no"})
+    assert "DRAGON_MODEL_KEY" in model.refusal
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, listed({"id": "dragon-7m", "owned_by": "dragon"})),
+        (200, b"<html>"),
+        (200, {"data": None}),
+        (200, []),
+        (404, {"detail": "no"}),
+    ],
+)
+def test_what_is_no_server_of_models_and_ourselves_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, status: int, body: Any
+) -> None:
+    assert found(monkeypatch, status, body)[1] == []
+
+
+def test_where_nothing_listens_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(200, {}) as port:
+        pass
+    monkeypatch.setattr(servers, "PORTS", {port: "Ollama"})
+    assert list(servers.running()) == []

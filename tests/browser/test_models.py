@@ -1,0 +1,67 @@
+"""Choosing a model on the page: from the welcome to the settings, trying one, choosing one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from harness.services import KEY, ROOT, free_port
+from tests.browser.conftest import signed_in
+
+
+@pytest.fixture
+def alone(tmp_path: Path, embedded_gguf: Path) -> Iterator[str]:
+    """The address of a device in a home of its own, which has two more models in it."""
+    models = tmp_path / "models"
+    models.mkdir()
+    shutil.copy(embedded_gguf, models / "small.gguf")
+    (models / "damaged.gguf").write_bytes(b"nothing")
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "OLLAMA_MODELS": str(tmp_path / "ollama"),
+        "DRAGON_API_KEY": KEY,
+        "DRAGON_PORT": str(port),
+        "DRAGON_PEER_URL": "ws://127.0.0.1:9/v1/link",
+    }
+    command = [sys.executable, "-m", "cli", "device"]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path) as process:
+        try:
+            while process.poll() is None:
+                with suppress(httpx.TransportError):
+                    if httpx.get(f"{url}/ready").status_code == 200:
+                        break
+                time.sleep(0.1)
+            yield url
+        finally:
+            process.terminate()
+
+
+def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
+    signed_in(page, alone)
+    expect(page.get_by_test_id("demo")).to_contain_text("The built-in demo model quotes sentences")
+    page.get_by_test_id("choose-model").click()
+    expect(page.get_by_test_id("model-now")).to_contain_text("built-in demo model")
+    row = {name: page.locator(f"[data-name='{name}']") for name in ("small", "damaged")}
+    expect(row["damaged"]).to_contain_text("damaged.gguf is damaged")
+    expect(row["damaged"].get_by_role("button")).to_have_count(0)
+    expect(row["small"]).to_contain_text("of memory")
+    row["small"].get_by_test_id("try-model").click()
+    expect(row["small"].get_by_test_id("trial-answer")).not_to_be_empty()
+    expect(row["small"].get_by_test_id("trial-figures")).to_contain_text("tokens a second")
+    row["small"].get_by_test_id("use-model").click()
+    expect(page.get_by_test_id("model-now")).to_contain_text("small answers after a restart")
+    page.reload()
+    page.get_by_test_id("open-settings").click()
+    expect(page.get_by_test_id("model-now")).to_contain_text("small answers after a restart")

@@ -1,0 +1,54 @@
+"""`dragon models`: the list, a trial, a choice; real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, embedded_gguf: Path) -> dict[str, str]:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/small.gguf").symlink_to(embedded_gguf)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DRAGON_")}
+    return ours | {
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "OLLAMA_MODELS": str(tmp_path / "ollama"),
+        "DRAGON_DATA_DIR": str(tmp_path / "data"),
+        "DRAGON_PEER_URL": "ws://127.0.0.1:9/v1/link",
+    }
+
+
+def dragon(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cli", "models", *arguments]
+    return subprocess.run(
+        command, env=environment, cwd=environment["HOME"], capture_output=True, text=True
+    )
+
+
+def test_list_try_and_use(environment: dict[str, str]) -> None:
+    listed = dragon(environment).stdout
+    assert "dragon-7m  (in use)" in listed
+    assert f"DRAGON_MODEL={environment['HOME']}/models/small.gguf" in listed
+    tried = dragon(environment, "try", "small")
+    assert tried.returncode == 0, tried.stderr
+    assert "tokens a second" in tried.stdout
+    assert "No peer answers" in tried.stdout
+    assert "small is chosen. Restart DRAGON" in dragon(environment, "use", "small").stdout
+    assert "small  (in use)" in dragon(environment).stdout
+
+
+def test_an_unknown_name_ends_with_one_line(environment: dict[str, str]) -> None:
+    for action in ("try", "use"):
+        refused = dragon(environment, action, "nothing")
+        assert refused.returncode == 1
+        assert refused.stderr == (
+            "dragon: No model is called 'nothing': `dragon models` lists what was found.\n"
+        )
