@@ -11,6 +11,7 @@ from app.models import files, hub, servers
 from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import NotFoundError
+from dragon.inference.choice import is_server
 from dragon.models import EMBEDDED_MODEL
 
 
@@ -55,7 +56,7 @@ def model_named(name: str, settings: Settings) -> Model:
     try:
         return look(settings).named(name)
     except NotFoundError:
-        if servers.is_url(name) or Path(name).expanduser().exists() or name.count("/") == 1:
+        if is_server(name) or Path(name).expanduser().exists() or name.count("/") == 1:
             return _elsewhere(name)
         raise
 
@@ -76,7 +77,7 @@ def _demo() -> Model:
 
 def _elsewhere(setting: str) -> Model:
     """What is set by hand, and was not found."""
-    if servers.is_url(setting):
+    if is_server(setting):
         return Model(setting, Kind.SERVER, "a server", setting)
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():

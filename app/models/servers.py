@@ -26,11 +26,6 @@ _NO_TOKENIZER = (
 )
 
 
-def is_url(setting: str) -> bool:
-    """Whether a value of `DRAGON_MODEL` is a server's."""
-    return setting.startswith(("http://", "https://"))
-
-
 def running() -> Iterator[Model]:
     """The models of the servers that answer, in the order of `PORTS`."""
     with ThreadPoolExecutor(len(PORTS)) as threads:

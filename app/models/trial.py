@@ -27,6 +27,7 @@ from dragon.errors import (
     LinkError,
     OverloadedError,
 )
+from dragon.inference.choice import is_server
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -145,19 +146,8 @@ def main() -> None:
 def _tried(settings: Settings) -> Report:
     import torch
 
-    from app.models.servers import is_url
-    from dragon.inference.backends import backend
-    from dragon.inference.tokenizer import Tokenizer
-
     torch.set_num_threads(settings.threads)
-    tokenizer = Tokenizer.load(settings.model)
-    model = backend.load(
-        settings.model,
-        tokenizer.vocab_size,
-        dtype=settings.dtype,
-        device=settings.torch_device,
-        threads=settings.threads,
-    )
+    tokenizer, model = settings.load()
     began = time.perf_counter()
     tokens = _written(model, tokenizer)
     seconds = time.perf_counter() - began
@@ -168,7 +158,7 @@ def _tried(settings: Settings) -> Report:
         model=model.name,
         answer=tokenizer.decode(tokens).strip(),
         tokens_per_s=len(tokens) / seconds,
-        memory=None if is_url(settings.model) else memory,
+        memory=None if is_server(settings.model) else memory,
         context=model.context,
         fingerprint=tokenizer.fingerprint,
         fits=fits,
