@@ -41,7 +41,10 @@ _TASK = (
 def task(messages: Sequence[Message]) -> str:
     """What the model is asked; "" where no turn comes before a question, or it asks nothing."""
     turns = [m for m in messages if m.role != "system" and m.content.strip() not in ("", MARK)]
-    if len(turns) < 2 or asks_nothing(turns[-1].content):
+    if len(turns) < 2:
+        return ""
+    last = turns[-1].content
+    if asks_nothing(last) and "?" not in last:  # thanks, but not "And when?"
         return ""
     told = [f"{m.role.capitalize()}: {m.content.strip()[:_CHARACTERS]}" for m in turns[-_TURNS:]]
     return "\n".join([*told, "", _TASK])

@@ -20,8 +20,9 @@ def told(name: str, messages: list[Message], document: str = "DOCUMENT") -> str:
 
 
 EXPECTED = {
-    "qwen": "<|im_start|>system\nDOCUMENT<|im_end|>\n<|im_start|>user\nWhere is the key?<|im_end|>"
-    "\n<|im_start|>assistant\nUnder the pot.<|im_end|>\n<|im_start|>user\nWhich one?<|im_end|>\n"
+    "qwen": "<|im_start|>system\nDOCUMENT<|im_end|>\n"
+    "<|im_start|>user\nWhere is the key?<|im_end|>\n"
+    "<|im_start|>assistant\nUnder the pot.<|im_end|>\n<|im_start|>user\nWhich one?<|im_end|>\n"
     "<|im_start|>assistant\n",
     "llama": "<|bos|><|start_header_id|>system<|end_header_id|>\n\nDOCUMENT<|eot_id|>"
     "<|start_header_id|>user<|end_header_id|>\n\nWhere is the key?<|eot_id|>"

@@ -1,0 +1,83 @@
+"""Passages of documents: what was found with its neighbours, under its heading."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from app.documents.hits import Scope
+from app.documents.store import DocumentStore
+from dragon.errors import InvalidRequestError
+from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.passages import LEAST, MOST
+from tests.app.stores import NOTE, ingest
+from tests.samples import prose
+
+GARDEN = """# Garden
+
+The tap has leaked since May. The plumber, Ms Okafor, comes on 4 June.
+
+## Shed
+
+The mower needs oil. The key of the shed is under the blue pot.
+"""
+
+
+async def test_a_short_document_comes_whole_with_its_heading(store: DocumentStore) -> None:
+    document = await ingest(store, "garden.md", GARDEN.encode())
+    (passage,) = await store.passages_about("When does the plumber come?", 5)
+    start = GARDEN.index("The tap")
+    assert passage.text == GARDEN[start:].rstrip()
+    assert (passage.start, passage.end) == (start, len(GARDEN.rstrip()))
+    assert (passage.document, passage.title) == (document.id, "garden.md")
+    assert passage.context == "Garden"
+    assert len(passage.sentences) == 4
+    assert all(sentence in passage.text for sentence in passage.sentences)
+
+
+async def test_of_a_long_one_come_some_hundred_tokens_around_what_was_found(
+    store: DocumentStore, tokenizer: Tokenizer
+) -> None:
+    text = f"{prose(60)}{NOTE.decode()}\n{prose(60, 'harbour')}"
+    await ingest(store, "long.txt", text.encode())
+    passages = await store.passages_about("Where is the spare key?", 2)
+    assert "third flowerpot" in passages[0].text
+    assert not passages[0].text.startswith("The spare key"), "what comes before belongs to it, too"
+    for passage in passages:
+        assert LEAST <= len(tokenizer.encode(passage.text)) <= MOST + 10
+        assert text[passage.start : passage.end] == passage.text
+    ranges = sorted((passage.start, passage.end) for passage in passages)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
+
+
+async def test_a_passage_is_relevant_but_need_not_answer(store: DocumentStore) -> None:
+    await ingest(store, "garden.md", GARDEN.encode())
+    assert await store.search("How much does the plumber cost?", 5) == []
+    (passage,) = await store.passages_about("How much does the plumber cost?", 5)
+    assert "Okafor" in passage.text
+    assert await store.passages_about("Who composed the opera Fidelio?", 5) == []
+
+
+async def test_what_a_table_answers_comes_first(store: DocumentStore) -> None:
+    rows = "plant,pots\nbasil,3\nmint,4\n"
+    await ingest(store, "plants.csv", rows.encode())
+    first, *rest = await store.passages_about("How many pots are there in total?", 5)
+    assert first.query is not None
+    assert "7" in first.text
+    assert all(passage.query is None for passage in rest)
+
+
+async def test_the_scope_holds_for_passages(store: DocumentStore) -> None:
+    await ingest(store, "garden.md", GARDEN.encode(), collection="home")
+    note = await ingest(store, "note.txt", NOTE, collection="keys")
+    found = await store.passages_about("Where is the key?", 5, Scope(collections=["keys"]))
+    assert {passage.document for passage in found} == {note.id}
+    with pytest.raises(InvalidRequestError):
+        await store.passages_about("Where?", 5, Scope(documents=["nowhere"]))
+
+
+async def test_a_deleted_document_has_no_passages(store: DocumentStore) -> None:
+    document = await ingest(store, "garden.md", GARDEN.encode())
+    await store.delete(document.id)
+    assert await store.passages_about("When does the plumber come?", 5) == []

@@ -1,0 +1,102 @@
+"""A device whose every word to its peer is written down, and what tests read of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import control, registry
+from dragon.models import EMBEDDED_MODEL
+from dragon.protocol.messages import Candidate, Correction, Draft, Join
+from dragon.sampling.role import Role
+from harness.services import Service
+from tests.contract.wiretap import Tap
+
+
+@dataclass(frozen=True)
+class Tapped:
+    device: Service
+    tap: Tap
+
+    def completed(self, prompt: str, **dragon: Any) -> dict[str, Any]:
+        """What the ledger says of the completion of a prompt as it stands."""
+        body = {"model": EMBEDDED_MODEL.name, "prompt": prompt, "max_tokens": 16}
+        url = f"{self.device.url}/v1/completions"
+        body |= {"temperature": 1.0, "dragon": dragon}
+        reply = httpx.post(url, headers=self.device.headers, json=body, timeout=120)
+        return self.ledger(reply.raise_for_status().json()["dragon"]["choices"][0])
+
+    def ledger(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """What the ledger says of an answer."""
+        url = f"{self.device.url}/api/ledger/{answer['ledger']}"
+        found: dict[str, Any] = (
+            httpx.get(url, headers=self.device.headers).raise_for_status().json()
+        )
+        return found
+
+    def ask(
+        self, *texts: str, sampling: dict[str, Any] | None = None, **dragon: Any
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
+        """The response's choice with its `dragon` part, and what left the device for it.
+
+        `texts` are the messages of a conversation, questions and answers in turn.
+        """
+        messages = [
+            {"role": "assistant" if number % 2 else "user", "content": text}
+            for number, text in enumerate(texts)
+        ]
+        body = {"messages": messages, "temperature": 0, "seed": 1, "dragon": dragon}
+        choice, sent = self._post("/v1/chat/completions", body | (sampling or {}))
+        return {"text": choice["message"]["content"], **choice["dragon"]}, sent
+
+    def continued(
+        self, text: str, sampling: dict[str, Any], **dragon: Any
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
+        """As `ask`, of a text that the model continues freely."""
+        body = {"prompt": text, "dragon": dragon}
+        choice, sent = self._post("/v1/completions", body | sampling)
+        return {"text": choice["text"], **choice["dragon"]}, sent
+
+    def _post(
+        self, path: str, body: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
+        before = len(self.tap.sent)
+        reply = httpx.post(
+            f"{self.device.url}{path}",
+            headers=self.device.headers,
+            json={"model": EMBEDDED_MODEL.name, **body},
+            timeout=120,
+        ).raise_for_status()
+        # What was sent for it comes before the next ping.
+        mark = len(self.tap.sent)
+        while not any(isinstance(f, str) and '"ping"' in f for f in self.tap.sent[mark:]):
+            httpx.get(f"{self.device.url}/health", timeout=60)
+        found = reply.json()
+        sent = [registry.decode(f, Role.DEVICE, 1 << 20)[1] for f in self.tap.sent[before:]]
+        quiet = (control.Ping, control.Pong, control.Probe)
+        return (
+            {**found["choices"][0], "dragon": found["dragon"]["choices"][0]},
+            [message for message in sent if not isinstance(message, quiet)],
+        )
+
+
+def opened(sent: list[registry.Message], tokenizer: Tokenizer) -> list[str]:
+    """The conversations that the cloud was sent."""
+    return [tokenizer.decode(m.conversation) for m in sent if isinstance(m, control.Open)]
+
+
+def words(sent: list[registry.Message], tokenizer: Tokenizer) -> str:
+    """All words of answers that went up."""
+    tokens: list[int] = []
+    for message in sent:
+        assert not isinstance(message, (Draft, Candidate)), "a distribution or a draft went up"
+        if isinstance(message, Correction):
+            tokens += message.tokens
+        elif isinstance(message, Join):
+            tokens += message.tail
+        elif isinstance(message, control.Open):
+            tokens += message.committed
+    return tokenizer.decode(tokens)

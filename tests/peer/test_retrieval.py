@@ -1,0 +1,113 @@
+"""Rows of the cloud: a passage each, or all of them numbered for a model that writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.engine import Engine
+from dragon.inference.rows import room_for_document
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import control
+from dragon.retrieval.answers import Answers
+from dragon.retrieval.context_prompt import NOTHING_FOUND
+from dragon.retrieval.relevance import BARE_RELEVANCE
+from peer.corpus.builder import build
+from peer.corpus.store import Corpus
+from peer.retrieval import Retriever
+from tests import tiny
+from tests.samples import embedder, reranker
+
+TEXTS = [
+    ("Lake Baikal", "Lake Baikal lies in Siberia. It is 1,642 metres deep. It freezes in January."),
+    ("Lake Titicaca", "Lake Titicaca lies in the Andes at 3,812 metres. Reeds grow in it."),
+    ("Velcro", "George de Mestral invented Velcro in 1941."),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load("dragon/models/dragon-7m")
+
+
+@pytest.fixture
+async def retriever(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[Retriever]:
+    source = tmp_path / "source.tsv"
+    lines = [f"{n}\t{title}\t{text}" for n, (title, text) in enumerate(TEXTS)]
+    source.write_text("id\ttitle\ttext\n" + "\n".join(lines) + "\n")
+    build(source, tmp_path / "corpus", embedder(), tokenizer)
+    corpus = Corpus.open(tmp_path / "corpus")
+    engine = Engine(LanguageModel.load(tiny.save(tmp_path / "model"), tiny.VOCABULARY))
+    yield Retriever(engine, embedder(), reranker(), corpus, tokenizer, Answers.WORDS)
+    await asyncio.to_thread(engine.stop)
+    corpus.close()
+
+
+def asking(query: str, top_k: int = 5, **more: Any) -> control.Asking:
+    return control.Asking(conversation=(20,), raw=False, query=query, top_k=top_k, **more)
+
+
+async def test_all_passages_are_in_one_row_with_numbers_after_the_devices(
+    retriever: Retriever, tokenizer: Tokenizer
+) -> None:
+    found = await retriever.find(asking("How deep is Lake Baikal?"), 20, 40)
+    (row,) = found.rows
+    told = tokenizer.decode(row.tokens)
+    assert f"[6] Lake Baikal: {TEXTS[0][1]}" in told
+    assert f"[7] Lake Titicaca: {TEXTS[1][1]}" in told
+    assert "[1] Lake" not in told
+    assert row.relevance == found.hits[0].relevance
+    documents = found.documents([1.0])
+    assert [each.text for each in documents] == [TEXTS[0][1], TEXTS[1][1]]
+    assert [each.weight for each in documents] == [0.5, 0.5]
+
+
+async def test_passages_that_have_no_room_are_left_out(
+    retriever: Retriever, tokenizer: Tokenizer
+) -> None:
+    asked = asking("How deep is Lake Baikal?")
+    whole = await retriever.find(asked, 20, 40)
+    prompt = retriever.engine.model.context - len(whole.rows[0].tokens) - 2
+    short = await retriever.find(asked, prompt, 40)
+    assert len(short.hits) == len(whole.hits) - 1
+    assert len(short.rows[0].tokens) <= room_for_document(tiny.CONTEXT, prompt, 40)
+
+
+async def test_without_a_passage_the_model_is_told_so(
+    retriever: Retriever, tokenizer: Tokenizer
+) -> None:
+    for query in ("Who composed the opera Fidelio?", ""):
+        found = await retriever.find(asking(query), 20, 40)
+        (row,) = found.rows
+        assert NOTHING_FOUND in tokenizer.decode(row.tokens)
+        assert (row.relevance, found.hits) == (BARE_RELEVANCE, [])
+
+
+async def test_a_text_to_continue_has_rows_of_sentences(
+    retriever: Retriever, tokenizer: Tokenizer
+) -> None:
+    asked = asking("How deep is Lake Baikal?").model_copy(update={"raw": True, "judged": False})
+    found = await retriever.find(asked, 20, 40)
+    assert len(found.rows) == len(found.hits) >= 1
+    assert all(not row.quotes for row in found.rows)
+    assert found.hits[0].text in TEXTS[0][1]
+    assert found.hits[0].text != TEXTS[0][1]
+
+
+async def test_where_no_passages_are_wanted_the_row_is_bare(
+    retriever: Retriever, tokenizer: Tokenizer
+) -> None:
+    found = await retriever.find(asking("How deep is Lake Baikal?", top_k=0), 20, 40)
+    assert [list(row.tokens) for row in found.rows] == [tokenizer.bare_row()]
+
+
+async def test_a_quoting_model_has_rows_of_what_answers(retriever: Retriever) -> None:
+    retriever.answers = Answers.QUOTES
+    found = await retriever.find(asking("How deep is Lake Baikal?"), 20, 40)
+    assert len(found.rows) == len(found.hits)
+    assert all(row.quotes for row in found.rows)
