@@ -82,7 +82,6 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
 
     from app.conversations.background_run import BackgroundRuns
     from app.conversations.store import ConversationStore
-    from app.documents.kv import DocumentKV
     from app.documents.store import DocumentStore
     from app.embeddings import EmbeddingService
     from app.generation.accumulator import ObservedGeneration
@@ -123,8 +122,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             settings.data_dir,
             sessions,
             embedder,
-            tokenizer,
-            DocumentKV(engine, tokenizer, store),
+            store,
             reranker,
             run_urgent=lambda function: asyncio.wrap_future(engine.submit_urgent(function)),
             run_idle=lambda function: asyncio.wrap_future(engine.submit_idle(function)),

@@ -24,12 +24,9 @@ def build(
     from dragon.retrieval.embedder import Embedder
     from peer.corpus import builder
 
-    tokenizer = settings.load_tokenizer()
     embedder = Embedder.load(settings.embedder)
     with Progress() as progress:
-        info = builder.build(
-            source, out or defaults.corpus(settings), embedder, tokenizer, progress
-        )
+        info = builder.build(source, out or defaults.corpus(settings), embedder, progress)
     print(f"{info.documents} documents, {info.passages} passages.")
 
 

@@ -129,7 +129,8 @@ def _vectors(connection: sqlite3.Connection, data_dir: Path, embedder: Path | No
             "SELECT id FROM chunks WHERE document_id = ? ORDER BY id", (document,)
         )
         try:
-            whole = segments.read(document)[0] == [identity for (identity,) in chunks]
+            held = {key for path in segments.of(document) for key in segments.read(path)[0]}
+            whole = held == {identity for (identity,) in chunks}
         except IndexFileError:
             whole = False
         missing += not whole

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 
 class EmptyStore:
     """Stores no document KV (an `app.documents.ingestion.DerivedStore`)."""
 
-    def start(self, documents: Iterable[str]) -> None:
+    def restrict(self, documents: Iterable[str]) -> None:
         """There is nothing to remove."""
 
-    async def fill(
-        self, document: str, texts: Sequence[str], progress: Callable[[int], None]
-    ) -> None:
-        """Report all as done."""
-        progress(len(texts))
+    def admit(self, document: str) -> None:
+        """There is nothing to keep."""
 
-    async def forget(self, document: str) -> None:
+    def forget(self, document: str) -> None:
         """There is nothing to remove."""

@@ -7,12 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dragon.retrieval.windows import Passage
+
 
 class Letters:
     """A text's vector counts its letters."""
 
     dim = 26
     fingerprint = "letters"
+
+    def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, of each text by itself."""
+        return self.embed([text for text, _ in passages])
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Vectors of length 1."""

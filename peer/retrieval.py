@@ -109,9 +109,6 @@ class Retriever:
         near = {hit.id: self.corpus.near(hit) for hit in hits}
         return [
             replace(hit, text=" ".join(each.text for each in sentences), context=under)
-            for hit, sentences in around(hits, near, self._tokens, top_k)
+            for hit, sentences in around(hits, near, top_k)
             for under in [heading(sentences[0], near[hit.id]).removeprefix(hit.title)]
         ]
-
-    def _tokens(self, text: str) -> int:
-        return len(self.tokenizer.offsets(text))

@@ -33,8 +33,8 @@ _GONE = ".deleted"
 class Erasable(Protocol):
     """A store of data derived from documents, deleted with them."""
 
-    async def forget(self, document: str) -> None:
-        """Remove everything stored for a document."""
+    def forget(self, document: str) -> None:
+        """Remove everything stored for a document. Blocks."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Erasure:
     async def _rest(self, chunks: dict[str, list[int]]) -> None:
         for document, ids in chunks.items():
             await self.index.remove(document, ids)
-            await self.kv.forget(document)
+            await asyncio.to_thread(self.kv.forget, document)
             self.tables.forget(document)
             await asyncio.to_thread(_remove, self.files / document)
         if chunks:

@@ -56,7 +56,7 @@ class Scope:
 EVERYTHING = Scope()
 
 
-def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors) -> DocumentHit:
+def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> DocumentHit:
     """A chunk as a hit that is not scored yet."""
     return DocumentHit(
         id=chunk.id,

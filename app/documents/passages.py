@@ -14,7 +14,7 @@ from app.cancellation import to_the_end
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.search import Finder
 from app.storage.tables import Chunk
-from dragon.retrieval.chunking import PAGE_BREAK, Offsets
+from dragon.retrieval.chunking import PAGE_BREAK
 from dragon.retrieval.passages import REACH, SENTENCES, around, heading
 
 
@@ -25,7 +25,6 @@ class Passages:
     finder: Finder
     sessions: async_sessionmaker[AsyncSession]
     files: Path
-    tokenizer: Offsets
 
     async def of(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
         """At most k passages about what a query asks, best first; `context` is their heading.
@@ -52,12 +51,9 @@ class Passages:
     def _cut(
         self, hits: Sequence[DocumentHit], near: dict[int, Sequence[Chunk]], k: int
     ) -> list[DocumentHit]:
-        def tokens(text: str) -> int:
-            return len(self.tokenizer.offsets(text))
-
         texts: dict[str, str] = {}
         passages = []
-        for hit, sentences in around(hits, near, tokens, k):
+        for hit, sentences in around(hits, near, k):
             text = texts.get(hit.document) or self._text(hit.document)
             texts[hit.document] = text
             start, end = sentences[0].start, sentences[-1].end

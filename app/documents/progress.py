@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.storage.tables import Document, Status
 
 
 class Stage(StrEnum):
-    """Stages of ingestion, in order. A document can be found once it is `indexed`."""
+    """Stages of ingestion, in order.
+
+    What is `chunked` can be found by its words, what is `embedded` by its meaning, too; `indexed`
+    is the end.
+    """
 
     STORED = "stored"
     PARSED = "parsed"
     CHUNKED = "chunked"
     EMBEDDED = "embedded"
     INDEXED = "indexed"
-    CACHED = "cached"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The stage reached: `done` of `total` pages when parsed, of chunks in later stages."""
+    """How far the stage reached has come: `done` of `total` pages when parsed, else of chunks.
+
+    While a text is being cut, `total` is an estimate. `percent` is that of the stage;
+    `seconds_left` estimates what it still takes, None where nothing is known.
+    """
 
     stage: Stage
     status: Status = Status.UPLOADED
     done: int = 0
     total: int = 0
     message: str | None = None
+    percent: int = 100
+    seconds_left: float | None = None
 
 
 async def final(document: Document) -> AsyncIterator[Progress]:
     """The single, final event of a document that is not being ingested."""
-    stage = Stage.CACHED if document.cached else Stage.INDEXED
     status = Status(document.status)
-    yield Progress(stage, status, document.chunks, document.chunks, document.status_details)
+    details = document.status_details
+    yield Progress(Stage.INDEXED, status, document.chunks, document.chunks, details)
 
 
 class Channel:
@@ -44,15 +54,30 @@ class Channel:
 
     def __init__(self) -> None:
         self._stages: dict[Stage, Progress] = {}
+        self._began = 0.0, 0  # the stage: when, and with how much done
         self._changed = asyncio.Event()
         self._closed = False
         self.stage = Stage.STORED
 
     def publish(self, progress: Progress) -> None:
-        """Publish to every watcher."""
+        """Publish to every watcher, with percent and estimate."""
+        now = time.monotonic()
+        if progress.stage not in self._stages:
+            self._began = now, progress.done
         self.stage = progress.stage
-        self._stages[progress.stage] = progress
+        self._stages[progress.stage] = self._estimated(progress, now)
         self._wake()
+
+    def _estimated(self, progress: Progress, now: float) -> Progress:
+        left = progress.total - progress.done
+        if left <= 0:
+            return progress
+        began, already = self._began
+        percent = 100 * progress.done // progress.total
+        if (fresh := progress.done - already) <= 0:
+            return replace(progress, percent=percent)
+        seconds = round(left * (now - began) / fresh, 1)
+        return replace(progress, percent=percent, seconds_left=seconds)
 
     def close(self) -> None:
         """End every watcher's stream."""

@@ -1,4 +1,8 @@
-"""Hybrid search over uploaded documents: dense vectors and BM25, fused and reranked."""
+"""Hybrid search over uploaded documents: dense vectors and BM25, fused and reranked.
+
+It uses what is there: of a document that is still being taken in, the words of what is cut, and the
+vectors of what is embedded.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, column, select, table, text
+from sqlalchemy import ColumnElement, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
@@ -19,23 +23,24 @@ from app.documents.summaries import Summaries
 from app.documents.summary import subject
 from app.documents.tables.answer import answer
 from app.documents.tables.shelf import Shelf
-from app.storage.tables import Chunk, Document, Status
+from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.lexical import fused, match_expression
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import CANDIDATES, answering, as_far_as_it_answers, ranked
+from dragon.retrieval.ranking import CANDIDATES, answering, as_far_as_it_answers, embedded, ranked
 from dragon.retrieval.relevance import HIGHEST, MINIMUM_SCORE, WORDS
 from dragon.retrieval.reranker import TextReranker
 
 _TABLED = 3  # documents, at most, whose tables are asked
+_NEW = 8  # passages without a vector yet, at most, that are embedded for a question
 _FTS = table("chunks_fts", column("rowid"))
 
 
 @dataclass(frozen=True)
 class Finder:
-    """Searches the vectors, the full text and the tables of processed documents."""
+    """Searches the vectors, the full text and the tables of documents."""
 
     sessions: async_sessionmaker[AsyncSession]
     index: DocumentIndex
@@ -59,7 +64,9 @@ class Finder:
         computed = await self._computed(query, best, scope)
         if computed is not None:
             return computed
-        found = await self.run_urgent(lambda: answering(asked, best, k, self.reranker))
+        found = await self.run_urgent(
+            lambda: answering(asked, best, k, self.reranker, embedder=self.embedder)
+        )
         if found:
             lengths = await to_the_end(self._lengths(found[0]))
             found[0] = await self.run_urgent(
@@ -84,8 +91,16 @@ class Finder:
         asked = await self.run_urgent(lambda: Query.of(query, self.embedder))
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
         hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
-        newest_first = sorted(hits, key=lambda hit: -hit.id)
+        newest_first = sorted(await self._seen(hits), key=lambda hit: -hit.id)
         return asked, await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
+
+    async def _seen(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+        """Those with a vector, and the first of the others with one made now."""
+        known = [hit for hit in hits if hit.vector is not None]
+        new = [hit for hit in hits if hit.vector is None][:_NEW]
+        if new:
+            known += await self.run_urgent(lambda: embedded(new, self.embedder))
+        return known
 
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
@@ -126,7 +141,7 @@ class Finder:
         return None
 
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
-        """Unscored candidate chunks of processed documents."""
+        """Unscored candidate chunks, best first; some have no vector yet."""
         async with self.index.settled.reader, self.sessions() as session:
             allowed = await _chunks_within(session, scope) if scope.limited else None
             nearest = await asyncio.to_thread(
@@ -135,17 +150,17 @@ class Finder:
             near = [key for key, _ in nearest]
             worded = await _worded(session, query.text, wanted, scope)
             candidates = fused(near, worded)[:wanted]
-            processed = (
+            there = (
                 select(Chunk, Document.filename, Document.kind)
                 .join(Document, Document.id == Chunk.document_id)
-                .where(Chunk.id.in_(candidates), Document.status == Status.PROCESSED)
+                .where(Chunk.id.in_(candidates), not_(Document.replaces))
             )
-            rows = (await session.execute(processed)).all()
-            vectors = self.index.vectors.vectors([chunk.id for chunk, _, _ in rows])
+            rows = (await session.execute(there)).all()
+            vectors = self.index.vectors.vectors(candidates)
+        place = {key: rank for rank, key in enumerate(candidates)}
         return [
-            hit_of(chunk, filename, kind, vectors[chunk.id])
-            for chunk, filename, kind in rows
-            if chunk.id in vectors  # otherwise deleted meanwhile
+            hit_of(chunk, filename, kind, vectors.get(chunk.id))
+            for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
         ]
 
 
@@ -175,7 +190,7 @@ async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> li
         select(Chunk.id)
         .join(Document, Document.id == Chunk.document_id)
         .join(_FTS, _FTS.c.rowid == Chunk.id)
-        .where(text("chunks_fts MATCH :expression"), Document.status == Status.PROCESSED)
+        .where(text("chunks_fts MATCH :expression"), not_(Document.replaces))
         .order_by(text("chunks_fts.rank"))
         .limit(k)
     )

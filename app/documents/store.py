@@ -13,6 +13,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import synchronise
+from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.index import DocumentIndex
@@ -28,7 +29,6 @@ from app.documents.uploads import Incoming, arrived, clean_collection, clean_nam
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
-from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.reranker import TextReranker
 
@@ -56,7 +56,6 @@ class DocumentStore:
         data_dir: Path,
         sessions: async_sessionmaker[AsyncSession],
         embedder: TextEmbedder,
-        tokenizer: Offsets,
         kv: DerivedStore,
         reranker: TextReranker,
         *,
@@ -68,7 +67,7 @@ class DocumentStore:
         self._quarantine = data_dir / "quarantine"
         self._sessions = sessions
         self._kv = kv
-        self._index = DocumentIndex(data_dir / "index", embedder)
+        self._index = DocumentIndex(data_dir / "index", embedder.fingerprint, embedder.dim)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
         tables = Shelf(self._files)
@@ -79,9 +78,10 @@ class DocumentStore:
         self._finder = Finder(
             sessions, self._index, tables, summaries, embedder, reranker, run_urgent
         )
-        self._passages = Passages(self._finder, sessions, self._files, tokenizer)
+        self._passages = Passages(self._finder, sessions, self._files)
+        embedding = Embedding(sessions, embedder, self._index, run_idle)
         self._ingestion = Ingestion(
-            self._files, sessions, embedder, tokenizer, self._index, kv, self._erasure, run_idle
+            self._files, sessions, self._index, embedding, kv, self._erasure
         )
 
     async def start(self) -> None:
@@ -93,12 +93,10 @@ class DocumentStore:
         oldest_first = list(reversed(await self.list()))
         known = {document.id for document in oldest_first}
         await asyncio.to_thread(self._clear_leftovers, known)
-        await self._index.start(self._sessions)
-        self._kv.start(known)
+        lacking = await self._index.start(self._sessions)
+        self._kv.restrict(known)
         for document in oldest_first:
-            if document.status == Status.UPLOADED or (
-                document.status == Status.PROCESSED and not document.cached
-            ):
+            if document.status == Status.UPLOADED or document.id in lacking:
                 self._ingestion.submit(document)
 
     async def close(self) -> None:
@@ -165,7 +163,6 @@ class DocumentStore:
                     status_details=None,
                     chunks=0,
                     replaces=replace,
-                    cached=False,
                 )
                 # The task of a failed document may still be ending.
                 await self._ingestion.cancel(document_id)
@@ -221,10 +218,12 @@ class DocumentStore:
             return await session.scalar(select(func.count()).select_from(Document)) or 0
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """How many documents in scope are still being ingested and cannot be found yet."""
+        """How many documents in scope are still being read and cannot be found in every part."""
         if self._ingestion.idle:
             return 0
-        waiting = select(func.count(Document.id)).where(Document.status == Status.UPLOADED)
+        waiting = select(func.count(Document.id)).where(
+            Document.status == Status.UPLOADED, Document.kind == ""
+        )
         async with self._sessions() as session:
             return await session.scalar(scope.within(waiting)) or 0
 
@@ -285,7 +284,7 @@ class DocumentStore:
         return progress or final(await self.get(document_id))
 
     async def cancel(self, document_id: str) -> Document:
-        """Stop a document's ingestion, or the filling of its KV cache. Raises NotFoundError."""
+        """Stop a document's ingestion. Raises NotFoundError."""
         async with self._changing:
             await self.get(document_id)
             await self._ingestion.cancel(document_id)

@@ -34,8 +34,9 @@ class Status(StrEnum):
 class Document(Base):
     """An uploaded file. Its id is a hash of name, collection and bytes; times are Unix seconds.
 
-    `replaces`: once it is processed, others of its name and collection are deleted. `cached`: its
-    KV cache is filled.
+    It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
+    vector, too. `replaces`: once it has a kind, others of its name and collection are deleted;
+    until then none of it is found.
     """
 
     __tablename__ = "documents"
@@ -44,14 +45,13 @@ class Document(Base):
     filename: Mapped[str]
     purpose: Mapped[str]
     collection: Mapped[str] = mapped_column(index=True, server_default="")
-    kind: Mapped[str]  # a value of app.documents.parsing.Kind, "" before it is parsed
+    kind: Mapped[str]  # a value of app.documents.readers.sniff.Kind, or ""
     bytes: Mapped[int]
     created_at: Mapped[int] = mapped_column(index=True)
     status: Mapped[str] = mapped_column(index=True)  # a value of Status
     status_details: Mapped[str | None]
     chunks: Mapped[int] = mapped_column(server_default="0")  # so far
     replaces: Mapped[bool] = mapped_column(server_default=false())
-    cached: Mapped[bool] = mapped_column(server_default=false())
 
 
 upload_order: ColumnElement[int] = literal_column("documents.rowid")

@@ -21,9 +21,8 @@ import numpy.typing as npt
 
 from app.documents.store import DocumentStore
 from app.storage import database
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
-from harness import services
+from dragon.retrieval.windows import Passage
 from harness.empty_store import EmptyStore
 
 DIM = 384
@@ -48,6 +47,10 @@ class StandIn:
 
     dim = DIM
     fingerprint = "stand-in"
+
+    def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, of each text by itself."""
+        return self.embed([text for text, _ in passages])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of length 1, float32 [len(texts), dim]."""
@@ -80,13 +83,13 @@ def document(number: int, sentences: int = SENTENCES) -> bytes:
 
 
 @asynccontextmanager
-async def opened(directory: Path, tokenizer: Tokenizer) -> Any:
+async def opened(directory: Path) -> Any:
     """A running document store."""
     url = database.database_url(directory)
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
     sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), tokenizer, EmptyStore(), Unread())
+    store = DocumentStore(directory, sessions, StandIn(), EmptyStore(), Unread())
     await store.start()
     yield store
     await store.close()
@@ -155,9 +158,8 @@ async def growth(
 
 async def scale(chunks: int, searches: int, documents: int, directory: Path) -> dict[str, Any]:
     """A row: fill a store with so many chunks, search it, add more documents, delete one."""
-    tokenizer = Tokenizer.load(services.EMBEDDED_MODEL)
     numbers = itertools.count()
-    async with opened(directory, tokenizer) as store:
+    async with opened(directory) as store:
         began = time.perf_counter()
         for start in range(0, chunks, _FILLING):
             await added(store, next(numbers), min(_FILLING, chunks - start))
@@ -175,7 +177,7 @@ async def scale(chunks: int, searches: int, documents: int, directory: Path) -> 
         await store.delete(doomed.id)
         deleted = time.perf_counter() - began
     began = time.perf_counter()
-    async with opened(directory, tokenizer):
+    async with opened(directory):
         started = time.perf_counter() - began
     return {
         "chunks": chunks,

@@ -1,10 +1,11 @@
 """Many documents, and large ones: `python -m bench.documents [options]`
 
-Two measurements. *Scale* (`bench.document_scale`): stores of so many chunks are searched, and more
-documents are added. *Responsiveness*: a device writes answers, idle and while it takes in a PDF of
-so many pages, until that can be found, and as many again while the model reads it ahead; a second
-client asks for its health all the while. Between the latter answers are pauses: ingestion makes way
-for answers, and beside one after another it would take hours.
+With `--prose`, a file of English prose, only what taking it in costs is measured
+(`bench.experiments.document_ingestion`); without it there are two measurements. *Scale*
+(`bench.document_scale`): stores of so many chunks are searched, and more documents are added.
+*Responsiveness*: a device writes answers, idle and while it takes in a PDF of so many pages; a
+second client asks for its health all the while. Between the latter answers are pauses: ingestion
+makes way for answers, and beside one after another it would take hours.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 
 from app.documents.progress import Stage
 from app.storage.tables import Status
-from bench.experiments import document_scale
+from bench.experiments import document_ingestion, document_scale
 from bench.experiments.document_scale import sentence
 from bench.lib import report
 from harness import services
@@ -40,10 +41,9 @@ _HEALTH_PAUSE_S = 0.02
 _WORK = {
     Stage.STORED: "read",
     Stage.PARSED: "cut up",
-    Stage.CHUNKED: "embedded",
+    Stage.CHUNKED: "cut up",
     Stage.EMBEDDED: "embedded",
-    Stage.INDEXED: "cached",
-    Stage.CACHED: "cached",
+    Stage.INDEXED: "embedded",
 }
 
 
@@ -163,9 +163,7 @@ def responsiveness(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             watch = Watch(device, file["id"])
             gaps = []
             with Probe(device.url, watch) as health:
-                ahead = 0
-                while not watch.ended.is_set() and ahead < options.answers:
-                    ahead += watch.work == _WORK[Stage.CACHED]
+                while not watch.ended.is_set():
                     gaps += answer_gaps(client, next(seeds), options.tokens, watch)
                     watch.ended.wait(options.pause)
             if watch.last.get("status") != Status.PROCESSED:
@@ -201,10 +199,20 @@ def main() -> None:
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--added", type=int, default=50)
     parser.add_argument("--pages", type=int, default=500)
-    parser.add_argument("--answers", type=int, default=20, help="idle, and beside reading ahead")
+    parser.add_argument("--answers", type=int, default=20, help="while idle")
+    parser.add_argument("--prose", type=Path, help="a text file of English")
+    parser.add_argument("--characters", type=int, default=400_000)
+    parser.add_argument("--large", type=int, default=30_000_000, help="characters")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--pause", type=float, default=2, help="seconds between answers meanwhile")
     options = parser.parse_args()
+    if options.prose:
+        rows = []
+        for row in document_ingestion.taking_in(options.prose, options.characters, options.large):
+            print(row, flush=True)
+            rows.append(row)
+        print(json.dumps({"rows": rows}))
+        return
     scaled = []
     for chunks in map(int, options.chunks.split(",")):
         with tempfile.TemporaryDirectory() as directory:

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from bench.lib import distributions, report, workload
-from dragon.inference.tokenizer import Tokenizer
 from dragon.link import drafts, registry
 from dragon.protocol.messages import Draft
 from dragon.retrieval.chunking import sentences
@@ -46,8 +45,7 @@ Row = dict[str, Any]
 def questions(count: int) -> list[Query]:
     """Questions about notes, with the nearest sentences of all notes in turn on both sides."""
     asked = [question for question in read(QUESTIONS) if question.side == "private"][:count]
-    notes, tokenizer = notes_of(asked), Tokenizer.load(EMBEDDED_MODEL)
-    held = [piece.text for note in notes for piece in sentences([note], tokenizer)]
+    held = [piece.text for note in notes_of(asked) for piece in sentences([note])]
     return workload.match([question.text for question in asked], held, Embedder.load())
 
 

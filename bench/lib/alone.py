@@ -68,7 +68,7 @@ class Alone:
         With a `least` of minus infinity the best are given, whether or not they answer.
         """
         query = Query.of(question, embedder)
-        pieces = sentences([text], self.tokenizer)
+        pieces = sentences([text])
         vectors = embedder.embed([embedded_text(piece.text, piece.context) for piece in pieces])
         hits = [
             Hit(number, "", "", piece.text, 0.0, 0.0, context=piece.context, vector=vector)

@@ -26,7 +26,6 @@ from scipy.optimize import minimize
 from bench.lib import report, squad
 from bench.lib.workload import DATA, read_prompts
 from bench.tools.relevance import Sentences, corpus_sentences, cut
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, features, judged
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
@@ -35,7 +34,6 @@ from dragon.retrieval.ranking import READ
 from dragon.retrieval.relevance import MINIMUM_SCORE, WORDS
 from dragon.retrieval.reranker import Reranker
 from harness import two_sided
-from harness.services import EMBEDDED_MODEL
 
 KINDS = {"private": 1.0, "public": 1.0, "answerable": 1.0, "unanswerable": 1.0, "elsewhere": 0.3,
          "instructions": 0.3}  # fmt: skip
@@ -114,11 +112,11 @@ class Reader:
 
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     """All cases. SQuAD's paragraphs stand in turn among the notes and in the corpus."""
-    embedder, tokenizer = Embedder.load(), Tokenizer.load(EMBEDDED_MODEL)
+    embedder = Embedder.load()
     reader = Reader(embedder, Reranker.load(options.reranker))
-    corpus = corpus_sentences(embedder, tokenizer)
+    corpus = corpus_sentences(embedder)
     questions = two_sided.read(two_sided.QUESTIONS)
-    notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
+    notes = cut(two_sided.notes_of(questions), embedder)
     one_sided = [question for question in questions if question.side != "both"]
     for question in two_sided.spread(one_sided, options.questions):
         yield reader.case(question.side, question.text, (notes, corpus), question.gold)
@@ -126,7 +124,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
     reported = squad.open_half(every, options.squad).paragraphs
     others = [one for one in every if one.context not in reported]
     half = squad.open_half(others, options.squad, seed=2)
-    held = cut(half.paragraphs, embedder, tokenizer)
+    held = cut(half.paragraphs, embedder)
     places = (notes + held, corpus), (notes, corpus + held)
     for kind, asked in (
         ("answerable", half.answerable),

@@ -33,14 +33,13 @@ from scipy.special import expit, logsumexp
 
 from bench.lib import report, squad
 from bench.lib.workload import DATA, read_prompts
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.lexical import coverage
 from dragon.retrieval.relevance import BARE_RELEVANCE, MINIMUM_SCORE, SLOPE, WORDS
 from harness import two_sided
-from harness.services import DEMO_CORPUS, EMBEDDED_MODEL
+from harness.services import DEMO_CORPUS
 
 TOP_K = 2
 THRESHOLDS = np.arange(0.10, 0.61, 0.01)
@@ -103,24 +102,22 @@ def found(asked: Array, question: str, held: Sentences, answers: list[bool]) -> 
     return Found(held.vectors @ asked, shares, np.array(answers, dtype=bool))
 
 
-def cut(
-    texts: Sequence[str], embedder: Embedder, tokenizer: Tokenizer, titles: Sequence[str] = ()
-) -> Sentences:
+def cut(texts: Sequence[str], embedder: Embedder, titles: Sequence[str] = ()) -> Sentences:
     """Texts as retrieval holds them; a title is the context of what has none."""
     kept, seen = [], []
     for text, title in zip_longest(texts, titles, fillvalue=""):
-        for piece in sentences([text], tokenizer):
+        for piece in sentences([text]):
             kept.append(piece.text)
             seen.append(embedded_text(piece.text, piece.context or title))
     return Sentences(kept, seen, embedder.embed(seen).astype(np.float64))
 
 
-def corpus_sentences(embedder: Embedder, tokenizer: Tokenizer) -> Sentences:
+def corpus_sentences(embedder: Embedder) -> Sentences:
     """The demo corpus."""
     with DEMO_CORPUS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     titles = [row["title"] for row in rows]
-    return cut([row["text"] for row in rows], embedder, tokenizer, titles)
+    return cut([row["text"] for row in rows], embedder, titles)
 
 
 def log_h(scores: Array, slope: float, threshold: float) -> float:
@@ -248,13 +245,13 @@ def main() -> None:
     )
     parser.add_argument("--squad", type=int, default=400, help="questions of each kind")
     options = parser.parse_args()
-    embedder, tokenizer = Embedder.load(), Tokenizer.load(EMBEDDED_MODEL)
-    corpus = corpus_sentences(embedder, tokenizer)
+    embedder = Embedder.load()
+    corpus = corpus_sentences(embedder)
     questions = [q for q in two_sided.read(two_sided.QUESTIONS) if q.side != "both"]
-    notes = cut(two_sided.notes_of(questions), embedder, tokenizer)
+    notes = cut(two_sided.notes_of(questions), embedder)
     own = two_sided_cases(questions, embedder, notes, corpus)
     half = squad.open_half(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
-    held = cut(half.paragraphs, embedder, tokenizer)
+    held = cut(half.paragraphs, embedder)
     others = squad_cases(half, embedder, held, notes, corpus)
     others["instructions"] = instruction_cases(options.data, embedder, notes, corpus)
     rows = [

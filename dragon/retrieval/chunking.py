@@ -1,8 +1,9 @@
 """Splits text into chunks that fit the language model's document slot, and chunks into sentences.
 
-Greedy packing: each chunk takes as much text as its token limit allows and ends at the strongest
-break that leaves it reasonably full: a heading, a paragraph, a line, a sentence, a word. Only a
-window of the text is tokenised at a time, so memory does not grow with the document.
+Greedy packing: each chunk takes as much text as its limit allows and ends at the strongest break
+that leaves it reasonably full: a heading, a paragraph, a line, a sentence, a word. The limit is in
+bytes of UTF-8: no vocabulary has a token of less than a byte, English prose has three or four a
+token, and so the pieces are the same whatever the model, at a hundredth of a tokenizer's time.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 PAGE_BREAK = "\f"
 
-# English prose has about 4 characters a token. Only runs of one character or of white space have
-# more than this, and there a shorter chunk loses nothing.
-_WINDOW_CHARACTERS_PER_TOKEN = 8
+MOST_BYTES = 320
+"""The most of a chunk, in UTF-8: about a hundred tokens of English."""
+
+_LEAST_BYTES = 8
+_LOOK_AHEAD = 64  # characters, where the white space of a last break may lie
 
 # A break must leave the chunk at least this full; otherwise a heading or a one-line paragraph would
 # become a chunk of its own, cut off from what it introduces.
@@ -38,14 +40,6 @@ _BREAKS = (
 )
 _LINES, _SENTENCES = _BREAKS[2:4]
 _HEADING = re.compile(r"#{1,6} ")
-
-
-class Offsets(Protocol):
-    """The part of a tokenizer that chunking needs."""
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """The character span of each token of text."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -74,17 +68,17 @@ def embedded_text(text: str, context: str) -> str:
     return f"{text} ({context})" if context else text
 
 
-def sentences(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Sentence]:
+def sentences(pages: Sequence[str], most: int = MOST_BYTES) -> list[Sentence]:
     """The sentences and lines of every chunk, with the guarantees of `chunk`.
 
     A small model quotes a short row exactly and a long one badly, while the embedder can tell which
     sentence answers: so retrieval selects sentences, and the mixture weighs them.
     """
-    return list(each_sentence(pages, tokenizer, max_tokens))
+    return list(each_sentence(pages, most))
 
 
 def each_sentence(
-    pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96, *, alone: bool = False
+    pages: Sequence[str], most: int = MOST_BYTES, *, alone: bool = False
 ) -> Iterator[Sentence]:
     """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context.
 
@@ -92,7 +86,7 @@ def each_sentence(
     """
     heading: Sentence | None = None
     bare = False  # nothing stands under it yet
-    for whole in each_chunk(pages, tokenizer, max_tokens):
+    for whole in each_chunk(pages, most):
         opening = ""
         for line in _pieces(whole, _LINES, 0, len(whole.text)):
             if _HEADING.match(line.text):
@@ -130,25 +124,25 @@ def _title(heading: Sentence | None) -> str:
     return "" if heading is None else heading.text.lstrip("#").strip()
 
 
-def chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> list[Chunk]:
-    """Split pages into chunks of at most `max_tokens` tokens, none of which crosses a page.
+def chunk(pages: Sequence[str], most: int = MOST_BYTES) -> list[Chunk]:
+    """Split pages into chunks of at most `most` bytes, none of which crosses a page.
 
     With `joined = "\\f".join(pages)` each chunk has `text == joined[start:end]`, begins and ends
     with a visible character, and has its page's number, counted from 1. Together the chunks contain
     every visible character once, in order.
     """
-    return list(each_chunk(pages, tokenizer, max_tokens))
+    return list(each_chunk(pages, most))
 
 
-def each_chunk(pages: Sequence[str], tokenizer: Offsets, max_tokens: int = 96) -> Iterator[Chunk]:
-    """`chunk` lazily. Raises ValueError if `max_tokens` is under 8."""
-    if max_tokens < 8:
-        raise ValueError(f"max_tokens is {max_tokens}; a chunk needs at least 8")
+def each_chunk(pages: Sequence[str], most: int = MOST_BYTES) -> Iterator[Chunk]:
+    """`chunk` lazily. Raises ValueError if `most` is under 8."""
+    if most < _LEAST_BYTES:
+        raise ValueError(f"a chunk needs at least {_LEAST_BYTES} bytes, not {most}")
     base = 0
     for number, page in enumerate(pages, start=1):
         position = _skip_space(page, 0)
         while position < len(page):
-            end = _chunk_end(page, position, tokenizer, max_tokens)
+            end = _chunk_end(page, position, most)
             text = page[position:end].rstrip()
             yield Chunk(text, base + position, base + position + len(text), number)
             position = _skip_space(page, end)
@@ -160,21 +154,20 @@ def _skip_space(text: str, position: int) -> int:
     return visible.start() if visible else len(text)
 
 
-def _chunk_end(page: str, start: int, tokenizer: Offsets, max_tokens: int) -> int:
-    """The end of the chunk that begins at `start`: the strongest break within the token limit."""
-    window = page[start : start + max_tokens * _WINDOW_CHARACTERS_PER_TOKEN]
-    spans = tokenizer.offsets(window)
-    budget = max_tokens
-    while True:
-        fits = len(spans) <= budget
-        reach = len(window) if fits else max(1, spans[budget - 1][1])
-        at_page_end = start + reach == len(page)
-        end = reach if at_page_end else _strongest_break(window, reach)
-        # Tokenised by itself the text may have more tokens than within its window.
-        excess = len(tokenizer.offsets(window[:end].rstrip())) - max_tokens
-        if excess <= 0 or reach == 1:
-            return start + end
-        budget = max(1, min(budget, len(spans)) - excess)
+def _chunk_end(page: str, start: int, most: int) -> int:
+    """The end of the chunk that begins at `start`: the strongest break within the limit."""
+    window = page[start : start + most + _LOOK_AHEAD]
+    reach = _fitting(window[:most], most)
+    if start + reach == len(page):
+        return start + reach
+    return start + _strongest_break(window, reach)
+
+
+def _fitting(text: str, most: int) -> int:
+    """How many of a text's characters have no more than `most` bytes together."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode(errors="replace")[:most].decode(errors="ignore"))
 
 
 def _strongest_break(window: str, reach: int) -> int:
@@ -185,4 +178,4 @@ def _strongest_break(window: str, reach: int) -> int:
         ends = [end for end in ends if least <= len(window[:end].rstrip()) <= reach]
         if ends:
             return ends[-1]
-    return reach  # a word longer than the limit: split between two tokens
+    return reach  # a word longer than the limit

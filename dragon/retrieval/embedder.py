@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from dragon.errors import ConfigurationError
 from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.windows import Passage, windows
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -31,6 +33,9 @@ class TextEmbedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, float32 [len(texts), dim]."""
+
+    def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(passages), dim], of passages one after another."""
 
 
 class Embedder:
@@ -104,6 +109,25 @@ class Embedder:
                 normalize_embeddings=True,
             )
         return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(passages), dim], of passages one after another.
+
+        With the packaged model each text is read once, between its neighbours; that of a passage by
+        itself is what `embed` makes of it. Other models need not make a text's vector by the mean
+        of its tokens: with them each passage is read by itself, together with its context.
+        """
+        from dragon.retrieval.packaged_model import PackagedModel
+
+        if not isinstance(self._model, PackagedModel):
+            return self.embed([embedded_text(*passage) for passage in passages])
+        special = len(self.tokenizer.framed([]))
+        vectors = [np.empty((0, self.dim), dtype=np.float32)]
+        for window in windows(passages, self.tokenizer.encode, self.max_tokens - special):
+            ids = self.tokenizer.framed(window.ids)
+            with self._lock:
+                vectors.append(self._model.pooled(ids, window.spans))
+        return np.concatenate(vectors)
 
     def embed_tokens(self, rows: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         """Vectors of length 1, float32 [len(rows), dim], of token ids with special tokens around.

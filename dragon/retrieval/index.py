@@ -1,4 +1,7 @@
-"""Exact nearest neighbours by inner product, in memory, with one file on disk."""
+"""Nearest neighbours by inner product among all vectors, in memory, with one file on disk.
+
+Vectors are kept in half precision, which moves a cosine by 0.0005 at most.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ class IndexFileError(DragonError):
 
 
 class VectorIndex:
-    """FAISS `IndexIDMap2(IndexFlatIP)`: vectors under ids of the caller's. Safe between threads."""
+    """A FAISS `IndexIDMap2`: vectors under ids of the caller's. Safe between threads."""
 
     def __init__(self, dim: int) -> None:
-        self._faiss = faiss.IndexIDMap2(faiss.IndexFlatIP(dim))
+        half, inner = faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+        self._faiss = faiss.IndexIDMap2(faiss.IndexScalarQuantizer(dim, half, inner))
         self._lock = threading.Lock()
         self.dim = dim
 
@@ -91,6 +95,12 @@ class VectorIndex:
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
         there = [hit for hit in found if hit[0] >= 0]  # faiss fills up with -1
         return sorted(there, key=lambda hit: (-hit[1], hit[0]))
+
+    def held(self, ids: Sequence[int]) -> set[int]:
+        """Those of ids that are there."""
+        with self._lock:
+            there = faiss.vector_to_array(self._faiss.id_map)
+        return set(np.intersect1d(there, np.asarray(ids, dtype=np.int64)).tolist())
 
     def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
         """The vectors [dim] of those of ids that are there."""

@@ -53,6 +53,21 @@ class PackagedModel:
         made: npt.NDArray[np.float32] = torch.cat(batches)[np.argsort(order)].numpy()
         return made
 
+    @torch.inference_mode()
+    def pooled(
+        self, ids: Sequence[int], spans: Sequence[tuple[int, int]]
+    ) -> npt.NDArray[np.float32]:
+        """Vectors of length 1, float32 [len(spans), dim], of parts of one text, read as a whole.
+
+        `ids` begin and end with a special token, which count in every part; `spans` are counted
+        from behind the first.
+        """
+        states = self._network(torch.tensor([ids])).last_hidden_state[0]
+        sums = torch.stack([states[start + 1 : end + 1].sum(0) for start, end in spans])
+        pooled: npt.NDArray[np.float32]
+        pooled = functional.normalize(sums + states[0] + states[-1], dim=-1).numpy()
+        return pooled
+
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`sentence_embedding`, float32 [n, dim] of length 1, of padded rows [n, length]."""
         states = self._network(**features).last_hidden_state

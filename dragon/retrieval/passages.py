@@ -1,12 +1,13 @@
-"""Passages of a few hundred tokens around the sentences that a search has found."""
+"""Passages of some sentences around the sentences that a search has found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-LEAST, MOST = 200, 300
-"""Tokens of a passage: it grows until it has the first number, and never beyond the second."""
+LEAST, MOST = 800, 1200
+"""Bytes of a passage, 200 to 300 tokens of English: it grows until it has the first number, and
+never beyond the second."""
 
 REACH = 48
 """How many sentences before and behind a hit may be part of its passage."""
@@ -33,7 +34,7 @@ S = TypeVar("S", bound=Sentence)
 
 
 def around(
-    hits: Sequence[H], near: Mapping[int, Sequence[S]], tokens: Callable[[str], int], most: int
+    hits: Sequence[H], near: Mapping[int, Sequence[S]], most: int
 ) -> list[tuple[H, list[S]]]:
     """At most `most` passages, the best first: each hit with the sentences around it.
 
@@ -45,7 +46,7 @@ def around(
     for hit in hits:
         if hit.id in taken or len(passages) == most:
             continue
-        if grown := _grown(hit.id, near.get(hit.id, ()), tokens, taken):
+        if grown := _grown(hit.id, near.get(hit.id, ()), taken):
             taken.update(sentence.id for sentence in grown)
             passages.append((hit, grown))
     return passages
@@ -62,23 +63,25 @@ def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
     return context
 
 
-def _grown(
-    hit: int, near: Sequence[S], tokens: Callable[[str], int], taken: Collection[int]
-) -> list[S]:
+def _grown(hit: int, near: Sequence[S], taken: Collection[int]) -> list[S]:
     """A sentence with those behind and before it in turn; none if it is not there any more."""
     at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
     if at is None:
         return []
-    first, end, length = at, at + 1, tokens(near[at].text)
+    first, end, length = at, at + 1, _bytes(near[at])
     open_ = {1, -1}  # the directions in which it may still grow
     while length < LEAST and open_:
         for direction in (1, -1):
             place = end if direction == 1 else first - 1
             if direction not in open_ or length >= LEAST:
                 continue
-            more = tokens(near[place].text) if 0 <= place < len(near) else MOST
+            more = _bytes(near[place]) if 0 <= place < len(near) else MOST
             if length + more > MOST or near[place].id in taken:
                 open_.remove(direction)
                 continue
             first, end, length = min(first, place), max(end, place + 1), length + more
     return list(near[first:end])
+
+
+def _bytes(sentence: Sentence) -> int:
+    return len(sentence.text.encode())

@@ -59,17 +59,24 @@ def answering(
     k: int,
     reranker: TextReranker,
     least: float = LEAST_LOG_ODDS,
+    embedder: TextEmbedder | None = None,
 ) -> list[H]:
     """At most k of the best passages that are relevant and likely to answer, best first.
+
+    With an `embedder` what is read is embedded by itself first: vectors that were made among other
+    passages find well, but the constants are fitted to those of a passage and its context alone.
 
     A passage is likely to answer if its log-odds are at least `least` nats; they adjust its score.
     What is asked about B105 is only answered by what names it, and more readily. Beside what
     answers the same question better it must have weight.
     """
     named = set(identifiers(query.text))
-    near = (hit for hit in best if hit.score >= MINIMUM_SCORE)
+    near = (hit for hit in best if embedder or hit.score >= MINIMUM_SCORE)
     read = [hit for hit in near if not named or named.intersection(words(_seen(hit)))]
     read = read[: max(READ, k)]
+    if embedder:
+        exact = embedded(read, embedder)
+        read = [hit for hit in ranked(query, exact) if hit.score >= MINIMUM_SCORE]
     if named:
         least = -MOST
     by_question = _log_odds(query, read, reranker)
@@ -99,6 +106,12 @@ def _weighty(
     return weighty
 
 
+def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
+    """Passages with the vectors of each by itself, with its context."""
+    vectors = embedder.embed([_seen(hit) for hit in hits])
+    return [replace(hit, vector=vector) for hit, vector in zip(hits, vectors, strict=True)]
+
+
 def as_far_as_it_answers(
     query: Query, lengths: Sequence[H], embedder: TextEmbedder, reranker: TextReranker
 ) -> H:
@@ -108,8 +121,7 @@ def as_far_as_it_answers(
     """
     if len(lengths) < 2:
         return lengths[0]
-    vectors = embedder.embed([_seen(hit) for hit in lengths])
-    judged = [replace(hit, vector=vector) for hit, vector in zip(lengths, vectors, strict=True)]
+    judged = embedded(lengths, embedder)
     odds = [max(each) for each in zip(*_log_odds(query, judged, reranker), strict=True)]
     longest = max(n for n, each in enumerate(odds) if each >= odds[0] - LOST)
     return replace(lengths[longest], vector=lengths[0].vector)

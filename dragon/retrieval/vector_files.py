@@ -1,11 +1,16 @@
-"""Vectors on disk, a file a document: adding or removing one touches no other's bytes."""
+"""Vectors on disk, in files a document: adding or removing one touches no other's bytes.
+
+A document has a file for every part, written once all of the part's vectors are there, so that a
+long document that is cut off goes on where it was.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +21,14 @@ from safetensors.numpy import save
 from dragon.retrieval.index import IndexFileError, Vectors
 
 _SUFFIX = ".safetensors"
+_FORM = 2  # of files and vectors: those of another are refused
 
 
 class Segments:
-    """The vectors of documents in a directory, by the documents' ids, which make the files' names.
+    """The vectors of documents in a directory, by the documents' ids, which begin the files' names.
 
     `fingerprint` is the embedder's, whose vectors have `dim` numbers: those of another are refused.
+    Numbers are kept in half precision.
     """
 
     def __init__(self, directory: Path, fingerprint: str, dim: int) -> None:
@@ -30,28 +37,27 @@ class Segments:
         self.dim = dim
 
     def write(self, document: str, ids: Sequence[int], vectors: Vectors) -> None:
-        """Keep the vectors, float32 [n, dim], of a document's chunks, whole or not at all."""
+        """Keep the vectors [n, dim] of some of a document's chunks, whole or not at all."""
         keys = np.asarray(ids, dtype=np.int64)
-        vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        metadata = self._metadata(document, keys, vectors)
-        data = save({"ids": keys, "vectors": vectors}, metadata)
+        halves = np.ascontiguousarray(vectors, dtype=np.float16)
+        path = self._directory / f"{document}.{ids[0]}{_SUFFIX}"
+        data = save({"ids": keys, "vectors": halves}, self._metadata(path, keys, halves))
         descriptor, temporary = tempfile.mkstemp(dir=self._directory)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, self._path(document))
+            os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
 
-    def read(self, document: str) -> tuple[list[int], Vectors]:
-        """The ids of a document's chunks and their vectors, float32 [n, dim].
+    def read(self, path: Path) -> tuple[list[int], Vectors]:
+        """The chunks' ids in a file and their vectors, float32 [n, dim].
 
-        Raises IndexFileError if the file is missing, damaged, or another document's or embedder's.
+        Raises IndexFileError if it is missing, damaged, or another document's or embedder's.
         """
-        path = self._path(document)
         try:
             with safe_open(path, framework="numpy") as file:
                 ids, vectors = file.get_tensor("ids"), file.get_tensor("vectors")
@@ -60,26 +66,35 @@ class Segments:
             raise IndexFileError(f"{path} is missing or damaged") from error
         if vectors.shape != (len(ids), self.dim):
             raise IndexFileError(f"{path} does not hold vectors of length {self.dim}")
-        if metadata != self._metadata(document, ids, vectors):
+        if metadata != self._metadata(path, ids, vectors):
             raise IndexFileError(f"{path} is damaged, or does not belong here")
-        return ids.tolist(), vectors
+        return ids.tolist(), vectors.astype(np.float32)
+
+    def of(self, document: str) -> list[Path]:
+        """A document's files."""
+        return sorted(self._directory.glob(f"{document}.*{_SUFFIX}"))
 
     def remove(self, document: str) -> None:
-        """Remove a document's file, if there is one."""
-        self._path(document).unlink(missing_ok=True)
+        """Remove a document's files."""
+        for path in self.of(document):
+            path.unlink(missing_ok=True)
 
-    def restrict(self, documents: set[str]) -> None:
-        """Remove every file but those of these documents, what a kill left over included."""
-        wanted = {self._path(document) for document in documents}
-        for path in self._directory.iterdir():
-            if path not in wanted:
+    def restrict(self, documents: Collection[str]) -> dict[str, list[Path]]:
+        """Remove every file but those of these documents, what a kill left over included.
+
+        Returns the files by document.
+        """
+        kept = defaultdict(list)
+        for path in sorted(self._directory.iterdir()):
+            document, _, part = path.name.partition(".")
+            if document in documents and part.endswith(_SUFFIX):
+                kept[document].append(path)
+            else:
                 path.unlink()
-
-    def _path(self, document: str) -> Path:
-        return self._directory / f"{document}{_SUFFIX}"
+        return kept
 
     def _metadata(
-        self, document: str, ids: npt.NDArray[np.int64], vectors: Vectors
+        self, path: Path, ids: npt.NDArray[np.int64], vectors: npt.NDArray[np.float16]
     ) -> dict[str, str]:
         checksum = zlib.crc32(vectors.data, zlib.crc32(ids.data))
-        return {"dragon": f"{checksum:08x} {self._fingerprint} {document}"}
+        return {"dragon": f"{_FORM} {checksum:08x} {self._fingerprint} {path.stem}"}

@@ -15,8 +15,6 @@ from app.documents.store import DocumentStore
 from app.documents.uploads import identity
 from app.ledger.writer import Ledger
 from app.storage import database
-from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from harness.empty_store import EmptyStore
 from harness.letters import Letters
 
@@ -69,8 +67,7 @@ async def storage(data_dir: Path) -> AsyncIterator[tuple[DocumentStore, Ledger]]
     """A running store and ledger on a data directory."""
     engine = database.connect(database.database_url(data_dir))
     sessions = database.session_maker(engine)
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    store = DocumentStore(data_dir, sessions, Letters(), tokenizer, EmptyStore(), NoReranker())
+    store = DocumentStore(data_dir, sessions, Letters(), EmptyStore(), NoReranker())
     ledger = Ledger(sessions)
     await store.start()
     await ledger.start()

@@ -18,15 +18,13 @@ from pathlib import Path
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError
-from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import VectorIndex
 from dragon.retrieval.lexical import TOKENIZER
 from peer.corpus.meta import META, VERSION, CorpusInfo
 from peer.corpus.passage_reader import MalformedLineError, Record, read_records
 from peer.corpus.store import PASSAGES, VECTORS
-
-CHUNK_TOKENS = 96
 
 _BATCH = 256
 _SCHEMA = """
@@ -60,7 +58,6 @@ def build(
     source: Path,
     out: Path,
     embedder: Embedder,
-    tokenizer: Offsets,
     progress: Progress | None = None,
 ) -> CorpusInfo:
     """Build a corpus in directory `out` from a JSONL or TSV file (see peer.corpus.passage_reader).
@@ -76,7 +73,7 @@ def build(
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
-        info = _write(source, temporary, embedder, tokenizer, progress)
+        info = _write(source, temporary, embedder, progress)
         _publish(temporary, out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -88,7 +85,6 @@ def _write(
     source: Path,
     directory: Path,
     embedder: Embedder,
-    tokenizer: Offsets,
     progress: Progress | None,
 ) -> CorpusInfo:
     index = VectorIndex(embedder.dim)
@@ -100,7 +96,7 @@ def _write(
         task = None
         if progress:
             task = progress.add_task(source.name, total=source.stat().st_size)
-        for batch in _batches(_passages(read_records(file), tokenizer)):
+        for batch in _batches(_passages(read_records(file))):
             ids = range(len(index) + 1, len(index) + 1 + len(batch))
             _insert(connection, ids, batch)
             index.add(
@@ -130,9 +126,9 @@ def _write(
     return info
 
 
-def _passages(records: Iterator[Record], tokenizer: Offsets) -> Iterator[_Passage]:
+def _passages(records: Iterator[Record]) -> Iterator[_Passage]:
     for record in records:
-        for part, piece in enumerate(sentences([record.text], tokenizer, CHUNK_TOKENS)):
+        for part, piece in enumerate(sentences([record.text])):
             yield _Passage(record, part, piece.text, piece.context or record.title)
 
 

@@ -46,8 +46,8 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[DocumentStore]:
-    async with opened(tmp_path, tokenizer) as store:
+async def store(tmp_path: Path) -> AsyncIterator[DocumentStore]:
+    async with opened(tmp_path) as store:
         yield store
 
 

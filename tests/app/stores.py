@@ -15,7 +15,6 @@ from app.documents.progress import Progress
 from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status
-from dragon.retrieval.chunking import Offsets
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.vector_files import Segments
 from harness.empty_store import EmptyStore
@@ -28,7 +27,6 @@ OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
 @asynccontextmanager
 async def opened(
     data_dir: Path,
-    tokenizer: Offsets,
     model: Embedder | None = None,
     kv: DerivedStore | None = None,
 ) -> AsyncIterator[DocumentStore]:
@@ -41,7 +39,6 @@ async def opened(
         data_dir,
         database.session_maker(engine),
         model or embedder(),
-        tokenizer,
         kv or EmptyStore(),
         reranker(),
     )
@@ -62,6 +59,12 @@ def known(data_dir: Path, identity: str, name: str) -> None:
 
 async def finished(store: DocumentStore, document: Document) -> list[Progress]:
     return [progress async for progress in await store.watch(document.id)]
+
+
+async def settled(store: DocumentStore) -> None:
+    """Return once nothing is being taken in."""
+    for document in await store.list():
+        await finished(store, document)
 
 
 async def ingest(
@@ -96,12 +99,12 @@ async def chunk_ids(data_dir: Path) -> list[int]:
 
 
 def segment_of(data_dir: Path, document: Document) -> Path:
-    """The file of a document's vectors."""
-    return data_dir / "index" / f"{document.id}.safetensors"
+    """The file of a short document's vectors."""
+    (path,) = (data_dir / "index").glob(f"{document.id}.*.safetensors")
+    return path
 
 
 def index_ids(data_dir: Path) -> list[int]:
     """The chunks that have a vector on disk."""
     segments = Segments(data_dir / "index", embedder().fingerprint, embedder().dim)
-    names = [path.stem for path in (data_dir / "index").iterdir()]
-    return sorted(key for name in names for key in segments.read(name)[0])
+    return sorted(key for path in (data_dir / "index").iterdir() for key in segments.read(path)[0])

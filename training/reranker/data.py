@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dragon.retrieval.answerability import kind_missing, names
-from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.lexical import content_words, coverage
 from training.data.chains import ChainSource
 from training.data.corpus import GroundedQuestion, split_sentences
@@ -66,13 +66,11 @@ class GroupSource:
         prose: ProseSource,
         spoiler: Spoiler,
         chains: ChainSource,
-        tokenizer: Offsets,
     ) -> None:
         self.facts = facts
         self.prose = prose
         self.spoiler = spoiler
         self.chains = chains
-        self.tokenizer = tokenizer
         self.grounded = [row for row in prose.grounded if not held_out(row.context)]
         self.written = [row for row in read_written() if not held_out(row.text)]
         self._kinds: dict[Callable[[random.Random], Group | None], float] = {
@@ -213,7 +211,7 @@ class GroupSource:
         return Group(instruction(self.prose, rng)[:200], rows, [False] * len(rows))
 
     def _cut(self, text: str) -> _Cut:
-        pieces = sentences([text], self.tokenizer)
+        pieces = sentences([text])
         return _Cut(
             [piece.text for piece in pieces],
             [embedded_text(piece.text, piece.context) for piece in pieces],

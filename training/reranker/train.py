@@ -21,7 +21,6 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.cross_encoder import CrossEncoder
 from dragon.retrieval.reranker import EMBEDDED_RERANKER, Pairs, padded, save, untrained
 from training.data.chains import ChainSource
@@ -100,7 +99,7 @@ def validation_sets(source: GroupSource, data: Path, rng: random.Random) -> dict
     """What is measured while training, with `source`'s means and what it leaves out."""
     prose = source.prose
     facts = open_facts("phrasing", prose)
-    held = GroupSource(facts, prose, source.spoiler, source.chains, source.tokenizer)
+    held = GroupSource(facts, prose, source.spoiler, source.chains)
     written = [row for row in read_written() if held_out(row.text)]
     return {
         "facts": [g for g in (held.fact(rng) for _ in range(150)) if g is not None],
@@ -108,8 +107,8 @@ def validation_sets(source: GroupSource, data: Path, rng: random.Random) -> dict
                   if (g := held.grounded_group(row, rng)) is not None],
         "written": [held.written_group(row, *row.asked[0], rng) for row in written]
         + [held.written_group(row, row.unasked[0], None, rng) for row in written],
-        "two-sided": two_sided_groups(source.tokenizer),
-        "squad": squad_groups(data, source.tokenizer, 150),
+        "two-sided": two_sided_groups(),
+        "squad": squad_groups(data, 150),
     }  # fmt: skip
 
 
@@ -137,9 +136,8 @@ def run(rank: int, options: argparse.Namespace) -> None:
     facts, prose = open_sources(options.data, options.work, "train")
     rng = random.Random(options.seed)
     spoiler = Spoiler.load(SCHEMAS / "antonyms.txt", name_pool(prose, rng), prose.words["noun"])
-    tokenizer = Tokenizer.load("dragon/models/dragon-7m")
     chains = ChainSource(SCHEMAS / "chains.txt", facts.filler)
-    source = GroupSource(facts, prose, spoiler, chains, tokenizer)
+    source = GroupSource(facts, prose, spoiler, chains)
     validation = {} if rank else validation_sets(source, options.data, rng)
     network, pairs = untrained(), Pairs.load()
     optimizer = optimizer_of(network)

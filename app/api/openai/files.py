@@ -268,9 +268,9 @@ async def list_collections(documents: Store) -> CollectionList:
 async def file_events(file_id: str, documents: Store) -> StreamingResponse:
     """Ingestion progress as server-sent events, to its end.
 
-    Each event's data is `{"stage", "status", "done", "total", "message"}`, the stages being stored,
-    parsed, chunked, embedded, indexed and cached. From `indexed` on the status is `processed`: the
-    file can be found; what follows makes answers from it faster.
+    Each event's data is `{"stage", "status", "done", "total", "message", "percent",
+    "seconds_left"}`, the stages being stored, parsed, chunked, embedded and indexed. What is
+    chunked can be found by its words, what is embedded by its meaning, too.
     """
     progress = await documents.watch(file_id)
     return StreamingResponse(

@@ -12,7 +12,6 @@ const STEPS = [
   { stage: "chunked", label: "Cutting into passages" },
   { stage: "embedded", label: "Making it searchable" },
   { stage: "indexed", label: "Adding to the index" },
-  { stage: "cached", label: "Preparing it for the model" },
 ];
 
 /**
@@ -100,8 +99,7 @@ export class DocumentRow {
     if (step >= 0) {
       const { done = 0, total = 0 } = event;
       if (event.stage === "chunked" || event.stage === "embedded") this.#chunks = total;
-      // Embedding is the one stage that tells how far it has come.
-      if (event.stage === "embedded" && done < total) this.#advance(step, done / total, `${done} of ${total}`);
+      if (done < total) this.#advance(step, done / total, `${done} of ${total}`);
       else this.#advance(step + 1, 0);
     }
     this.#setStatus(event.status, event.message);

@@ -20,7 +20,6 @@ from app.documents.index import DocumentIndex
 from app.documents.progress import Channel, Progress, Stage
 from app.documents.store import DocumentStore
 from app.storage import database
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.index import Vectors
 from harness.empty_store import EmptyStore
 from tests.samples import embedder, reranker
@@ -34,7 +33,7 @@ class DyingChannel(Channel):
     moment = ""
 
     def publish(self, progress: Progress) -> None:
-        half = progress.stage == Stage.EMBEDDED and progress.done > 4
+        half = progress.stage == Stage.EMBEDDED and progress.done > 0
         if self.moment == progress.stage or (self.moment == "half embedded" and half):
             die()
         super().publish(progress)
@@ -44,8 +43,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     url = database.database_url(data_dir)
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
-    tokenizer = Tokenizer.load("dragon/models/dragon-7m")
-    store = DocumentStore(data_dir, sessions, embedder(), tokenizer, EmptyStore(), reranker())
+    store = DocumentStore(data_dir, sessions, embedder(), EmptyStore(), reranker())
     await store.start()
     document = await store.add(name, content)
     async for _ in await store.watch(document.id):
@@ -55,19 +53,19 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
 def die_at(moment: str) -> None:
     DyingChannel.moment = moment
     sys.modules["app.documents.ingestion"].Channel = DyingChannel  # type: ignore[attr-defined]
-    keep = DocumentIndex.keep
+    add = DocumentIndex.add
 
-    async def keep_and_die(
+    async def add_and_die(
         self: DocumentIndex, document: str, ids: Sequence[int], vectors: Vectors
     ) -> None:
-        await keep(self, document, ids, vectors)
+        await add(self, document, ids, vectors)
         die()
 
     async def rest_and_die(self: Erasure, chunks: dict[str, list[int]]) -> None:
         die()
 
     if moment == "vectors written":
-        DocumentIndex.keep = keep_and_die  # type: ignore[method-assign]
+        DocumentIndex.add = add_and_die  # type: ignore[method-assign]
     if moment == "found":
         Erasure.rest = rest_and_die  # type: ignore[method-assign]
 

@@ -12,7 +12,6 @@ import pytest
 from app.documents.backup import BackupError, backup, restore
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
-from dragon.inference.tokenizer import Tokenizer
 from harness.pdf import pdf
 from tests.app.stores import NOTE, OTHER, finished, ingest, opened, segment_of, traces
 from tests.samples import prose
@@ -27,9 +26,9 @@ async def answers(store: DocumentStore) -> list[object]:
     return [hits, [(each.id, each.filename, each.collection, each.status) for each in documents]]
 
 
-async def test_a_restored_backup_answers_the_same(tmp_path: Path, tokenizer: Tokenizer) -> None:
+async def test_a_restored_backup_answers_the_same(tmp_path: Path) -> None:
     archive = tmp_path / "backup.zip"
-    async with opened(tmp_path / "data", tokenizer) as store:
+    async with opened(tmp_path / "data") as store:
         key = await ingest(store, "key.pdf", pdf("", NOTE.decode()), "home")
         await ingest(store, "router.txt", OTHER)
         gone = await ingest(store, "gone.txt", b"The walnut drawer is locked.")
@@ -44,7 +43,7 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path, tokenizer: Tok
         text = (await store.text(key.id))[1]
     restored = restore(archive, tmp_path / "new" / "data")
     assert restored == contents
-    async with opened(tmp_path / "new" / "data", tokenizer) as store:
+    async with opened(tmp_path / "new" / "data") as store:
         assert (await finished(store, underway))[-1].status == Status.PROCESSED
         assert await answers(store) == before
         assert (await store.content(key.id)).read() == pdf("", NOTE.decode())
@@ -52,14 +51,12 @@ async def test_a_restored_backup_answers_the_same(tmp_path: Path, tokenizer: Tok
     assert traces(tmp_path / "new", b"walnut") == []
 
 
-async def test_documents_there_are_stay_unless_they_are_to_be_replaced(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
+async def test_documents_there_are_stay_unless_they_are_to_be_replaced(tmp_path: Path) -> None:
     archive = tmp_path / "backup.zip"
-    async with opened(tmp_path / "one", tokenizer) as store:
+    async with opened(tmp_path / "one") as store:
         await ingest(store, "key.txt", NOTE)
     backup(tmp_path / "one", archive)
-    async with opened(tmp_path / "two", tokenizer) as store:
+    async with opened(tmp_path / "two") as store:
         await ingest(store, "router.txt", OTHER)
         with pytest.raises(BackupError, match="--replace"):
             restore(archive, tmp_path / "two")
@@ -67,17 +64,15 @@ async def test_documents_there_are_stay_unless_they_are_to_be_replaced(
             restore(archive, tmp_path / "two", replace=True)
         assert len(await store.search("router passcode", 1)) == 1
     restore(archive, tmp_path / "two", replace=True)
-    async with opened(tmp_path / "two", tokenizer) as store:
+    async with opened(tmp_path / "two") as store:
         assert [each.filename for each in await store.list()] == ["key.txt"]
         assert len(await store.search("spare key", 1)) == 1
     assert traces(tmp_path / "two", b"K7-QX41", b"router.txt") == []
 
 
-async def test_damaged_archives_are_refused_and_leave_nothing(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
+async def test_damaged_archives_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     archive, target = tmp_path / "backup.zip", tmp_path / "new"
-    async with opened(tmp_path / "data", tokenizer) as store:
+    async with opened(tmp_path / "data") as store:
         document = await ingest(store, "key.txt", NOTE)
     backup(tmp_path / "data", archive)
     whole = archive.read_bytes()
@@ -130,10 +125,8 @@ def last_entry(content: bytes, offset: int, value: int) -> bytes:
     return bytes(changed)
 
 
-async def test_a_database_of_a_newer_version_is_refused(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
-    async with opened(tmp_path / "data", tokenizer) as store:
+async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data") as store:
         await ingest(store, "key.txt", NOTE)
     with sqlite3.connect(tmp_path / "data" / "dragon.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -143,10 +136,10 @@ async def test_a_database_of_a_newer_version_is_refused(
         restore(tmp_path / "backup.zip", tmp_path / "new")
 
 
-async def test_what_cannot_be_backed_up(tmp_path: Path, tokenizer: Tokenizer) -> None:
+async def test_what_cannot_be_backed_up(tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="no database"):
         backup(tmp_path / "nothing", tmp_path / "backup.zip")
-    async with opened(tmp_path / "data", tokenizer) as store:
+    async with opened(tmp_path / "data") as store:
         document = await ingest(store, "key.txt", NOTE)
         with pytest.raises(BackupError, match="no directory"):
             backup(tmp_path / "data", tmp_path / "nowhere" / "backup.zip")
@@ -155,5 +148,5 @@ async def test_what_cannot_be_backed_up(tmp_path: Path, tokenizer: Tokenizer) ->
         segment_of(tmp_path / "data", document).unlink()
         assert backup(tmp_path / "data", tmp_path / "backup.zip").documents == 1
     restore(tmp_path / "backup.zip", tmp_path / "new")
-    async with opened(tmp_path / "new", tokenizer) as store:
+    async with opened(tmp_path / "new") as store:
         assert len(await store.search("spare key", 1)) == 1

@@ -18,7 +18,6 @@ from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import Status
 from dragon.errors import DocumentError, StorageError
-from dragon.inference.tokenizer import Tokenizer
 from harness.faults import disk
 from tests.app.stores import NOTE, OTHER, files, finished, ingest, opened
 
@@ -35,14 +34,14 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_document_waits_for_a_full_disk(
     store: DocumentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, failures = DocumentIndex.keep, iter(range(3))
+    add, failures = DocumentIndex.add, iter(range(3))
 
-    async def keep_later(self: DocumentIndex, *given: Any) -> None:
+    async def add_later(self: DocumentIndex, *given: Any) -> None:
         if next(failures, None) is not None:
             raise disk.full()
-        await keep(self, *given)
+        await add(self, *given)
 
-    monkeypatch.setattr(DocumentIndex, "keep", keep_later)
+    monkeypatch.setattr(DocumentIndex, "add", add_later)
     document = await store.add("key.txt", NOTE)
     progress = await finished(store, document)
     assert any("disk is full" in (each.message or "") for each in progress)
@@ -52,9 +51,9 @@ async def test_a_document_waits_for_a_full_disk(
 
 @pytest.mark.usefixtures("hasty")
 async def test_a_document_waits_for_a_locked_database(
-    tmp_path: Path, tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with opened(tmp_path, tokenizer) as store:
+    async with opened(tmp_path) as store:
         document = await store.add("key.txt", NOTE)
         waiting: Progress | None = None
         with disk.locked(tmp_path):
@@ -91,12 +90,12 @@ async def test_an_upload_is_refused_while_there_is_still_some_room(
 
 
 async def test_files_that_the_database_does_not_know_are_put_aside(
-    tmp_path: Path, tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with opened(tmp_path, tokenizer) as store:
+    async with opened(tmp_path) as store:
         document = await ingest(store, "key.txt", NOTE)
     (tmp_path / database.DATABASE).unlink()  # as of an older backup, put back by hand
-    async with opened(tmp_path, tokenizer) as store:
+    async with opened(tmp_path) as store:
         assert await store.list() == []
     (aside,) = (tmp_path / "quarantine").iterdir()
     assert (aside / "original").read_bytes() == NOTE
@@ -105,15 +104,15 @@ async def test_files_that_the_database_does_not_know_are_put_aside(
 
 @pytest.mark.parametrize("committed", [False, True])
 async def test_a_kill_in_a_deletion_leaves_all_or_nothing(
-    tmp_path: Path, tokenizer: Tokenizer, *, committed: bool
+    tmp_path: Path, *, committed: bool
 ) -> None:
-    async with opened(tmp_path, tokenizer) as store:
+    async with opened(tmp_path) as store:
         document = await ingest(store, "key.txt", NOTE)
         async with store._sessions() as session:
             await store._erasure.rows(session, [document.id])
             if committed:
                 await session.commit()
-    async with opened(tmp_path, tokenizer) as store:
+    async with opened(tmp_path) as store:
         found = await store.search("Where is the spare key?", 3)
         directory = tmp_path / "files" / document.id
         assert (len(found), directory.exists()) == ((0, False) if committed else (1, True))

@@ -9,7 +9,6 @@ import pytest
 from app.documents.hits import Scope
 from app.documents.store import DocumentStore
 from dragon.errors import InvalidRequestError
-from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.passages import LEAST, MOST
 from tests.app.stores import NOTE, ingest
 from tests.samples import prose
@@ -36,8 +35,8 @@ async def test_a_short_document_comes_whole_with_its_heading(store: DocumentStor
     assert all(sentence in passage.text for sentence in passage.sentences)
 
 
-async def test_of_a_long_one_come_some_hundred_tokens_around_what_was_found(
-    store: DocumentStore, tokenizer: Tokenizer
+async def test_of_a_long_one_comes_what_stands_around_what_was_found(
+    store: DocumentStore,
 ) -> None:
     text = f"{prose(60)}{NOTE.decode()}\n{prose(60, 'harbour')}"
     await ingest(store, "long.txt", text.encode())
@@ -45,7 +44,7 @@ async def test_of_a_long_one_come_some_hundred_tokens_around_what_was_found(
     assert "third flowerpot" in passages[0].text
     assert not passages[0].text.startswith("The spare key"), "what comes before belongs to it, too"
     for passage in passages:
-        assert LEAST <= len(tokenizer.encode(passage.text)) <= MOST + 10
+        assert LEAST <= len(passage.text.encode()) <= MOST + 30
         assert text[passage.start : passage.end] == passage.text
     ranges = sorted((passage.start, passage.end) for passage in passages)
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))

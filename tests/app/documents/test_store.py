@@ -1,6 +1,7 @@
 """Documents from upload to search: read once, replaced, deleted, resumed after a crash.
 
-Covers `app.documents.index`, `app.documents.ingestion` and `app.documents.jobs`.
+Covers `app.documents.embedding`, `app.documents.index`, `app.documents.ingestion` and
+`app.documents.jobs`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ import asyncio
 import random
 import re
 import shutil
+import threading
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from app.documents import uploads
@@ -19,7 +24,8 @@ from app.documents.progress import Progress, Stage
 from app.documents.store import DocumentStore
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
-from dragon.inference.tokenizer import Tokenizer
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.windows import Passage
 from harness.pdf import pdf
 from tests.app.stores import (
     NOTE,
@@ -29,15 +35,15 @@ from tests.app.stores import (
     ingest,
     opened,
 )
-from tests.samples import prose
+from tests.samples import embedder, prose
 
 
 async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore) -> None:
     document = await store.add("key.txt", NOTE)
     assert (document.status, document.bytes) == ("uploaded", len(NOTE))
     progress = await finished(store, document)
-    assert [each.stage for each in progress] == list(Stage)
-    assert [each.status for each in progress] == ["uploaded"] * 4 + ["processed"] * 2
+    assert list(dict.fromkeys(each.stage for each in progress)) == list(Stage)
+    assert [each.status for each in progress] == ["uploaded"] * 5 + ["processed"]
     assert (progress[-1].done, progress[-1].total) == (1, 1)
     document = await store.get(document.id)
     assert (document.status, document.kind, document.chunks) == (Status.PROCESSED, "text", 1)
@@ -253,7 +259,7 @@ async def test_every_watcher_sees_the_end(store: DocumentStore) -> None:
     early = await asyncio.gather(*(finished(store, document) for _ in range(3)))
     late = await finished(store, document)
     chunks = (await store.get(document.id)).chunks
-    assert late == [Progress(Stage.CACHED, Status.PROCESSED, chunks, chunks)]
+    assert late == [Progress(Stage.INDEXED, Status.PROCESSED, chunks, chunks)]
     for seen in early:
         assert seen[-1].status == Status.PROCESSED
         embedded = [each.done for each in seen if each.stage == Stage.EMBEDDED]
@@ -278,27 +284,23 @@ async def test_the_event_loop_stays_free_during_ingestion(store: DocumentStore) 
     assert min(later - earlier for earlier, later in pairwise(at[:-1])) > 10
 
 
-class Refusing:
-    """A tokenizer that fails until it is told not to."""
+class Refusing(Embedder):
+    """An embedder that fails until it is told not to."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.fails = True
+    fails = True
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         if self.fails:
-            raise RuntimeError("a fault in the tokenizer")
-        return self.tokenizer.offsets(text)
+            raise RuntimeError("a fault in the embedder")
+        return super().embed(texts)
 
 
-async def test_a_failed_ingestion_is_reported_and_can_be_tried_again(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
-    refusing = Refusing(tokenizer)
+async def test_a_failed_ingestion_is_reported_and_can_be_tried_again(tmp_path: Path) -> None:
+    refusing = Refusing(embedder()._model, embedder().fingerprint)
     async with opened(tmp_path, refusing) as store:
         document = await store.add("key.txt", NOTE)
         last = (await finished(store, document))[-1]
-        assert (last.stage, last.status) == (Stage.PARSED, Status.ERROR)
+        assert (last.stage, last.status) == (Stage.EMBEDDED, Status.ERROR)
         assert last.message is not None
         assert "a fault" not in last.message
         document = await store.get(document.id)
@@ -309,14 +311,12 @@ async def test_a_failed_ingestion_is_reported_and_can_be_tried_again(
         assert len(await store.search("spare key", 5)) == 1
 
 
-async def test_a_stored_file_that_is_gone_ends_in_an_error(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
-    async with opened(tmp_path, tokenizer) as store:
+async def test_a_stored_file_that_is_gone_ends_in_an_error(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
         document = await store.add("key.txt", NOTE)
         await store.close()
     shutil.rmtree(tmp_path / "files" / document.id)
-    async with opened(tmp_path, tokenizer) as store:
+    async with opened(tmp_path) as store:
         assert (await finished(store, document))[-1].status == Status.ERROR
         with pytest.raises(NotFoundError, match="upload it again"):
             await store.content(document.id)
@@ -354,3 +354,65 @@ async def test_a_note_does_not_wait_behind_a_long_text(store: DocumentStore) -> 
     assert (await store.get(long.id)).status == Status.UPLOADED
     (hit, *_) = await store.search("Where is the spare key?", 3)
     assert hit.text == NOTE.decode().strip()
+
+
+class Held(Embedder):
+    """An embedder that makes no vectors of documents until it may."""
+
+    def __init__(self) -> None:
+        super().__init__(embedder()._model, embedder().fingerprint)
+        self.may = threading.Event()
+
+    def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
+        self.may.wait(60)
+        return super().embed_passages(passages)
+
+
+async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None:
+    text = prose(60) + NOTE.decode()
+    async with opened(tmp_path, model := Held()) as store:
+        document = await store.add("stones.txt", text.encode())
+        async for progress in await store.watch(document.id):
+            if progress.stage == Stage.EMBEDDED:
+                break
+        assert (await store.get(document.id)).status == Status.UPLOADED
+        assert await store.unread() == 0
+        (hit, *_) = await store.search("Where is the spare key?", 3)
+        assert hit.text == NOTE.decode().strip()
+        assert (await store.text(document.id))[1] == text
+        model.may.set()
+        assert (await finished(store, document))[-1].status == Status.PROCESSED
+        (again, *_) = await store.search("Where is the spare key?", 3)
+        assert (again.text, again.relevance) == (hit.text, pytest.approx(hit.relevance))
+
+
+async def test_the_newest_document_is_embedded_first(tmp_path: Path) -> None:
+    async with opened(tmp_path, model := Held()) as store:
+        first, *later = [
+            await store.add(f"{seed}.txt", prose(70, seed).encode())
+            for seed in ("stone", "river", "heron")
+        ]
+        for document in (first, *later):
+            async for progress in await store.watch(document.id):
+                if progress.stage == Stage.EMBEDDED:
+                    break
+        ended: list[str] = []
+
+        async def end(document: Document) -> None:
+            await finished(store, document)
+            ended.append(document.id)
+
+        ends = [asyncio.create_task(end(document)) for document in (first, *later)]
+        model.may.set()
+        await asyncio.gather(*ends)
+        assert ended == [each.id for each in (*reversed(later), first)]
+
+
+async def test_progress_tells_percent_and_what_is_left(store: DocumentStore) -> None:
+    document = await store.add("stones.txt", prose(300).encode())
+    progress = await finished(store, document)
+    under_way = [each for each in progress if each.stage == Stage.EMBEDDED and each.percent < 100]
+    assert [each.percent for each in under_way] == sorted(each.percent for each in under_way)
+    assert (under_way[0].percent, under_way[0].seconds_left) == (0, None)
+    assert all((each.seconds_left or 0) > 0 for each in under_way[1:])
+    assert (progress[-1].percent, progress[-1].seconds_left) == (100, None)

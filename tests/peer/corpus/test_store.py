@@ -16,8 +16,7 @@ import pytest
 from rich.progress import Progress
 
 from dragon.errors import ConfigurationError, DocumentError
-from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.chunking import embedded_text, sentences
+from dragon.retrieval.chunking import MOST_BYTES, embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import coverage
@@ -25,7 +24,7 @@ from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
 from peer.corpus import builder as module
-from peer.corpus.builder import CHUNK_TOKENS, build
+from peer.corpus.builder import build
 from peer.corpus.meta import VERSION, outdated
 from peer.corpus.store import Corpus
 from tests.samples import embedder, prose
@@ -35,11 +34,6 @@ PASSAGES = [
     ("2", "Bhutan", 'Its people call Bhutan "Druk Yul". Its capital is Thimphu.'),
     ("3", "Velcro", "George de Mestral, a Swiss engineer, invented Velcro in 1941."),
 ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer.load("dragon/models/dragon-7m")
 
 
 def tsv(path: Path) -> Path:
@@ -86,12 +80,12 @@ def beside(out: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("write", [tsv, jsonl, dpr, headless])
-def test_every_format_gives_the_same_corpus(tmp_path: Path, tokenizer: Tokenizer, write) -> None:
+def test_every_format_gives_the_same_corpus(tmp_path: Path, write) -> None:
     out = tmp_path / "made" / "corpus"
-    info = build(write(tmp_path / "source"), out, embedder(), tokenizer)
+    info = build(write(tmp_path / "source"), out, embedder())
     corpus = Corpus.open(out, embedder())
     assert corpus.info() == info
-    count = sum(len(sentences([text], tokenizer)) for _, _, text in PASSAGES)
+    count = sum(len(sentences([text])) for _, _, text in PASSAGES)
     assert (info.documents, info.passages, info.dimension) == (3, count, 384)
     assert (info.embedder, info.source) == (embedder().fingerprint, "source")
     questions = (
@@ -107,15 +101,13 @@ def test_every_format_gives_the_same_corpus(tmp_path: Path, tokenizer: Tokenizer
     corpus.close()
 
 
-def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
-    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
+def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(tmp_path: Path) -> None:
+    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder())
     corpus = Corpus.open(tmp_path / "corpus")
     asked = "Who came up with Velcro?"
     query = Query.of(asked, embedder())
     hit = ranked(query, corpus.search(asked, query.vector, 3))[0]
-    found = sentences([PASSAGES[2][2]], tokenizer)
+    found = sentences([PASSAGES[2][2]])
     (context,) = [each.context or PASSAGES[2][1] for each in found if each.text == hit.text]
     (passage,) = embedder().embed([embedded_text(hit.text, context)])
     assert hit.context == context
@@ -128,11 +120,11 @@ def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(
     corpus.close()
 
 
-def test_long_texts_become_several_passages(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_long_texts_become_several_passages(tmp_path: Path) -> None:
     text = " ".join(prose(30).split())
     source = tmp_path / "source"
     source.write_text(f"7\tLedger\t{text}\n8\t\tA text without a title.\n")
-    info = build(source, tmp_path / "corpus", embedder(), tokenizer)
+    info = build(source, tmp_path / "corpus", embedder())
     assert info.documents == 2
     assert info.passages > 5
     corpus = Corpus.open(tmp_path / "corpus")
@@ -140,18 +132,16 @@ def test_long_texts_become_several_passages(tmp_path: Path, tokenizer: Tokenizer
     hits = corpus.search(asked, embedder().embed([asked])[0], 100)
     parts = [hit.text for hit in sorted(hits, key=lambda hit: hit.id) if hit.document == "7"]
     assert " ".join(parts) == text
-    assert all(len(tokenizer.encode(part)) <= CHUNK_TOKENS for part in parts)
+    assert all(len(part) <= MOST_BYTES for part in parts)
     assert all(hit.title == "Ledger" for hit in hits if hit.document == "7")
     corpus.close()
 
 
-def test_several_batches(
-    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build(tsv(tmp_path / "source"), tmp_path / "whole", embedder(), tokenizer)
+def test_several_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tsv(tmp_path / "source"), tmp_path / "whole", embedder())
     monkeypatch.setattr(module, "_BATCH", 2)
     with Progress(disable=True) as progress:
-        build(tsv(tmp_path / "source"), tmp_path / "batched", embedder(), tokenizer, progress)
+        build(tsv(tmp_path / "source"), tmp_path / "batched", embedder(), progress)
         (task,) = progress.tasks
         assert task.finished
         assert task.completed == (tmp_path / "source").stat().st_size
@@ -160,8 +150,8 @@ def test_several_batches(
     assert searched(whole, question) == searched(batched, question)
 
 
-def test_threads_may_search_at_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder(), tokenizer)
+def test_threads_may_search_at_once(tmp_path: Path) -> None:
+    build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder())
     corpus = Corpus.open(tmp_path / "corpus")
     questions = ["How deep is Lake Baikal?", "What is Bhutan's capital?", "Who invented Velcro?"]
     vectors = embedder().embed(questions * 20)
@@ -191,34 +181,34 @@ def test_threads_may_search_at_once(tmp_path: Path, tokenizer: Tokenizer) -> Non
     ids=range(14),
 )
 def test_malformed_sources_are_refused_and_leave_nothing(
-    tmp_path: Path, tokenizer: Tokenizer, content: bytes, message: str
+    tmp_path: Path, content: bytes, message: str
 ) -> None:
     source, out = tmp_path / "source", tmp_path / "made" / "corpus"
     source.write_bytes(content)
     with pytest.raises(DocumentError, match=message):
-        build(source, out, embedder(), tokenizer)
+        build(source, out, embedder())
     assert beside(out) == []
 
 
-def test_no_source_and_another_directory_in_the_way(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_no_source_and_another_directory_in_the_way(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="There is no file"):
-        build(tmp_path / "nowhere", tmp_path / "corpus", embedder(), tokenizer)
+        build(tmp_path / "nowhere", tmp_path / "corpus", embedder())
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("precious")
     with pytest.raises(ConfigurationError, match="is not a corpus"):
-        build(tsv(tmp_path / "source"), tmp_path / "thesis", embedder(), tokenizer)
+        build(tsv(tmp_path / "source"), tmp_path / "thesis", embedder())
     assert (tmp_path / "thesis" / "chapter").read_text() == "precious"
 
 
-def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
     source, out = tmp_path / "source", tmp_path / "made" / "corpus"
-    first = build(tsv(source), out, embedder(), tokenizer)
+    first = build(tsv(source), out, embedder())
     source.write_text("1\tTitle\tText\nbroken\n")
     with pytest.raises(DocumentError):
-        build(source, out, embedder(), tokenizer)
+        build(source, out, embedder())
     assert Corpus.open(out).info() == first
     source.write_text("9\tVelcro\tVelcro has hooks and loops.\n")
-    build(source, out, embedder(), tokenizer)
+    build(source, out, embedder())
     corpus = Corpus.open(out)
     assert searched(corpus, "What has Velcro?") == [("9", "Velcro", "Velcro has hooks and loops.")]
     assert beside(out) == ["corpus"]
@@ -227,8 +217,6 @@ def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path, tokenizer: Tok
 INTERRUPTED = """
 import signal, sys
 from pathlib import Path
-from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from peer.corpus import builder as building
 from tests.samples import embedder
 
@@ -241,7 +229,7 @@ class Index(building.VectorIndex):
         print("added", flush=True)
 
 building.VectorIndex, building._BATCH = Index, 1
-building.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder(), Tokenizer.load(EMBEDDED_MODEL))
+building.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder())
 """
 
 
@@ -264,11 +252,11 @@ def test_an_interrupted_build_leaves_nothing_at_its_place(tmp_path: Path, blow: 
         assert beside(out) == ["source"]
 
 
-def test_what_is_no_whole_corpus_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_what_is_no_whole_corpus_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "corpus"
     with pytest.raises(ConfigurationError, match=r"There is no corpus .* `dragon corpus build`"):
         Corpus.open(out)
-    info = build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
+    info = build(tsv(tmp_path / "source"), out, embedder())
     with pytest.raises(ConfigurationError, match="another embedder's vectors"):
         Corpus.open(out, Embedder(embedder()._model, "another"))
     for name, damage in (
@@ -304,10 +292,10 @@ def test_the_demo_corpus_is_well_formed() -> None:
     assert len({record.id for record in records}) == len(records)
 
 
-def test_a_corpus_of_an_older_version_is_told(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_corpus_of_an_older_version_is_told(tmp_path: Path) -> None:
     out = tmp_path / "corpus"
     assert not outdated(out, "source")
-    build(tsv(tmp_path / "source"), out, embedder(), tokenizer)
+    build(tsv(tmp_path / "source"), out, embedder())
     assert not outdated(out, "source")
     meta = out / "meta.json"
     meta.write_bytes(meta.read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'))
@@ -315,11 +303,11 @@ def test_a_corpus_of_an_older_version_is_told(tmp_path: Path, tokenizer: Tokeniz
     assert not outdated(out, "passages of mine.tsv")
 
 
-def test_a_code_finds_its_passage(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_code_finds_its_passage(tmp_path: Path) -> None:
     source = tmp_path / "source"
     numbers = (f"{n}\tPart {n}\tThe seal of this part is QX-{n}-B.\n" for n in range(7700, 7760))
     source.write_text("".join(numbers))
-    build(source, tmp_path / "corpus", embedder(), tokenizer)
+    build(source, tmp_path / "corpus", embedder())
     corpus = Corpus.open(tmp_path / "corpus")
     assert searched(corpus, "What takes the seal QX-7741-B?", 1)[0][0] == "7741"
     corpus.close()
