@@ -35,7 +35,7 @@ def up() -> None:
     require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
     require_free("DRAGON_PORT", device.host, device.port)
     with stoppable():
-        if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS.name):
+        if not peer.peer_corpus.exists() or outdated(peer.peer_corpus, DEMO_CORPUS):
             print("Building the demo corpus; this happens once.", flush=True)
             command = [
                 *own_command("corpus", "build"),

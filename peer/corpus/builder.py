@@ -22,8 +22,9 @@ from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import VectorIndex
 from dragon.retrieval.lexical import TOKENIZER
-from peer.corpus.meta import META, VERSION, CorpusInfo
+from peer.corpus.meta import META, VERSION, CorpusInfo, digest_of
 from peer.corpus.passage_reader import MalformedLineError, Record, read_records
+from peer.corpus.prebuilt import Prebuilt
 from peer.corpus.store import PASSAGES, VECTORS
 
 _BATCH = 256
@@ -53,6 +54,10 @@ class _Passage:
     text: str
     context: str
 
+    @property
+    def embedded(self) -> str:
+        return embedded_text(self.text, self.context)
+
 
 def build(
     source: Path,
@@ -81,13 +86,19 @@ def build(
     return info
 
 
+def embedded_texts(source: Path) -> list[str]:
+    """The texts of a source's passages as they are embedded."""
+    with source.open("rb") as file:
+        return [passage.embedded for passage in _passages(read_records(file))]
+
+
 def _write(
     source: Path,
     directory: Path,
     embedder: Embedder,
     progress: Progress | None,
 ) -> CorpusInfo:
-    index = VectorIndex(embedder.dim)
+    index, prebuilt = VectorIndex(embedder.dim), Prebuilt.of(source, embedder)
     connection = sqlite3.connect(directory / PASSAGES)
     connection.execute("PRAGMA journal_mode = OFF")  # a failed build is discarded
     connection.execute(_SCHEMA)
@@ -99,10 +110,7 @@ def _write(
         for batch in _batches(_passages(read_records(file))):
             ids = range(len(index) + 1, len(index) + 1 + len(batch))
             _insert(connection, ids, batch)
-            index.add(
-                ids,
-                embedder.embed([embedded_text(passage.text, passage.context) for passage in batch]),
-            )
+            index.add(ids, prebuilt.embed([passage.embedded for passage in batch]))
             documents += sum(passage.part == 0 for passage in batch)
             if progress and task is not None:
                 progress.update(task, completed=file.tell())
@@ -120,6 +128,7 @@ def _write(
         dimension=embedder.dim,
         embedder=embedder.fingerprint,
         source=source.name,
+        digest=digest_of(source),
         built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
     (directory / META).write_text(json.dumps(asdict(info), indent=2) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ META = "meta.json"
 
 @dataclass(frozen=True)
 class CorpusInfo:
-    """What a corpus holds and what it was made with."""
+    """What a corpus holds and what it was made with; `digest` is the source file's SHA-256."""
 
     version: int
     documents: int
@@ -21,12 +22,21 @@ class CorpusInfo:
     embedder: str
     source: str
     built: str
+    digest: str = ""  # of a corpus built by an earlier version
 
 
-def outdated(path: Path, source: str) -> bool:
-    """Whether there is a corpus of an older version, made from a file of this name."""
+def outdated(path: Path, source: Path) -> bool:
+    """Whether a corpus was made from a file of this name, by an older version or of other text."""
     try:
         meta = json.loads((path / META).read_text(encoding="utf-8"))
-        return bool(meta["version"] < VERSION and meta["source"] == source)
+        if meta["source"] != source.name:
+            return False
+        return bool(meta["version"] < VERSION) or meta.get("digest") != digest_of(source)
     except (OSError, ValueError, TypeError, KeyError):
         return False
+
+
+def digest_of(source: Path) -> str:
+    """The SHA-256 of a file."""
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -40,8 +40,8 @@ async def retriever(tmp_path: Path, tokenizer: Tokenizer) -> AsyncIterator[Retri
     source = tmp_path / "source.tsv"
     lines = [f"{n}\t{title}\t{text}" for n, (title, text) in enumerate(TEXTS)]
     source.write_text("id\ttitle\ttext\n" + "\n".join(lines) + "\n")
-    build(source, tmp_path / "corpus", embedder(), tokenizer)
-    corpus = Corpus.open(tmp_path / "corpus")
+    build(source, tmp_path / "corpus", embedder())
+    corpus = Corpus.open(tmp_path / "corpus", embedder())
     engine = Engine(LanguageModel.load(tiny.save(tmp_path / "model"), tiny.VOCABULARY))
     yield Retriever(engine, embedder(), reranker(), corpus, tokenizer, Answers.WORDS)
     await asyncio.to_thread(engine.stop)

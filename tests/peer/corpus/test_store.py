@@ -292,15 +292,20 @@ def test_the_demo_corpus_is_well_formed() -> None:
     assert len({record.id for record in records}) == len(records)
 
 
-def test_a_corpus_of_an_older_version_is_told(tmp_path: Path) -> None:
-    out = tmp_path / "corpus"
-    assert not outdated(out, "source")
-    build(tsv(tmp_path / "source"), out, embedder())
-    assert not outdated(out, "source")
+def test_a_corpus_of_an_older_version_or_text_is_told(tmp_path: Path) -> None:
+    out, source = tmp_path / "corpus", tsv(tmp_path / "source")
+    assert not outdated(out, source)
+    build(source, out, embedder())
+    assert not outdated(out, source)
+    text = source.read_bytes()
+    source.write_bytes(text + b"4\tTea\tTea is served at four.\n")
+    assert outdated(out, source)
+    source.write_bytes(text)
     meta = out / "meta.json"
     meta.write_bytes(meta.read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'))
-    assert outdated(out, "source")
-    assert not outdated(out, "passages of mine.tsv")
+    assert outdated(out, source)
+    mine = source.rename(tmp_path / "passages of mine.tsv")
+    assert not outdated(out, mine)
 
 
 def test_a_code_finds_its_passage(tmp_path: Path) -> None:
