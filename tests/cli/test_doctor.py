@@ -13,8 +13,6 @@ from app.ledger.writer import Ledger
 from app.storage.database import DATABASE, connect, database_url, session_maker
 from cli.doctor import doctor
 from dragon.errors import ConfigurationError
-from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from tests.app.stores import NOTE, OTHER, ingest, opened
 
 
@@ -28,7 +26,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def used(data_dir: Path) -> None:
-    async with opened(data_dir, Tokenizer.load(EMBEDDED_MODEL)) as store:
+    async with opened(data_dir) as store:
         await ingest(store, "key.txt", NOTE)
         await ingest(store, "router.txt", OTHER)
     engine = connect(database_url(data_dir))
@@ -68,7 +66,8 @@ def test_it_says_what_is_lost_and_mends_what_is_derived(
     connection.close()
     (data_dir / "files" / key / "original").write_bytes(b"something else")
     (data_dir / "files" / router / "original").unlink()
-    (data_dir / "index" / f"{key}.safetensors").write_bytes(b"damaged")
+    (vectors,) = (data_dir / "index").glob(f"{key}.*")
+    vectors.write_bytes(b"damaged")
     altered(data_dir, "INSERT INTO chunks_fts(chunks_fts) VALUES ('delete-all')")
     altered(data_dir, "UPDATE ledger_entries SET bytes = 7")
     (data_dir / "quarantine").mkdir()
