@@ -11,12 +11,16 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from alembic import command
+from alembic.config import Config
 from safetensors.numpy import save_file
 
 from app.conversations.background_run import BackgroundRuns
@@ -34,6 +38,7 @@ from app.generation.events import (
     SourcesFound,
     TextDelta,
 )
+from app.packaged import packaged
 from app.settings import Cloud
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
@@ -267,6 +272,23 @@ async def test_vectors_of_an_earlier_version_are_made_again(tmp_path: Path) -> N
         assert len(await store.search("Where do I find what unlocks the door?", 3)) <= 1
     assert files(tmp_path, "index") == [f"index/{whole.name}"]
     assert index_ids(tmp_path) == await chunk_ids(tmp_path)
+
+
+async def test_what_the_version_before_had_begun_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await ingest(store, "key.txt", NOTE)
+        cut_off = await ingest(store, "router.txt", OTHER)
+    config = Config()
+    config.set_main_option("script_location", str(packaged("alembic")))
+    config.attributes["url"] = f"sqlite:///{tmp_path / database.DATABASE}"
+    await asyncio.to_thread(command.downgrade, config, "0007")
+    with closing(sqlite3.connect(tmp_path / database.DATABASE)) as connection, connection:
+        connection.execute("DELETE FROM chunks WHERE document_id = ?", (cut_off.id,))
+        connection.execute("UPDATE documents SET status = 'uploaded' WHERE id = ?", (cut_off.id,))
+    async with opened(tmp_path) as store:
+        await settled(store)
+        assert {each.status for each in await store.list()} == {Status.PROCESSED}
+    await restarted(tmp_path)
 
 
 async def test_a_start_clears_what_a_kill_left(tmp_path: Path) -> None:
