@@ -218,12 +218,10 @@ class DocumentStore:
             return await session.scalar(select(func.count()).select_from(Document)) or 0
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
-        """How many documents in scope are still being read and cannot be found in every part."""
+        """How many documents in scope are still being taken in: parts may not be found yet."""
         if self._ingestion.idle:
             return 0
-        waiting = select(func.count(Document.id)).where(
-            Document.status == Status.UPLOADED, Document.kind == ""
-        )
+        waiting = select(func.count(Document.id)).where(Document.status == Status.UPLOADED)
         async with self._sessions() as session:
             return await session.scalar(scope.within(waiting)) or 0
 

@@ -97,6 +97,8 @@
  * @property {number} total
  * @property {"uploaded" | "processed" | "error"} status
  * @property {string | null} message
+ * @property {number} percent Of the stage.
+ * @property {number | null} seconds_left Of the stage, an estimate.
  */
 
 export {};

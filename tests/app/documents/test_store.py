@@ -376,7 +376,7 @@ async def test_words_are_found_before_any_vector_is_made(tmp_path: Path) -> None
             if progress.stage == Stage.EMBEDDED:
                 break
         assert (await store.get(document.id)).status == Status.UPLOADED
-        assert await store.unread() == 0
+        assert await store.unread() == 1
         (hit, *_) = await store.search("Where is the spare key?", 3)
         assert hit.text == NOTE.decode().strip()
         assert (await store.text(document.id))[1] == text
