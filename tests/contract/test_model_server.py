@@ -1,0 +1,145 @@
+"""Both services with a model server each side asks: the texts, and a server that fails.
+
+The model writes freely: a server does not say that it answers by quotes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragon.inference.choice import ModelChoice
+from dragon.models import EMBEDDED_MODEL
+from harness import services
+from harness.faults.openai_server import Behaviour, Served, serving
+from harness.llama_server import serving as serving_llama
+from harness.services import Service, Setup
+from tests import tiny
+from tests.contract.asking import Ask, ask_all, questions
+from tests.contract.chatting import Chat, chat
+
+pytestmark = pytest.mark.services
+
+TOKENS = 60
+
+
+def setup(folder: Path, **env: str) -> Setup:
+    tokenizer = {"DRAGON_TOKENIZER": str(EMBEDDED_MODEL)}
+    return Setup(folder, {"DRAGON_FIRST_TOKEN_DEADLINE": "60", **tokenizer, **env})
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model, as one that writes freely."""
+    folder = tmp_path_factory.mktemp("free") / EMBEDDED_MODEL.name
+    shutil.copytree(EMBEDDED_MODEL, folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    del config["dragon"]
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def llama(embedded_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving_llama(embedded_gguf, tmp_path_factory.mktemp("llama") / "log", slots=8) as server:
+        yield server
+
+
+def texts(device: Service) -> list[str]:
+    services.wait_joint(device)
+    asks = [Ask(question.text, "oneway", 0.0, tokens=24) for question in questions()[:8]]
+    replies = ask_all(device, asks[:4]) + ask_all(device, asks[4:])
+    assert all(reply.participation and reply.participation[0][0] == 0 for reply in replies)
+    return [reply.text for reply in replies]
+
+
+def test_one_server_behind_both_sides_writes_the_text_of_torch(
+    llama: Service, free: Path, corpus: Path, tmp_path: Path
+) -> None:
+    found = []
+    for model in (llama.url, str(free)):
+        both = setup(tmp_path / str(len(found)), DRAGON_MODEL=model)
+        with services.peer(both, corpus) as peer, services.device(both, peer.port) as device:
+            found.append(texts(device))
+    assert found[0] == found[1]
+    assert all(found[0])
+
+
+def begin(device: Service, talk: Chat, **more: Any) -> None:
+    """An answer that is being written."""
+    services.wait_joint(device)
+    talk.ask("What is the capital of Kenya?", max_tokens=TOKENS, seed=3, temperature=1.0, **more)
+    talk.tokens(3)
+
+
+def test_a_server_that_dies_is_an_error_on_the_device(
+    embedded_gguf: Path, free: Path, corpus: Path, tmp_path: Path
+) -> None:
+    cloud, own = (setup(tmp_path / name, DRAGON_MODEL=str(free)) for name in ("cloud", "own"))
+    with (
+        serving_llama(embedded_gguf, tmp_path / "log") as server,
+        services.peer(cloud, corpus) as peer,
+        services.device(
+            Setup(own.data, {**own.env, "DRAGON_MODEL": server.url}), peer.port
+        ) as device,
+        chat(device) as talk,
+    ):
+        begin(device, talk)
+        server.kill()
+        error = talk.until(lambda event: event["type"] == "error")
+        assert error["error"]["message"] == (
+            "the model server cannot be reached: [Errno 111] Connection refused"
+        )
+        assert error["error"]["code"] == "model_server_error"
+
+
+@pytest.fixture(scope="module")
+def failing(
+    corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Service, Behaviour]]:
+    """A device, and what the model server of its peer does; both models hardly ever end a text."""
+    folder = tmp_path_factory.mktemp("failing")
+    endless = str(tiny.save(folder / EMBEDDED_MODEL.name))
+    behaviour = Behaviour()
+    with (
+        serving(Served(*ModelChoice(model=endless).load()), behaviour) as url,
+        services.peer(setup(folder / "cloud", DRAGON_MODEL=url), corpus) as peer,
+        services.device(setup(folder / "own", DRAGON_MODEL=endless), peer.port) as device,
+    ):
+        yield device, behaviour
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("fail", "the model server failed: out of memory"),
+        ("busy", "the model server is busy (503 come back later)"),
+        ("slow", "the cloud does not go on"),
+        ("freeze", "the cloud does not go on"),
+    ],
+)
+def test_a_server_that_fails_is_a_lost_cloud_on_the_peer(
+    failing: tuple[Service, Behaviour], fault: str, reason: str
+) -> None:
+    device, behaviour = failing
+    behaviour.pause_s, behaviour.fault, behaviour.statuses = 0.02, "", []
+    with chat(device) as talk:
+        begin(device, talk)
+        match fault:
+            case "busy":
+                behaviour.statuses = [(503, {"Retry-After": "60"})] * 999
+                behaviour.fault, behaviour.tokens = "die", 0
+            case "slow":
+                behaviour.pause_s = 3.0
+            case _:
+                behaviour.fault, behaviour.tokens = fault, 0
+        done = talk.done()
+        assert done["usage"]["completion_tokens"] == TOKENS
+        lost = [event for event in talk.events if event["type"] == "peer"][-1]
+        assert (lost["joint"], lost["reason"]) == (False, reason)
+        assert 0 < lost["position"] < TOKENS

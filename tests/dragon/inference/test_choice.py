@@ -1,0 +1,85 @@
+"""Which model a service runs: what both services take, and what they refuse by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings
+from dragon.errors import ConfigurationError
+from dragon.inference.choice import ModelChoice
+from dragon.models import EMBEDDED_MODEL
+from peer.settings import PeerSettings
+
+SERVICES = pytest.mark.parametrize("settings", [Settings, PeerSettings])
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGON_PEER_CORPUS", "corpus")
+
+
+@SERVICES
+def test_a_server_needs_a_tokenizer(
+    settings: type[Settings] | type[PeerSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGON_MODEL", "http://127.0.0.1:8080")
+    with pytest.raises(ConfigurationError) as caught:
+        settings.read()
+    assert caught.value.message == (
+        "DRAGON_TOKENIZER: a model server brings no tokenizer: name that of its model, by a "
+        "directory, a tokenizer.json, a hub name or a .gguf file"
+    )
+    monkeypatch.setenv("DRAGON_TOKENIZER", "model.gguf")
+    monkeypatch.setenv("DRAGON_MODEL_KEY", "sesame")
+    monkeypatch.setenv("DRAGON_MODEL_NAME", "one")
+    read = settings.read()
+    assert (read.model, read.tokenizer, read.model_name) == (
+        "http://127.0.0.1:8080",
+        "model.gguf",
+        "one",
+    )
+    assert "sesame" not in repr(read)
+
+
+@SERVICES
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MODEL", "http://"),
+        ("MODEL", "https://user:password@host"),
+        ("MODEL", "http://host:http"),
+        ("MODEL", "http://host/v1?key=1"),
+        ("MODEL_KEY", "two words"),
+        ("MODEL_KEY", "schlüssel"),
+    ],
+)
+def test_a_wrong_value_is_named(
+    settings: type[Settings] | type[PeerSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+) -> None:
+    monkeypatch.setenv("DRAGON_TOKENIZER", "model.gguf")
+    monkeypatch.setenv(f"DRAGON_{name}", value)
+    with pytest.raises(ConfigurationError, match=f"^DRAGON_{name}: ") as caught:
+        settings.read()
+    if name == "MODEL_KEY":
+        assert value not in caught.value.message
+
+
+def test_the_tokenizer_may_be_named_for_any_model(embedded_gguf: Path) -> None:
+    own, named = (
+        ModelChoice(tokenizer=tokenizer).load_tokenizer()
+        for tokenizer in (None, str(embedded_gguf))
+    )
+    assert own.fingerprint == named.fingerprint
+
+
+def test_the_embedded_model_is_the_default() -> None:
+    tokenizer, model = ModelChoice(threads=1).load()
+    assert model.name == EMBEDDED_MODEL.name
+    assert model.vocab_size == tokenizer.vocab_size
+    model.close()
