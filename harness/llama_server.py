@@ -6,16 +6,11 @@ import argparse
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
-
 from harness import services, warm
 from harness.services import Service
-
-_START_S = 60.0
 
 
 @contextlib.contextmanager
@@ -27,15 +22,9 @@ def serving(
     arguments = [str(path), "--port", str(port), "--slots", str(slots), "--key", key]
     process = warm.start("harness.llama_server", arguments, os.environ, log)
     service = Service(process, port, log)
-    deadline = time.monotonic() + _START_S
     with services.ended(service):
-        while time.monotonic() < deadline and process.is_alive():
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{service.url}/health", timeout=2).status_code == 200:
-                    yield service
-                    return
-            time.sleep(0.05)
-        raise RuntimeError(f"llama.cpp's server did not start:\n{log.read_text()[-4000:]}")
+        services.wait_until_up(service, "/health")
+        yield service
 
 
 def main() -> None:

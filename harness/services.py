@@ -133,16 +133,20 @@ def _start(setup: Setup, name: str, port: int, floor: Floor, env: dict[str, str]
     environment = {**os.environ, "DRAGON_THREADS": "1", **_BOTH_SIDES, **env, **setup.env}
     process = warm.start(*setup.program(name, floor), environment, log)
     service = Service(process, port, log)
+    wait_until_up(service, "/ready")
+    return service
+
+
+def wait_until_up(service: Service, path: str) -> None:
+    """Wait until a service that was just started answers there. Raises `RuntimeError`."""
     deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline:
-        if not process.is_alive():
-            break
+    while time.monotonic() < deadline and service.process.is_alive():
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{service.url}/ready", timeout=2).status_code == 200:
-                return service
+            if httpx.get(f"{service.url}{path}", timeout=2).status_code == 200:
+                return
         time.sleep(0.05)
-    process.kill()
-    raise RuntimeError(f"the {name} did not start:\n{log.read_text()[-4000:]}")
+    service.kill()
+    raise RuntimeError(f"it did not start:\n{service.log.read_text()[-4000:]}")
 
 
 def demo_corpus(data: Path) -> Path:

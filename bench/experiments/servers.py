@@ -1,0 +1,146 @@
+"""Model servers on both sides over a slow link: `python -m bench.servers [options]`
+
+A server on each side writes a token in no less than a floor of milliseconds; a relay between device
+and peer delays. Beside each answer stands the event simulation with the answer's own verdicts and
+round trip, and with the servers' time of a token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import torch
+
+from bench.lib import report
+from bench.simulation.replay import simulated_ms, written_ms
+from dragon.inference.backends.model_server.model import ModelServer
+from dragon.inference.tokenizer import Tokenizer
+from harness import services, warm
+from harness.network_emulator import Network, relay
+from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.two_sided import QUESTIONS, read
+
+_NOTES = """`token_ms` is what the servers take for a token, streamed; `of_simulation` the time of
+an answer to that of the event simulation with its verdicts, its round trip and `token_ms`."""
+
+Row = dict[str, Any]
+
+
+@contextmanager
+def model_server(folder: Path, pause_ms: float) -> Iterator[str]:
+    """The URL of a server of the embedded model."""
+    port = services.free_port()
+    arguments = [str(EMBEDDED_MODEL), "--port", str(port), "--pause-ms", str(pause_ms)]
+    log = folder / f"server-{port}.log"
+    process = warm.start("harness.faults.openai_server", arguments, os.environ, log)
+    service = Service(process, port, log)
+    with services.ended(service):
+        services.wait_until_up(service, "/v1/models")
+        yield service.url
+
+
+def token_ms(url: str) -> float:
+    """Milliseconds from one token of a stream to the next, once the server is there."""
+    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
+    model = ModelServer(url, tokenizer)
+    text = tokenizer.encode("The lighthouse of Askham was built in 1848. " * 10)
+    model.forward([0], [0], torch.tensor([text]), 1)
+    began, stream = time.perf_counter(), model._rows[0].stream
+    assert stream is not None
+    while not stream.ended:
+        time.sleep(0.001)
+    return 1000 * (time.perf_counter() - began) / (len(stream.positions) - 1)
+
+
+def answer(client: httpx.Client, question: str, seed: int, options: argparse.Namespace) -> Row:
+    """One answer of so many tokens, as the product gave it."""
+    body = {
+        "model": "dragon-7m",
+        "messages": [{"role": "user", "content": question}],
+        "temperature": options.temperature,
+        "seed": seed,
+        "max_tokens": options.tokens,
+        "logit_bias": {str(end): -100 for end in Tokenizer.load(EMBEDDED_MODEL).end_ids},
+        "dragon": {"aggregation": "oneway", "hops": 0},
+    }
+    reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
+    choice: Row = reply["dragon"]["choices"][0]
+    return choice | {"tokens": reply["usage"]["completion_tokens"]}
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """A row for every round trip."""
+    rows = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        urls = [stack.enter_context(model_server(folder, options.pause_ms)) for _ in range(2)]
+        token = float(np.mean([token_ms(url) for url in urls]))
+        env = {"DRAGON_TOKENIZER": str(EMBEDDED_MODEL), "DRAGON_FIRST_TOKEN_DEADLINE": "60"}
+        own, remote = (Setup(folder / url[-5:], env | {"DRAGON_MODEL": url}) for url in urls)
+        peer = stack.enter_context(services.peer(remote, services.demo_corpus(folder)))
+        network = stack.enter_context(relay(peer.port))
+        device = stack.enter_context(services.device(own, network.port))
+        client = stack.enter_context(
+            httpx.Client(base_url=device.url, headers=device.headers, timeout=600)
+        )
+        for rtt_ms in (float(part) for part in options.rtt_ms.split(",")):
+            network.network = Network(rtt_ms / 1000)
+            network.cut()  # a new connection measures the new round trip
+            services.wait_joint(device, rtt_ms)
+            asked = read(QUESTIONS, options.answers + 1)
+            answers = [answer(client, q.text, seed, options) for seed, q in enumerate(asked)][1:]
+            ratios = []
+            for one in answers:
+                stats = one["stats"] | {"decode_device_ms": token, "decode_cloud_ms": token}
+                simulated = simulated_ms("oneway", stats, one["verdicts"])
+                assert simulated is not None
+                ratios.append(written_ms(one["stats"], one["tokens"]) / simulated)
+            rows.append(
+                {
+                    "rtt_ms": rtt_ms,
+                    "token_ms": round(token, 1),
+                    "answers": len(answers),
+                    "tokens": sum(one["tokens"] for one in answers),
+                    "ms_per_token": mean(answers, "ms_per_token"),
+                    "accept_device": mean(answers, "accept_device"),
+                    "accept_cloud": mean(answers, "accept_cloud"),
+                    "of_simulation": round(float(np.mean(ratios)), 3),
+                    "of_simulation_each": [round(ratio, 2) for ratio in ratios],
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def mean(answers: Sequence[Row], name: str) -> float:
+    """Over answers."""
+    return round(float(np.mean([one["stats"][name] for one in answers])), 3)
+
+
+def main() -> None:
+    """Measure, write the results, and print one JSON object last."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rtt-ms", default="0,300")
+    parser.add_argument("--pause-ms", type=float, default=60.0, help="a server's, a token")
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--answers", type=int, default=4)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = measure(options)
+    report.section("servers", rows, notes=_NOTES)
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
