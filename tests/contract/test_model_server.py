@@ -22,6 +22,7 @@ from harness.services import Service, Setup
 from tests import tiny
 from tests.contract.asking import Ask, ask_all, questions
 from tests.contract.chatting import Chat, chat
+from training import gguf_file
 
 pytestmark = pytest.mark.services
 
@@ -58,15 +59,22 @@ def texts(device: Service) -> list[str]:
     return [reply.text for reply in replies]
 
 
-def test_one_server_behind_both_sides_writes_the_text_of_torch(
+def test_servers_on_either_side_write_the_text_of_torch(
     llama: Service, free: Path, corpus: Path, tmp_path: Path
 ) -> None:
+    """One server behind both sides, and one behind the peer of a device that runs a file."""
+    file = tmp_path / f"{EMBEDDED_MODEL.name}.gguf"
+    gguf_file.write(free, file)
     found = []
-    for model in (llama.url, str(free)):
-        both = setup(tmp_path / str(len(found)), DRAGON_MODEL=model)
-        with services.peer(both, corpus) as peer, services.device(both, peer.port) as device:
+    for own, remote in ((free, free), (llama.url, llama.url), (file, llama.url)):
+        folder = tmp_path / str(len(found))
+        cloud = setup(folder / "cloud", DRAGON_MODEL=str(remote))
+        with (
+            services.peer(cloud, corpus) as peer,
+            services.device(setup(folder / "own", DRAGON_MODEL=str(own)), peer.port) as device,
+        ):
             found.append(texts(device))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert all(found[0])
 
 
