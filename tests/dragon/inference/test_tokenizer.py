@@ -297,3 +297,34 @@ def test_a_vocabulary_padded_at_its_end_is_the_same() -> None:
     assert Tokenizer(padded).vocab_size == Tokenizer(whole).vocab_size == size
     assert Tokenizer(padded).fingerprint == Tokenizer(whole).fingerprint
     assert Tokenizer(whole, size - 1).fingerprint != Tokenizer(whole).fingerprint
+
+
+def test_a_tokenizer_json_is_its_directory() -> None:
+    """With what stands beside it: which tokens end a text, and the template."""
+    named = Tokenizer.load(EMBEDDED / "tokenizer.json")
+    whole = Tokenizer.load(EMBEDDED)
+    assert named.fingerprint == whole.fingerprint
+    assert named.conversation(QUESTION) == whole.conversation(QUESTION)
+
+
+def test_text_stands_for_tokens_where_it_is_cut_into_them_again() -> None:
+    tokenizer = Tokenizer.load(EMBEDDED)
+    ids = tokenizer.document_row("Zürich – 100 €") + tokenizer.conversation(QUESTION)
+    text = tokenizer.text_of(ids)
+    assert text is not None
+    assert tokenizer.parsed(text) == ids
+    apart = [*tokenizer.encode("ho"), *tokenizer.encode("use")]
+    assert tokenizer.encode("house") != apart
+    assert tokenizer.text_of(apart) is None
+
+
+def test_tokens_by_their_text() -> None:
+    tokenizer = Tokenizer.load(EMBEDDED)
+    (house,) = tokenizer.encode(" house")
+    assert tokenizer.by_text[" house"] == house
+    halves = [token for token in range(256, 512) if not is_text(tokenizer.piece(token))]
+    assert not set(halves) & set(tokenizer.by_text.values())
+
+
+def is_text(piece: bytes) -> bool:
+    return bool(piece.decode(errors="ignore"))

@@ -62,7 +62,7 @@ class Continuation:
         self._exchange: Exchange | None = None
         self._cancelled = threading.Event()
         self._gone = threading.Event()
-        self._after = after._gone if after is not None and dialect.one_place else None
+        self._after = after if dialect.one_place else None
         threading.Thread(target=self._run, name="model server", daemon=True).start()
 
     def follows(self, text: Sequence[int], end: int) -> bool:
@@ -85,8 +85,15 @@ class Continuation:
         """Hang up; the server notices with the next token it writes."""
         self._cancelled.set()
         with self._changed:
-            if self._exchange is not None:
+            if self._exchange is not None and self._dialect.one_place:
+                self._exchange.want_no_more()
+            elif self._exchange is not None:
                 self._exchange.hang_up()
+
+    def leave(self) -> None:
+        """Wait until a cancelled one is gone from the server, but not for long."""
+        if not self._gone.wait(_LEAVING_S) and self._exchange is not None:
+            self._exchange.hang_up()
 
     # On its own thread.
 
@@ -107,7 +114,8 @@ class Continuation:
     def _read_all(self) -> None:
         """Read to the end, with as many requests as that takes."""
         if self._after is not None:
-            self._after.wait(_LEAVING_S)
+            self._after.leave()
+            self._after = None
         patience, told = Patience(_PATIENCE_S), 0
         while not self._cancelled.is_set():
             try:

@@ -9,7 +9,6 @@ from dragon.errors import ConfigurationError, ModelServerError
 from dragon.inference.backends.model_server import vocabulary
 from dragon.inference.backends.model_server.dialect import Dialect
 from dragon.inference.backends.model_server.endpoint import (
-    BusyError,
     Endpoint,
     LostError,
     RefusedError,
@@ -44,10 +43,8 @@ def find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
             f"DRAGON_MODEL: {error.message}: start the server at {endpoint.url}, or set the URL of "
             "one that runs"
         ) from error
-    except BusyError as error:
-        raise ConfigurationError(f"DRAGON_MODEL: {endpoint.url}: {error.message}") from error
-    except RefusedError as error:
-        if error.status in (401, 403):
+    except ModelServerError as error:
+        if isinstance(error, RefusedError) and error.status in (401, 403):
             what = "refuses this key" if endpoint.key else "wants a key"
             raise ConfigurationError(
                 f"DRAGON_MODEL_KEY: the model server at {endpoint.url} {what}"
@@ -57,6 +54,10 @@ def find(endpoint: Endpoint, tokenizer: Tokenizer, name: str | None) -> Dialect:
         raise ConfigurationError(
             f"DRAGON_MODEL: {endpoint.url} does not answer as a model server does ({error!r})"
         ) from error
+    if not endpoint.private:
+        log.warning(
+            "%s is asked without encryption: use https:// beyond this machine", endpoint.url
+        )
     log.info(
         "%s runs %s: %d likeliest tokens, context %d",
         endpoint.url,
@@ -151,7 +152,7 @@ def _openai_style(
                     raise
                 refused = error
                 continue
-            if reply.get("usage", {}).get("prompt_tokens", len(sample)) != len(sample):
+            if (reply.get("usage") or {}).get("prompt_tokens", len(sample)) != len(sample):
                 break  # it took the ids for something else
             return _checked(endpoint, dialect, reply, asked, checked=checked)
     raise ConfigurationError(

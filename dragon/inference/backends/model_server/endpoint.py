@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from dragon.errors import ModelServerError
+from dragon.keys import is_loopback
 
 _CONNECT_S = 5.0
 _REPLY_S = 60.0
@@ -65,16 +66,22 @@ class Patience:
 
 @dataclass
 class Exchange:
-    """A request under way: `hang_up` ends it from any thread."""
+    """A request under way, which another thread can end."""
 
     connection: http.client.HTTPConnection
     socket: socket.socket
 
     def hang_up(self) -> None:
-        """Want no more. The server hangs up, too, once it has noticed; that ends reading."""
-        encrypted = isinstance(self.socket, ssl.SSLSocket)  # which cannot be closed by half
+        """End it: whoever reads from it is woken."""
         with suppress(OSError):  # the server has hung up already
-            self.socket.shutdown(socket.SHUT_RDWR if encrypted else socket.SHUT_WR)
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def want_no_more(self) -> None:
+        """Have the server hang up, which it does once it has noticed; that ends reading."""
+        if isinstance(self.socket, ssl.SSLSocket):  # which cannot be closed by half
+            self.hang_up()
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
 
 
 class Endpoint:
@@ -85,6 +92,8 @@ class Endpoint:
         self.key = key
         parts = urlsplit(self.url)
         self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path
+        self.private = parts.scheme == "https" or is_loopback(self._host)
+        """Whether nobody on the way reads along."""
         self._context = ssl.create_default_context() if parts.scheme == "https" else None
 
     def connect(self, timeout: float = _CONNECT_S) -> Exchange:
@@ -187,7 +196,5 @@ def _reason(body: bytes) -> str:
 
 def _seconds(headers: Message) -> float | None:
     """What `Retry-After` asks for, in seconds; a date is left out of account."""
-    try:
-        return max(0.0, float(headers.get("Retry-After", "")))
-    except ValueError:
-        return None
+    asked: str = headers.get("Retry-After", "")
+    return float(asked) if asked.isascii() and asked.replace(".", "", 1).isdigit() else None

@@ -121,10 +121,7 @@ class ModelServer:
                 for slot, end in zip(slots, ends, strict=True):
                     self._follow(slot, end)
                 for row, (slot, end) in enumerate(zip(slots, ends, strict=True)):
-                    position = self._wait(slot, end, cancelled)
-                    for token, value in zip(position.tokens, position.logprobs, strict=True):
-                        if 0 <= token < self.vocab_size:  # a model may be padded
-                            logits[row, place, token] = value
+                    self._name(self._wait(slot, end, cancelled), logits[row, place])
         except PreemptedError:
             for slot, start in zip(slots, starts, strict=True):
                 del self._rows[slot].text[start:]
@@ -177,6 +174,14 @@ class ModelServer:
                 if now - began > _LONGEST_S or not self._endpoint.alive():
                     self._rows[slot].end()
                     raise ModelServerError("the model server does not answer any more")
+
+    def _name(self, position: Position, logits: torch.Tensor) -> None:
+        """Fill in the logits, float32 [V], of the tokens that are named; a model may be padded."""
+        named = zip(position.tokens, position.logprobs, strict=True)
+        known = {token: value for token, value in named if 0 <= token < self.vocab_size}
+        if not known:
+            raise ModelServerError("the model server names no token of this vocabulary")
+        logits[list(known)] = torch.tensor(list(known.values()))
 
     def _begin_anew(self, stream: Continuation, slot: int, end: int) -> None:
         """Have another stream go on where one ended; raises `ModelServerError` if none does."""

@@ -54,8 +54,10 @@ class OpenAIStyle(Dialect):
         logprobs = choice.get("logprobs")
         if logprobs is None:
             return [], ended
-        drawn = choice.get("token_ids") or [self.token(name) for name in logprobs["tokens"]]
         likeliest = logprobs["top_logprobs"]
+        drawn = choice.get("token_ids") or ()
+        if len(drawn) != len(likeliest):
+            drawn = [self.token(name) for name in logprobs["tokens"]]
         return [self._position(*each) for each in zip(likeliest, drawn, strict=True)], ended
 
     def token(self, name: str) -> int | None:

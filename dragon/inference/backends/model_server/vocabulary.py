@@ -14,7 +14,7 @@ _ALIKE = 0.9
 def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
     """Whether the server puts tokens into the same words; None where it does not offer that.
 
-    Raises `LostError` and `BusyError`.
+    Raises `LostError`, `BusyError` and `RefusedError`.
     """
     words = {
         token: text
@@ -25,8 +25,11 @@ def same(endpoint: Endpoint, tokenizer: Tokenizer, model: str) -> bool | None:
     try:
         reply = endpoint.ask("POST", "/detokenize", {"tokens": sampled, "model": model})
     except RefusedError as error:
-        # A token that it does not have is no reason to say that it has no such route.
-        return None if error.status in (404, 405, 501) else False
+        if error.status in (400, 422, 500):  # a token that it does not have
+            return False
+        if error.status in (404, 405, 501):
+            return None
+        raise
     said = next((reply[name] for name in ("content", "prompt", "text") if name in reply), None)
     if not isinstance(said, str):
         return None
