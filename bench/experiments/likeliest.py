@@ -137,7 +137,10 @@ def _correct(model: ModelServer, text: Sequence[int], count: int, pause: float) 
         forward(model, len(text) + number, [chance.randrange(300, 8000)])
         taken.append(1000 * (time.perf_counter() - began))
     low, middle, high = np.percentile(taken, (10, 50, 90))
-    return {"p10_ms": round(low, 2), "p50_ms": round(middle, 2), "p90_ms": round(high, 2)}
+    return {
+        name: round(float(value), 2)
+        for name, value in (("p10_ms", low), ("p50_ms", middle), ("p90_ms", high))
+    }
 
 
 def forward(model: ModelServer, start: int, tokens: Sequence[int]) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
 
@@ -18,6 +20,7 @@ from dragon.inference.backends.model_server.model import ModelServer
 from dragon.inference.tokenizer import Tokenizer
 from harness.faults.openai_server import Served
 from harness.llama_server import serving as serving_llama
+from harness.services import Service
 from tests.dragon.inference.backends.model_server.conftest import Running, openai_style
 
 COUNT = 8
@@ -143,6 +146,13 @@ def test_one_that_writes_nothing_more_is_given_up(
     assert sentence(vllm.model, prompt) == "the model server does not answer any more"
 
 
+def await_silence(server: Service) -> None:
+    """A signal takes its time on a busy machine."""
+    with suppress(httpx.TransportError):
+        while True:
+            httpx.get(f"{server.url}/health", timeout=0.5)
+
+
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_killed_and_a_frozen_one(
     embedded_gguf: Path,
@@ -160,6 +170,7 @@ def test_a_killed_and_a_frozen_one(
         asked = ModelServer(server.url, tokenizer)
         write(asked, prompt)
         server.signal(way)
+        await_silence(server)
         said = sentence(asked, [*prompt, *prompt])
     assert said == (
         "the model server cannot be reached: [Errno 111] Connection refused"
