@@ -61,8 +61,9 @@ class Tokenizer:
         """
         if str(path).endswith(".gguf"):
             return cls(*tokenizer_of(Path(path)))
+        folder = Path(path).parent if Path(path).name == "tokenizer.json" else path
         try:
-            backend = AutoTokenizer.from_pretrained(str(path).removesuffix("/tokenizer.json"))
+            backend = AutoTokenizer.from_pretrained(str(folder))
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"no tokenizer loads from {path}: {error}") from error
         if not backend.is_fast:

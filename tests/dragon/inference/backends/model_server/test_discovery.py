@@ -14,11 +14,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.model_server import discovery
 from dragon.inference.backends.model_server.endpoint import Endpoint
 from dragon.inference.backends.model_server.openai_style import OpenAIStyle
+from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from harness import services
@@ -79,6 +81,19 @@ def test_llama_server_tells_its_slots_and_context(
 ) -> None:
     dialect = discovery.find(Endpoint(llama_server.url, "sesame"), tokenizer, None)
     assert (dialect.path, dialect.slots, dialect.likeliest) == ("/completion", 4, 256)
+
+
+def test_the_same_vocabulary_has_one_fingerprint(
+    llama_server: Service, tokenizer: Tokenizer, embedded_gguf: Path
+) -> None:
+    """Whatever says it; the server agrees with each."""
+    for named in (EMBEDDED_MODEL, EMBEDDED_MODEL / "tokenizer.json", embedded_gguf):
+        choice = ModelChoice(
+            model=llama_server.url, model_key=SecretStr("sesame"), tokenizer=str(named)
+        )
+        found, model = choice.load()
+        model.close()
+        assert found.fingerprint == tokenizer.fingerprint == Tokenizer.load(named).fingerprint
 
 
 def test_one_that_loads_its_model_is_waited_for(served: Served, tokenizer: Tokenizer) -> None:
