@@ -53,6 +53,8 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.scheduling --answers 2 --tokens 50 --sequences 8
 	$(BIN)/python -m bench.speedup --tokens 1000
 	$(BIN)/python -m bench.wire --windows 200 --tokens 32 --prompts 4
+	$(BIN)/python -m bench.likeliest --windows 200 --tokens 16 --prompts 2 --corrections 20
+	$(BIN)/python -m bench.servers --rtt-ms 100 --tokens 16 --answers 1
 	$(BIN)/python -m bench.throughput --windows 200 --concurrency 1,8 --tokens 32 --rounds 1 --turns 2
 	$(BIN)/python -m bench.exactness --windows 200 --draws 5000 --pairs 5 --prompts 3
 	$(BIN)/python -m bench.overhead --windows 200 --tokens 32 --prompts 3
