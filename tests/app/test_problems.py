@@ -12,6 +12,7 @@ from dragon.errors import (
     DocumentTooLargeError,
     DragonError,
     LinkError,
+    ModelServerError,
     NotFoundError,
 )
 
@@ -23,6 +24,7 @@ from dragon.errors import (
         (ContextLengthError("long", param="messages"), 400, "invalid_request_error"),
         (DocumentTooLargeError("large"), 413, "invalid_request_error"),
         (LinkError("no peer"), 502, "server_error"),
+        (ModelServerError("no model server"), 502, "server_error"),
     ],
 )
 def test_expected_errors_say_what_is_wrong(

@@ -123,7 +123,7 @@ def test_what_ends_a_text_may_be_corrected(
 
 
 def test_a_released_row_is_no_longer_written(vllm: Running, words: list[int]) -> None:
-    vllm.behaviour.pause_s = 0.01
+    vllm.behaviour.fault = "freeze"
     slots = vllm.model.cache.acquire(1)
     assert slots is not None
     forward(vllm.model, 0, words)
