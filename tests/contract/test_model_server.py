@@ -101,7 +101,7 @@ def test_a_server_that_dies_is_an_error_on_the_device(
         server.kill()
         error = talk.until(lambda event: event["type"] == "error")
         assert error["error"]["message"] == (
-            "the model server cannot be reached: [Errno 111] Connection refused"
+            "the model server cannot be reached: Connection refused"
         )
         assert error["error"]["code"] == "model_server_error"
 

@@ -108,7 +108,8 @@ class Endpoint:
         try:
             connection.connect()
         except OSError as error:
-            raise LostError(f"the model server cannot be reached: {error}") from error
+            reason = error.strerror or error
+            raise LostError(f"the model server cannot be reached: {reason}") from error
         return Exchange(connection, connection.sock)
 
     def send(

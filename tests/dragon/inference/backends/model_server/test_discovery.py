@@ -105,7 +105,7 @@ def test_one_that_loads_its_model_is_waited_for(served: Served, tokenizer: Token
 
 def test_nobody_listens(tokenizer: Tokenizer) -> None:
     assert refused(f"http://127.0.0.1:{services.free_port()}", tokenizer) == (
-        "DRAGON_MODEL: the model server cannot be reached: [Errno 111] Connection refused: start "
+        "DRAGON_MODEL: the model server cannot be reached: Connection refused: start "
         "the server at URL, or set the URL of one that runs"
     )
 
