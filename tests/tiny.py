@@ -21,14 +21,14 @@ CONTEXT = 512
 ARCHITECTURES = ("qwen2", "llama", "opt")
 
 
-def config(architecture: str) -> PretrainedConfig:
+def config(architecture: str, context: int = CONTEXT, layers: int = 3) -> PretrainedConfig:
     """A few layers of an architecture, with the embedded model's vocabulary."""
     common = {
         "vocab_size": VOCABULARY,
         "hidden_size": 64,
-        "num_hidden_layers": 3,
+        "num_hidden_layers": layers,
         "num_attention_heads": 4,
-        "max_position_embeddings": CONTEXT,
+        "max_position_embeddings": context,
         "bos_token_id": None,
         "eos_token_id": 3,
         "pad_token_id": 4,
@@ -39,14 +39,21 @@ def config(architecture: str) -> PretrainedConfig:
     return kind(**common, num_key_value_heads=2, intermediate_size=128)
 
 
-def save(directory: Path, architecture: str = "qwen2", seed: int = 0) -> Path:
+def save(
+    directory: Path,
+    architecture: str = "qwen2",
+    seed: int = 0,
+    *,
+    context: int = CONTEXT,
+    layers: int = 3,
+) -> Path:
     """Save a random model, with the embedded model's tokenizer; its directory.
 
     The output layer is scaled up, so that distributions are as sharp as those of trained models
     and hardly ever end the text.
     """
     torch.manual_seed(seed)
-    network = AutoModelForCausalLM.from_config(config(architecture))
+    network = AutoModelForCausalLM.from_config(config(architecture, context, layers))
     with torch.no_grad():
         network.get_output_embeddings().weight.mul_(12.0)
         network.get_output_embeddings().weight[3] = 0.0

@@ -49,7 +49,8 @@ def _describe(writer: GGUFWriter, config: dict[str, Any]) -> None:
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base(config["rope_theta"])
+    # Where a configuration of the hub has it, or one that `transformers` has saved.
+    writer.add_rope_freq_base(config.get("rope_theta") or config["rope_parameters"]["rope_theta"])
     if answers := config.get("dragon", {}).get("answers"):
         writer.add_string(ANSWERS, answers)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from dragon.errors import ContextLengthError, OverloadedError
@@ -22,7 +23,8 @@ from dragon.inference.weighting import Rescoring, Weighting, Weights
 from dragon.protocol.messages import Work
 from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
-from dragon.sampling.quantized import cut
+from dragon.sampling.noise import Ids
+from dragon.sampling.quantized import Cut, cut
 
 
 @dataclass
@@ -169,17 +171,23 @@ class Decoder:
         weights = self.weighting.at(position)
         if not self._quoting.free:
             logits, weights = self._quoted(logits, weights, position)
+        whole = logits
+        # Where most of a vocabulary has no name, it takes longer than all else.
+        named = None
+        if not self._model.full:
+            named = np.flatnonzero((logits.numpy() > -np.inf).any(0))
+            logits = logits[:, torch.from_numpy(named)]
         probabilities = torch.softmax(logits, -1)
         mixed = (weights.rows.to(probabilities.dtype)[:, None] * probabilities).sum(0)
-        result = cut(mixed.numpy())
+        result = _cut(mixed, named)
         self.statistics.count += 1
         self.statistics.mass += result.mass
         self.statistics.tv += result.tv
         if self._referred:
-            return ReferredSide(result.wire, weights.log_h, cut(probabilities[-1].numpy()).wire)
+            return ReferredSide(result.wire, weights.log_h, _cut(probabilities[-1], named).wire)
         if not self._detailed:
             return Side(result.wire, weights.log_h)
-        full = FullDistribution.of(logits, weights.rows)
+        full = FullDistribution.of(whole, weights.rows)
         return DetailedSide(result.wire, weights.log_h, full)
 
     def _quoted(
@@ -197,6 +205,14 @@ class Decoder:
                 quoted[row] = -torch.inf
                 quoted[row, ids] = logits[row, ids].clamp_min(least)
         return quoted, weights.among(able)
+
+
+def _cut(probabilities: torch.Tensor, named: Ids | None) -> Cut:
+    """The cut of a distribution, float32 [V], or of the `named` tokens alone, int64 [n], rising."""
+    result = cut(probabilities.numpy())
+    if named is None:
+        return result
+    return replace(result, wire=replace(result.wire, ids=named[result.wire.ids]))
 
 
 def fill(

@@ -7,7 +7,6 @@ back is a shorter prompt. All prompts and results are token ids.
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +19,12 @@ from dragon.errors import ConfigurationError, DragonError, PreemptedError
 from dragon.inference.backends.backend import never
 from dragon.inference.backends.llama_cpp.metadata import Metadata
 from dragon.inference.backends.slots import MAX_CONTEXT, Slots
+from dragon.inference.logprobs import MAX_TOP
 
 # Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
 LIKELIEST = 256
+# What those hold that are named, at least: to write down all 256 takes a tenth of a step.
+_MASS = 0.999
 _SLOTS = 16
 # Positions that all slots share: one at full length, or many short ones.
 _LEAST_POSITIONS = 16384
@@ -44,11 +46,16 @@ class LlamaCpp:
         self.context = min(MAX_CONTEXT, metadata.context)
         self.quotes = metadata.quotes
         self.ends = metadata.ends
-        self.cache = Slots(_SLOTS)
+        self._positions = max(self.context, _LEAST_POSITIONS)
+        self.cache = Slots(_SLOTS, self.context, self._positions)
         self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
         self._tokens = metadata.tokens
+        # Probabilities among the likeliest: that takes less than to sort all of a vocabulary.
+        self._likeliest = {"samplers": ["top_k"], "top_k": LIKELIEST, "post_sampling_probs": True}
+        if not self.quotes:  # which may have to write what is not likely
+            self._likeliest |= {"samplers": ["top_k", "top_p"], "top_p": _MASS, "min_keep": MAX_TOP}
         self._letter = [[metadata.letter, 1e6]]
-        self._server = serve(path, max(self.context, _LEAST_POSITIONS), threads)
+        self._server = serve(path, self._positions, threads)
         # A thread a slot: the server computes the prompts that wait in one batch.
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
 
@@ -77,14 +84,17 @@ class LlamaCpp:
         length = tokens.shape[1]
         for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
             self._texts[slot][start:] = row
+        self._make_room()
         for place in range(outputs):
             if cancelled():
                 for slot, start in zip(slots, starts, strict=True):
                     del self._texts[slot][start:]
                 raise PreemptedError("the step is no longer wanted")
             ends = [start + length - outputs + place + 1 for start in starts]
-            for row, (ids, values) in enumerate(self._threads.map(self._next, slots, ends)):
-                whole[row, place, ids] = torch.tensor(values)
+            # To hand one over to another thread takes longer than it saves.
+            each = self._threads.map if len(slots) > 1 else map
+            for row, (ids, logits) in enumerate(each(self._next, slots, ends)):
+                whole[row, place, ids] = logits
         return whole[..., : self.vocab_size]
 
     def close(self) -> None:
@@ -92,14 +102,25 @@ class LlamaCpp:
         self._threads.shutdown()
         del self._server
 
-    def _next(self, slot: int, end: int) -> tuple[list[int], list[float]]:
+    def _make_room(self) -> None:
+        """Have llama.cpp forget texts that have ended, where their positions are needed.
+
+        Else they stay, until their slots are used again: to forget one costs a token.
+        """
+        for slot, text in enumerate(self._texts):
+            if sum(map(len, self._texts)) <= self._positions:
+                return
+            if slot not in self.cache.taken and len(text) > 1:
+                del text[1:]
+                self._next(slot, 1)
+
+    def _next(self, slot: int, end: int) -> tuple[list[int], torch.Tensor]:
         """The likeliest tokens after a row's first `end`, and their logits."""
         prompt = self._texts[slot][:end]
-        # Probabilities among the likeliest: that takes less than to sort all of a vocabulary.
-        few = {"samplers": ["top_k"], "top_k": LIKELIEST, "post_sampling_probs": True}
-        if (named := self._completed(slot, prompt, few)) is not None:
+        if (named := self._completed(slot, prompt, self._likeliest)) is not None:
             likeliest = named["top_probs"]
-            return [each["id"] for each in likeliest], [log(each["prob"]) for each in likeliest]
+            probabilities = torch.tensor([each["prob"] for each in likeliest])
+            return [each["id"] for each in likeliest], probabilities.log()
         # It drew a token of half a character, of which it tells nothing. It is made to say a
         # letter; these probabilities are those without the bias.
         said = {"samplers": [], "logit_bias": self._letter}
@@ -107,7 +128,8 @@ class LlamaCpp:
         if named is None:
             raise DragonError("llama.cpp named no likeliest tokens")
         likeliest = named["top_logprobs"]
-        return [each["id"] for each in likeliest], [each["logprob"] for each in likeliest]
+        logits = torch.tensor([each["logprob"] for each in likeliest])
+        return [each["id"] for each in likeliest], logits
 
     def _completed(self, slot: int, prompt: list[int], how: dict[str, Any]) -> Any:
         """What llama.cpp says of the next token, if anything."""
@@ -150,8 +172,3 @@ def serve(path: Path, positions: int, threads: int) -> Any:
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise ConfigurationError(f"llama.cpp cannot load {path}: {error}") from error
-
-
-def log(probability: float) -> float:
-    """Its logarithm, -inf of 0."""
-    return math.log(probability) if probability > 0 else -math.inf

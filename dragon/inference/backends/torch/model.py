@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from dragon.errors import ConfigurationError, PreemptedError
 from dragon.inference.backends.backend import PIECE, never
-from dragon.inference.backends.slots import MAX_CONTEXT
+from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, blocks_of
 from dragon.inference.backends.torch import attention
 from dragon.inference.backends.torch.cache import BATCH, KV, Batch, SlotCache
 
@@ -58,6 +58,7 @@ class LanguageModel:
         self._kv_shape = len(self.layers), int(heads), int(dim)
         # Two answers of full length, or as many shorter ones as the memory holds.
         room = max(2 * self.context, _CACHE_BYTES // self.kv_bytes(1))
+        room = min(room, _SLOTS * BLOCK * blocks_of(self.context))
         width = int(heads) * int(dim) * int(network.dtype.itemsize)
         self.cache = SlotCache(len(self.layers), _SLOTS, self.context, room, width, self._device)
         for layer in self.layers:

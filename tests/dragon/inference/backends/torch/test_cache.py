@@ -30,13 +30,14 @@ from transformers import (
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from dragon.errors import ConfigurationError, PreemptedError
-from dragon.inference.backends.torch import attention, cache
-from dragon.inference.backends.torch.cache import SlotCache
+from dragon.inference.backends.backend import PIECE
+from dragon.inference.backends.torch import attention, cache, memory
 from dragon.inference.backends.torch.model import LanguageModel
 from tests import tiny
 
 TOLERANCE = 1e-5
 ROUNDS = 40
+LONG = 6000
 
 
 @pytest.fixture(scope="module", params=tiny.ARCHITECTURES)
@@ -44,9 +45,13 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return tiny.save(tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.fixture(scope="module")
-def model(path: Path) -> LanguageModel:
-    return LanguageModel.load(path, tiny.VOCABULARY)
+@pytest.fixture(scope="module", params=["reserved", "pool"])
+def model(path: Path, request: pytest.FixtureRequest) -> LanguageModel:
+    """With all slots taken. A GPU has the pool, which gives the same on a CPU."""
+    with patch.object(memory, "_reservable", return_value=request.param == "reserved"):
+        loaded = LanguageModel.load(path, tiny.VOCABULARY)
+    loaded.cache.acquire(loaded.cache.slots)
+    return loaded
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +175,32 @@ def test_the_last_position_of_the_context(model: LanguageModel, network: torch.n
     torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
+@pytest.mark.parametrize("layout", ["reserved", "pool"])
+@torch.inference_mode()
+def test_a_long_row_in_pieces(layout: str, tmp_path: Path) -> None:
+    """Beside a short one, and with a part of it rolled back."""
+    chance = random.Random(3)
+    path = tiny.save(tmp_path, context=LONG, layers=2)
+    text = [chance.randrange(tiny.VOCABULARY) for _ in range(LONG)]
+    with patch.object(memory, "_reservable", return_value=layout == "reserved"):
+        model = LanguageModel.load(path, tiny.VOCABULARY)
+    network = AutoModelForCausalLM.from_pretrained(path).eval()
+    plain = DynamicCache()
+    short, row = model.cache.acquire(2) or []
+    for start in range(0, LONG - 1, PIECE):
+        piece = torch.tensor([text[start : min(start + PIECE, LONG - 1)]])
+        model.forward([row], [start], torch.zeros_like(piece), 1)  # and rolled back
+        got = model.forward([row], [start], piece, 1)[0]
+        expected = network(piece, past_key_values=plain, logits_to_keep=1).logits[0]
+        torch.testing.assert_close(got, expected, atol=TOLERANCE, rtol=TOLERANCE)
+    model.forward([short], [0], torch.tensor([[5, 6]]), 1)
+    both = model.forward([short, row], [2, LONG - 1], torch.tensor([[7], text[-1:]]), 1)
+    expected = network(torch.tensor([text[-1:]]), past_key_values=plain).logits[0]
+    torch.testing.assert_close(both[1], expected, atol=TOLERANCE, rtol=TOLERANCE)
+    expected = reference(network, [5, 6, 7], 1)
+    torch.testing.assert_close(both[0], expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
 def test_a_preempted_forward_leaves_the_rest_of_the_row(
     model: LanguageModel, network: torch.nn.Module
 ) -> None:
@@ -250,24 +281,3 @@ def test_a_model_of_its_own_kind_is_refused(kind: type[PretrainedConfig]) -> Non
     shape = kind(vocab_size=64, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
     with pytest.raises(ConfigurationError, match=f"{shape.model_type} models, with attention"):
         LanguageModel(AutoModelForCausalLM.from_config(shape), 64, "other")
-
-
-def test_slots_are_given_all_or_none() -> None:
-    cache = SlotCache(1, 4, 8, 2048, 64, torch.device("cpu"))
-    taken = cache.acquire(3)
-    assert taken is not None
-    assert len(set(taken)) == 3
-    assert cache.acquire(2) is None
-    assert cache.free == 1
-    cache.release(taken)
-    assert cache.free == 4
-    assert sorted(cache.acquire(4) or []) == [0, 1, 2, 3]
-
-
-def test_slots_in_use_stay_side_by_side() -> None:
-    cache = SlotCache(1, 6, 8, 2048, 64, torch.device("cpu"))
-    pairs = [cache.acquire(2) or [] for _ in range(3)]
-    cache.release(pairs[1])
-    cache.release(pairs[0])
-    assert cache.acquire(2) == [0, 1]
-    assert cache.acquire(1) == [2]

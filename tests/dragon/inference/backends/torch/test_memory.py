@@ -1,0 +1,73 @@
+"""Memory of slots: what is used takes pages or blocks, and they go back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from dragon.inference.backends.slots import BLOCK
+from dragon.inference.backends.torch import memory
+from dragon.inference.backends.torch.memory import Pool, Reserved
+
+LIKE = torch.zeros(0)
+CPU = torch.device("cpu")
+
+
+def resident(tensor: torch.Tensor) -> int:
+    """KiB of memory that the pages around a tensor take."""
+    here = tensor.data_ptr()
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        first = line.split()[0]
+        if "-" in first and not first.endswith(":"):
+            start, end = (int(part, 16) for part in first.split("-"))
+        elif first == "Rss:" and start <= here < end:
+            return int(line.split()[1])
+    raise LookupError("the tensor lies nowhere")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_answer_takes_what_it_uses_and_gives_it_back() -> None:
+    layout = Reserved(slots=100, context=32_768)
+    stored = layout.zeros(heads=4, dim=32, like=LIKE)
+    assert stored.shape == (100, 32_768, 4, 32)  # 1.6 GB
+    assert resident(stored) == 0
+    stored[3, : 4 * BLOCK] = 1.0
+    stored[4, :BLOCK] = 2.0
+    before = resident(stored)
+    layout.give_back(3, 4)
+    assert before - resident(stored) == 4 * BLOCK * 4 * 32 * 4 // 1024
+    assert not stored[3].any()
+    assert bool((stored[4, :BLOCK] == 2.0).all())
+
+
+def test_pages_that_a_slot_shares_with_the_next_one_stay() -> None:
+    layout = Reserved(slots=3, context=BLOCK)
+    stored = layout.zeros(heads=1, dim=1, like=LIKE)  # a slot is a quarter of a page
+    stored[:] = 1.0
+    layout.give_back(1, 1)
+    assert bool((stored[0] == 1.0).all())
+    assert bool((stored[2] == 1.0).all())
+
+
+def test_blocks_of_a_pool_belong_to_one_slot_at_a_time() -> None:
+    pool = Pool(5)
+    pool.take(7, 2)
+    pool.take(2, 3)
+    places = pool.places([7, 2], torch.arange(2 * BLOCK).expand(2, -1))
+    assert len(places.unique()) == 4 * BLOCK
+    pool.give_back(7, 2)
+    pool.take(1, 2)
+    where = pool.where([1, 2], 3 * BLOCK)
+    assert where.shape == (2, 3)
+    assert not set(where[0].tolist()) & set(where[1].tolist())
+
+
+def test_where_addresses_cannot_be_had_there_is_a_pool() -> None:
+    assert isinstance(memory.layout(4, 512, 8, 64, CPU), Reserved)
+    assert isinstance(memory.layout(4, 512, 8, 64, torch.device("meta")), Pool)
+    with patch("mmap.mmap", side_effect=OSError("Cannot allocate memory")):
+        assert isinstance(memory.layout(4, 512, 8, 64, CPU), Pool)

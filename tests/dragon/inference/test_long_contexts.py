@@ -1,0 +1,132 @@
+"""A conversation of 24,000 tokens beside short ones, and answers that wait for room.
+
+Covers `dragon.inference.engine` with torch and llama.cpp.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from dragon.errors import ContextLengthError, PreemptedError
+from dragon.inference.backends import backend
+from dragon.inference.backends.slots import BLOCK
+from dragon.inference.backends.torch import model as torch_model
+from dragon.inference.decoder import Decoder
+from dragon.inference.engine import Engine
+from dragon.inference.jobs import Decoded, Outcome
+from dragon.inference.rows import Row
+from dragon.protocol.messages import Work
+from tests import tiny
+from training import gguf_file
+
+WAIT_S = 300
+LONG, SHORT, SHORT_ONES = 24_000, 30, 200
+ROW = [Row((5, 6, 7), 0.0)]
+
+
+def tokens(count: int, seed: int = 0) -> list[int]:
+    chance = random.Random(seed)
+    return [chance.randrange(10, tiny.VOCABULARY) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save(tmp_path_factory.mktemp("long"), context=backend.MAX_CONTEXT, layers=1)
+
+
+@pytest.fixture(params=["torch", "llama.cpp"])
+def engine(directory: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    path = directory
+    if request.param == "llama.cpp":
+        path = tmp_path / "long.gguf"
+        gguf_file.write(directory, path)
+    running = Engine(backend.load(path, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1))
+    yield running
+    running.stop()
+
+
+def run(engine: Engine, decoder: Decoder, work: Work) -> Decoded:
+    done: Future[Outcome] = Future()
+    engine.run(decoder, work, done.set_result)
+    outcome = done.result(WAIT_S)
+    assert isinstance(outcome, Decoded)
+    return outcome
+
+
+def ended(engine: Engine) -> None:
+    """Wait until the engine has freed what was closed."""
+    engine.submit_urgent(lambda: None).result(WAIT_S)
+
+
+def test_a_long_conversation_and_200_short_ones_all_end(engine: Engine) -> None:
+    cache = engine.model.cache
+    begun: list[str] = []
+    longest = engine.open(ROW, tokens(LONG), limit=20)
+    longest.prefilled.add_done_callback(lambda _: begun.append("long"))
+    for seed in range(SHORT_ONES):
+        short = engine.open(ROW, tokens(SHORT, seed), limit=20)
+        short.prefilled.add_done_callback(lambda _: begun.append("short"))
+        short.prefilled.result(WAIT_S)
+        assert run(engine, short, Work(0, (9, 10), 2, 0)).sides
+        engine.close(short)
+    longest.prefilled.result(WAIT_S)
+    assert begun.index("long") > 10, "they went on between its pieces"
+    ended(engine)
+    assert cache.blocks - cache.free_blocks == -(-(len(ROW[0].tokens) + LONG + 21) // BLOCK)
+    assert run(engine, longest, Work(0, (9, 10), 2, 0)).sides
+    engine.close(longest)
+    ended(engine)
+    assert cache.free_blocks == cache.blocks
+    assert cache.free == cache.slots
+
+
+def test_what_can_never_fit_is_refused(engine: Engine) -> None:
+    rows = ROW * (engine.model.cache.rows(LONG + 24) + 1)
+    with pytest.raises(ContextLengthError, match=r"room for \d+ of them: shorten the conv"):
+        engine.open(rows, tokens(LONG), limit=20)
+
+
+@pytest.fixture
+def small(directory: Path) -> Iterator[Engine]:
+    """An engine with room for two answers of full length."""
+    with patch.object(torch_model, "_CACHE_BYTES", 0):
+        model = backend.load(directory, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1)
+    running = Engine(model)
+    yield running
+    running.stop()
+
+
+def test_an_answer_waits_for_room(small: Engine) -> None:
+    half = backend.MAX_CONTEXT // 2
+    first, second, third = (small.open(ROW, tokens(9), limit=half + 99) for _ in range(3))
+    fourth = small.open(ROW, tokens(9))
+    for decoder in (first, second, third):
+        decoder.prefilled.result(WAIT_S)
+    ended(small)
+    assert small.free_slots > 200
+    assert not fourth.prefilled.done()
+    assert run(small, first, Work(0, (9,), 1, 0)).sides, "others go on"
+    small.close(first)
+    ended(small)
+    assert not fourth.prefilled.done()
+    small.close(second)
+    fourth.prefilled.result(WAIT_S)
+
+
+def test_one_that_is_closed_between_two_pieces_gives_its_room_back(small: Engine) -> None:
+    cache = small.model.cache
+    longest = small.open(ROW, tokens(LONG), limit=20)
+    other = small.open(ROW, tokens(SHORT), limit=20)
+    other.prefilled.result(WAIT_S)
+    small.close(longest)
+    with pytest.raises(PreemptedError):
+        longest.prefilled.result(WAIT_S)
+    ended(small)
+    assert cache.free == cache.slots - 1
+    assert run(small, other, Work(0, (9,), 1, 0)).sides
