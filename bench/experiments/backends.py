@@ -1,7 +1,8 @@
 """What the product costs beside the engine it runs: `python -m bench.backends [options]`
 
-A model of the shape of Qwen2.5-0.5B with random weights, made here and not kept, writes a text of
-given length after a prompt: through the device's API, and by the bare engine in this process, one
+A model of the shape of Qwen2.5-0.5B with random weights, made here and not kept, whose
+distributions are about as sharp as those of trained models, writes a text of given length after a
+prompt: through the device's API, and by the bare engine in this process, one
 after the other, for some rounds; the medians count. `joint` is the same text with a peer that runs
 the same file. Every engine has one thread.
 """
@@ -37,7 +38,7 @@ Seconds = tuple[float, float]
 _VOCABULARY = 151_936
 _END = 3
 # Of the output layer. As it comes, a random one finds 150,000 tokens about equally likely.
-_SHARPNESS = 7.0
+_SHARPNESS = 12.0
 _WORDS = "the harbour lay still and no boat had come in since the storm of the week before . "
 _NOTES = """`tokens_per_s` and `ttft_ms` are those of answers of the device alone, `bare_` those of
 the engine by itself with the same file and prompt, `joint_` those of both sides together without a

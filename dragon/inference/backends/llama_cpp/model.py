@@ -23,8 +23,10 @@ from dragon.inference.logprobs import MAX_TOP
 
 # Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
 LIKELIEST = 256
-# What those hold that are named, at least: to write down all 256 takes a tenth of a step.
-_MASS = 0.999
+# Probabilities among the likeliest: that takes less than to sort all of a vocabulary.
+_LIKELIEST = {"samplers": ["top_k"], "top_k": LIKELIEST, "post_sampling_probs": True}
+# And of these what holds nearly all: to write down 256 takes a tenth of a step.
+_NUCLEUS = {"samplers": ["top_k", "top_p"], "top_p": 0.999, "min_keep": MAX_TOP}
 _SLOTS = 16
 # Positions that all slots share: one at full length, or many short ones.
 _LEAST_POSITIONS = 16384
@@ -50,10 +52,8 @@ class LlamaCpp:
         self.cache = Slots(_SLOTS, self.context, self._positions)
         self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
         self._tokens = metadata.tokens
-        # Probabilities among the likeliest: that takes less than to sort all of a vocabulary.
-        self._likeliest = {"samplers": ["top_k"], "top_k": LIKELIEST, "post_sampling_probs": True}
-        if not self.quotes:  # which may have to write what is not likely
-            self._likeliest |= {"samplers": ["top_k", "top_p"], "top_p": _MASS, "min_keep": MAX_TOP}
+        # One that quotes may have to write what is not likely.
+        self._likeliest = _LIKELIEST if self.quotes else _LIKELIEST | _NUCLEUS
         self._letter = [[metadata.letter, 1e6]]
         self._server = serve(path, self._positions, threads)
         # A thread a slot: the server computes the prompts that wait in one batch.

@@ -1,7 +1,6 @@
 """llama.cpp against torch: the embedded model as a `.gguf` file and from its directory.
 
-Covers `dragon.inference.backends.llama_cpp.metadata`, `dragon.inference.backends.backend` and
-`dragon.inference.backends.slots`.
+Covers `dragon.inference.backends.llama_cpp.metadata` and `dragon.inference.backends.backend`.
 """
 
 from __future__ import annotations
@@ -17,9 +16,12 @@ from gguf import GGUFWriter
 from dragon.errors import ConfigurationError, InvalidRequestError, PreemptedError
 from dragon.inference.backends import backend
 from dragon.inference.backends.backend import Backend
+from dragon.inference.backends.llama_cpp import model as llama_cpp
 from dragon.inference.backends.llama_cpp.model import LIKELIEST, LlamaCpp
+from dragon.inference.logprobs import MAX_TOP
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.models import EMBEDDED_MODEL
+from tests import tiny
 from tests.dragon.inference.backends.same_model import (
     TOLERANCE,
     check_random_texts,
@@ -80,6 +82,39 @@ def test_a_step_that_is_not_wanted_leaves_nothing_behind(llama: LlamaCpp) -> Non
         llama.forward([0], [3], torch.tensor([[8]]), 1, cancelled=lambda: True)
     after = llama.forward([0], [2], torch.tensor([[7]]), 1)
     assert torch.allclose(after.exp(), before.exp(), atol=TOLERANCE)
+
+
+def test_texts_that_have_ended_make_room(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay with llama.cpp until the positions that they take are needed."""
+    monkeypatch.setattr(llama_cpp, "_LEAST_POSITIONS", 1024)
+    path = tmp_path / "tiny.gguf"
+    gguf_file.write(tiny.save(tmp_path / "tiny"), path)
+    model = loaded(path, tokenizer)
+    assert isinstance(model, LlamaCpp)
+    fed = torch.arange(10, 410)[None]
+    for slot in range(3):
+        model.forward([slot], [0], fed, 1)
+    assert [len(text) for text in model._texts[:3]] == [1, 400, 400]
+    assert model.cache.acquire(1) == [0]
+    model.forward([0], [0], fed, 1)
+    assert [len(text) for text in model._texts[:3]] == [400, 1, 400]
+    model.close()
+
+
+def test_a_model_that_writes_names_what_holds_nearly_all(
+    llama: LlamaCpp, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And 20 tokens at least, as many as `top_logprobs` may ask for."""
+    fed = torch.tensor([tokenizer.encode(TEXT)])
+    every = torch.softmax(llama.forward([0], [0], fed, 8), -1)[0]
+    monkeypatch.setattr(llama, "_likeliest", llama_cpp._LIKELIEST | llama_cpp._NUCLEUS)
+    named = torch.softmax(llama.forward([0], [0], fed, 8), -1)[0]
+    counts = (named > 0).sum(-1)
+    assert int(counts.min()) >= MAX_TOP
+    assert int(counts.min()) < LIKELIEST
+    assert float(torch.where(named > 0, every, 0.0).sum(-1).min()) > 0.998
 
 
 def test_nobody_else_on_the_machine_can_ask_it(llama: LlamaCpp) -> None:
