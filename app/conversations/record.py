@@ -140,8 +140,9 @@ class Written:
                 record["not_asked"] = asdict(self.answer.not_asked)
             if self.answer.found is not None:
                 record |= sources(self.answer.found)
-            # Of sources that were found before it was continued there are none any more.
-            record["citations"] = citations(self.answer.citations, len(self.before.text))
+            if self.answer.citations:
+                offset = len(self.before.text)
+                record["citations"] = citations(self.answer.citations, offset)
         if self.ending is not None:
             end = self.end()
             record |= end if self.ending.problem else {"done": end}

@@ -10,6 +10,8 @@ import pytest
 from app.conversations.record import Before, Ending, Written
 from app.generation.accumulator import AnswerState
 from app.generation.events import (
+    Citation,
+    Cited,
     Detailed,
     Finished,
     GenerationRequest,
@@ -77,6 +79,13 @@ def test_a_finished_answer(answer: AnswerState) -> None:
             "ledgers": ["answer-1"],
         },
     }
+
+
+def test_citations_count_in_the_whole_text(answer: AnswerState) -> None:
+    answer.take(Cited((Citation(1, 2, 0),)))
+    written = Written(Before("Look: "), 0, answer, Ending(MessageState.DONE))
+    answer.take(Finished("stop", 2, 3))
+    assert written.record["citations"] == [{"start": 7, "end": 8, "source": 0}]
 
 
 def test_a_continued_answer_keeps_what_stood_before(answer: AnswerState) -> None:
