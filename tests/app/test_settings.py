@@ -21,6 +21,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("PORT", "99999"),
         ("PORT", "http"),
         ("TOP_K", "0"),
+        ("ANSWERS", "rows"),
         ("AGGREGATION", "democratic"),
         ("DTYPE", "float8"),
         ("LOG_FORMAT", "xml"),
