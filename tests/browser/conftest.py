@@ -95,7 +95,7 @@ def endless_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     """A model that never ends an answer by itself; at this pace its context lasts a minute."""
     folder = tmp_path_factory.mktemp("endless")
     model = tiny.save(folder / "model")
-    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(120), Floor(120))
+    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(120), Floor(120), rows=True)
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
         yield Pair(running, peer, setup, corpus)
@@ -106,7 +106,7 @@ def telling_device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     """Both sides know `answer.md` by heart, and take some seconds to write it."""
     folder = tmp_path_factory.mktemp("telling")
     model = memorised.save(folder / "model", ANSWER)
-    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(50), Floor(50))
+    setup = Setup(folder, {"DRAGON_MODEL": str(model)}, Floor(50), Floor(50), rows=True)
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         services.wait_joint(running)
         yield Pair(running, peer, setup, corpus)

@@ -27,10 +27,13 @@ PATIENCE_S = 10.0
 
 @pytest.fixture(scope="module")
 def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
-    """A model that never ends by itself, and steps slow enough for faults to fall in between."""
+    """A model that never ends by itself, and steps slow enough for faults to fall in between.
+
+    Its context is short: passages in rows leave room for a long answer.
+    """
     data = tmp_path_factory.mktemp("losing")
     model = tiny.save(data / "model")
-    return Setup(data, {"DRAGON_MODEL": str(model)}, Floor(20), Floor(20))
+    return Setup(data, {"DRAGON_MODEL": str(model)}, Floor(20), Floor(20), rows=True)
 
 
 @pytest.fixture(scope="module")
