@@ -33,7 +33,10 @@ CLOSEST = 3
 """Passages shown where none answers."""
 
 ANSWERING = 0.6
-"""Score of a passage, for a model that writes, from which on it is taken to answer by itself."""
+"""Score of a passage from which on it is taken to answer by itself, for a model that writes.
+
+What share of questions that lets stay on the device is in bench/LOG.md.
+"""
 
 # Searches at once, and those of one caller: what they share (threads, connections of the database)
 # serves whoever came first.
