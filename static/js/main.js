@@ -14,7 +14,9 @@ import { showLive } from "./inspector/live.js";
 import { Scope } from "./chat/scope.js";
 import { Settings } from "./core/settings.js";
 import { DeviceSocket } from "./core/socket.js";
+import { hear, tell } from "./core/tabs.js";
 import { PeerStatus, showConnection } from "./core/status.js";
+import { fillIn, t } from "./core/strings.js";
 import { showWelcome } from "./chat/welcome.js";
 
 /** @typedef {import("./core/types.js").Message} Message */
@@ -26,6 +28,7 @@ let inspected = null;
 /** @type {import("./documents/documents.js").DocumentState} */
 let stored = { files: [], known: new Set(), waiting: 0 };
 
+fillIn();
 const status = new PeerStatus();
 const scope = new Scope();
 const settings = new Settings(() => {
@@ -61,6 +64,8 @@ const chat = new Chat({
     inspector.show(panel);
   },
   onShade: () => settings.set({ shading: !settings.values.shading }),
+  reachable: () => status.joint,
+  onWritten: (conversation) => tell({ conversation }),
 });
 
 const composer = new Composer({
@@ -70,15 +75,18 @@ const composer = new Composer({
   },
   onStop: stop,
   leaves: () => settings.leaves,
+  onPrivate: (isPrivate) => status.setRung(isPrivate ? "never" : settings.rung),
 });
 
 const list = new ConversationList({
   onOpen: openConversation,
   onRename: (conversation) => {
+    tell({ list: true });
     if (chat.conversation?.id === conversation.id) chat.conversation.title = conversation.title;
     changed();
   },
   onDelete: (id) => {
+    tell({ conversation: id });
     if (chat.conversation?.id === id) openConversation(null);
   },
   onError: (message) => composer.refuse(message),
@@ -95,7 +103,7 @@ function changed() {
   const { busy, conversation } = chat;
   composer.setBusy(busy);
   list.setCurrent(conversation?.id ?? null);
-  byId("title").textContent = conversation?.title ?? "New chat";
+  byId("title").textContent = conversation?.title ?? t("sidebar.new");
   document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
   drawWelcome();
   drawPanels();
@@ -162,23 +170,23 @@ function showSignedOut() {
 const singleLetters = () => settings.values.keys;
 setUpKeyboard(
   {
-    Chat: [
-      { keys: "n", label: "New chat", act: () => openConversation(null) },
-      { keys: "/", label: "Write a question", act: () => composer.focus() },
-      { keys: "x", label: "Private on or off", act: () => composer.togglePrivate() },
-      { keys: "r", label: "Write another answer", act: () => chat.again() },
-      { keys: "e", label: "Edit the last question", act: () => chat.edit() },
-      { keys: "c", label: "Copy the last answer", act: () => chat.last?.copy() },
-      { keys: "[", label: "The branch before", act: () => chat.branch(-1) },
-      { keys: "]", label: "The next branch", act: () => chat.branch(1) },
+    [t("keys.chat")]: [
+      { keys: "n", label: t("sidebar.new"), act: () => openConversation(null) },
+      { keys: "/", label: t("keys.chat.write"), act: () => composer.focus() },
+      { keys: "x", label: t("keys.chat.private"), act: () => composer.togglePrivate() },
+      { keys: "r", label: t("answer.again"), act: () => chat.again() },
+      { keys: "e", label: t("keys.chat.edit"), act: () => chat.edit() },
+      { keys: "c", label: t("keys.chat.copy"), act: () => chat.last?.copy() },
+      { keys: "[", label: t("branch.back"), act: () => chat.branch(-1) },
+      { keys: "]", label: t("branch.next"), act: () => chat.branch(1) },
     ],
-    Page: [
-      { keys: "Ctrl+K", label: "Search conversations", act: searchConversations },
-      { keys: "d", label: "Documents", act: () => inspector.toggle("documents") },
-      { keys: "l", label: "How it was written", act: () => inspector.toggle("live") },
-      { keys: "w", label: "What left this device", act: () => inspector.toggle("ledger") },
-      { keys: "p", label: "Where the words came from", act: () => settings.set({ shading: !settings.values.shading }) },
-      { keys: "s", label: "Settings", act: () => settings.open() },
+    [t("keys.page")]: [
+      { keys: "Ctrl+K", label: t("sidebar.search"), act: searchConversations },
+      { keys: "d", label: t("panel.documents"), act: () => inspector.toggle("documents") },
+      { keys: "l", label: t("panel.live"), act: () => inspector.toggle("live") },
+      { keys: "w", label: t("panel.ledger"), act: () => inspector.toggle("ledger") },
+      { keys: "p", label: t("answer.provenance"), act: () => settings.set({ shading: !settings.values.shading }) },
+      { keys: "s", label: t("sidebar.settings"), act: () => settings.open() },
     ],
   },
   singleLetters,
@@ -189,11 +197,24 @@ setUpKeyboard(
   },
 );
 
+/** Another tab has written in the conversation that is open, or deleted it. */
+async function followTab() {
+  try {
+    await chat.reread();
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) openConversation(null);
+  }
+}
+
 function searchConversations() {
   inspector.openSidebar();
   list.focusSearch();
 }
 
+hear(({ list: listed, conversation }) => {
+  if (listed || conversation) list.load();
+  if (conversation && conversation === chat.conversation?.id) followTab();
+});
 session.addEventListener("signed-out", showSignedOut);
 addEventListener("popstate", () => openConversation(location.hash.slice(1) || null));
 byId("choose-model").addEventListener("click", () => settings.open("models"));

@@ -45,7 +45,7 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     assert any("8823" in word for level in (0, 1) for word in shaded[f"cloud-{level}"])
     # Only the device knows the code, so the sides were far apart there.
     assert any("8823" in word for word in shaded["disputed"])
-    legend = f"the sides disagreed strongly ({len(shaded['disputed'])})"
+    legend = f"the two sides disagreed strongly ({len(shaded['disputed'])})"
     expect(answer.locator(".legend")).to_contain_text(legend)
 
     box = answer.get_by_test_id("answer-text").bounding_box()

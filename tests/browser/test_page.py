@@ -154,7 +154,7 @@ def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) ->
     key.press("w")
     key.press("?")
     sheet = page.get_by_role("dialog", name="Keyboard")
-    for words in ("New chat", "Private on or off", "Search conversations", "What left this device"):
+    for words in ("New chat", "Private on or off", "Search conversations", "Sent to cloud"):
         expect(sheet).to_contain_text(words)
     key.press("Escape")
     key.press("x")
@@ -218,7 +218,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     expect(page.get_by_test_id("model-facts")).to_contain_text("2,048 tokens")
     page.get_by_label("Temperature").fill("0.7")
     page.get_by_label("Seed").fill("42")
-    page.get_by_label("Documents a side").fill("1")
+    page.get_by_label("Passages per side").fill("1")
     page.get_by_test_id("mode").select_option("tokenwise")
     page.get_by_text("Dark", exact=True).click()
     page.keyboard.press("Escape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
+from app.api.page.languages import texts
 from app.api.page.parameters import DEFAULT_TEMPERATURE
 from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
 from app.container import AppState, State
 from app.packaged import packaged
 
 STATIC = packaged("static")
+_BLANK = re.compile(r"\{([a-z.]+)\}")
 _NO_STORE = {"Cache-Control": "no-store"}
 
 router = APIRouter(include_in_schema=False)
@@ -24,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 async def index(request: Request, state: State) -> Response:
     """The page for a signed-in browser, for others how to sign in."""
     if not state.auth.has_session(request.headers):
-        return _sign_in_page(request, "This browser is not signed in.")
+        return _sign_in_page(request, "sign.needed")
     return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
 
@@ -39,10 +42,8 @@ async def sign_in_by_link(
     if "prefetch" in request.headers.get("sec-purpose", ""):
         return Response(status_code=503, headers=_NO_STORE)
     if code:
-        used = "This link has been used, has expired, or is not of this device."
-        return _signed_in(request, state, lambda: state.auth.accepts_code(code), used)
-    refusal = "This link does not fit the key of this device."
-    return _signed_in(request, state, lambda: state.auth.accepts_key(key), refusal)
+        return _signed_in(request, state, lambda: state.auth.accepts_code(code), "sign.used")
+    return _signed_in(request, state, lambda: state.auth.accepts_key(key), "sign.wrong.link")
 
 
 @router.post("/sign-in")
@@ -51,8 +52,7 @@ async def sign_in_by_key(request: Request, state: State) -> Response:
     async with request.form(max_fields=4) as form:
         key = form.get("key")
     typed = key.strip() if isinstance(key, str) else ""
-    refusal = "This is not the key of this device."
-    return _signed_in(request, state, lambda: state.auth.accepts_key(typed), refusal)
+    return _signed_in(request, state, lambda: state.auth.accepts_key(typed), "sign.wrong.key")
 
 
 @router.post("/api/sign-out")
@@ -88,7 +88,7 @@ def _signed_in(
 ) -> Response:
     address = request.client.host if request.client else "nowhere"
     if state.auth.attempts.exceeded(address):
-        return _sign_in_page(request, "Too many attempts. Wait a minute.", 429)
+        return _sign_in_page(request, "sign.slow", 429)
     if not accepted():
         state.auth.attempts.failed(address)
         return _sign_in_page(request, refusal)
@@ -106,8 +106,10 @@ def _signed_in(
 
 
 def _sign_in_page(request: Request, reason: str, status: int = 401) -> Response:
+    """The page with the key's field, in the browser's language; `reason` is the key of a text."""
+    words = texts(request.headers.get("accept-language", ""))
     # The host is on the allow-list, so the address can go into the page as it stands.
     origin = f"{request.url.scheme}://{request.url.netloc}"
-    page = (STATIC / "sign-in.html").read_text()
-    page = page.replace("{origin}", origin).replace("{reason}", reason)
+    filled = words | {"origin": origin, "reason": words[reason]}
+    page = _BLANK.sub(lambda blank: filled[blank[1]], (STATIC / "sign-in.html").read_text())
     return HTMLResponse(page, status_code=status, headers=_NO_STORE)

@@ -15,17 +15,18 @@ EPUB_TYPE = b"application/epub+zip"
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
-_DAMAGED = "The file is a ZIP or Office file that is damaged."
+DAMAGED = "The {what} is damaged. Open it elsewhere and save it again."
 
 
 class Archive:
     """The entries of a ZIP file by name. Raises UnreadableError for damaged or encrypted ones."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, what: str = "ZIP or Office file") -> None:
+        self._damaged = DAMAGED.format(what=what)
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
-            raise UnreadableError(_DAMAGED) from None
+            raise UnreadableError(self._damaged) from None
         entries = self._zip.infolist()
         # zipfile never unpacks more than the declared size.
         expanded = sum(entry.file_size for entry in entries)
@@ -45,7 +46,7 @@ class Archive:
         except RuntimeError:
             raise UnreadableError("The file is encrypted. Save it without a password.") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
-            raise UnreadableError(_DAMAGED) from None
+            raise UnreadableError(self._damaged) from None
 
     def xml(self, name: str) -> Any:
         """The root of an entry that is XML. Entities are left alone, and nothing is fetched."""

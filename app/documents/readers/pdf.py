@@ -31,7 +31,7 @@ def pdf_pages(data: bytes) -> tuple[list[str], str | None]:
     except pypdfium2.PdfiumError as error:
         if error.err_code == _PASSWORD_ERROR:
             raise UnreadableError("The PDF is encrypted. Save it without a password.") from None
-        raise UnreadableError("The PDF is damaged. Open it elsewhere and save it anew.") from None
+        raise UnreadableError("The PDF is damaged. Open it elsewhere and save it again.") from None
     if not any(page.strip() for page in pages):
         raise UnreadableError(
             "The PDF has no text in it, as when it was scanned. Run text recognition (OCR) first."

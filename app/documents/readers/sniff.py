@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.documents.readers import tables
-from app.documents.readers.archive import DOCX_TEXT, EPUB_TYPE, XLSX_BOOK, Archive
+from app.documents.readers.archive import DAMAGED, DOCX_TEXT, EPUB_TYPE, XLSX_BOOK, Archive
 from app.documents.readers.common import TAKEN, UnreadableError, clean
 
 # Unsupported kinds often uploaded by mistake, by their first bytes.
@@ -78,6 +78,8 @@ _MEDIA_TYPES = {
     Kind.EMAIL: "message/rfc822",
 }
 
+_PACKED = {".docx": "Word document", ".xlsx": "Excel workbook", ".epub": "EPUB book"}
+
 
 def sniff(data: bytes, name: str) -> str:
     """The kind of a file (a value of `Kind`). Raises UnreadableError for others."""
@@ -85,7 +87,7 @@ def sniff(data: bytes, name: str) -> str:
     if b"%PDF-" in data[:1024]:
         return "pdf"
     if data.startswith(b"PK\x03\x04"):
-        return _archive_kind(Archive(data))
+        return _archive_kind(Archive(data, _packed(suffix)))
     if data.startswith(b"\xd0\xcf\x11\xe0") and _ENCRYPTED_OFFICE in data:
         raise UnreadableError("The file is encrypted. Save it without a password.")
     for magic, what in _OTHER_KINDS:
@@ -98,7 +100,16 @@ def sniff(data: bytes, name: str) -> str:
     start = data[:8192].removeprefix(codecs.BOM_UTF8)
     if _HTML.match(start) or (suffix in {".html", ".htm", ".xhtml"} and _TAG.search(start)):
         return "html"
-    return _text_kind(decoded(data), suffix)
+    try:
+        return _text_kind(decoded(data), suffix)
+    except UnreadableError:
+        if suffix not in _PACKED:
+            raise
+        raise UnreadableError(DAMAGED.format(what=_packed(suffix))) from None
+
+
+def _packed(suffix: str) -> str:
+    return _PACKED.get(suffix, "ZIP or Office file")
 
 
 def decoded(data: bytes) -> str:

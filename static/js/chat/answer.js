@@ -1,6 +1,7 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
-import { announce, el, icon, plural, seconds } from "../core/dom.js";
+import { announce, el, icon, seconds } from "../core/dom.js";
+import { t } from "../core/strings.js";
 import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 
@@ -21,15 +22,17 @@ const AT_ONCE_MS = 8;
  * @property {(id: string, panel: "live" | "ledger") => void} inspect
  * @property {() => void} shade
  * @property {() => void} edit
+ * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
+ * @property {() => boolean} reachable Whether the cloud is.
  * @property {(id: string) => Promise<TokenDetail[]>} tokens
  */
 
 export class AnswerView {
-  #wait = el("p", { class: "wait" }, "Searching your documents");
+  #wait = el("p", { class: "wait" }, t("answer.searching"));
   #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
   #problem = el("div", { class: "problem", role: "alert", hidden: true });
   #note = el("p", { class: "note", hidden: true });
-  #tools = el("div", { class: "tools", role: "group", "aria-label": "Answer" });
+  #tools = el("div", { class: "tools", role: "group", "aria-label": t("answer") });
   #summary = el("button", { class: "summary", type: "button", "data-testid": "summary" });
   #foot = el("div", { class: "foot", hidden: true }, this.#tools, this.#summary);
   #sources = new SourcesView();
@@ -47,7 +50,7 @@ export class AnswerView {
   /** Holds everything; `data-state` is one of `Message["state"]`, `streaming` while it is written. */
   element = el(
     "article",
-    { class: "answer", "data-testid": "answer", "aria-label": "Answer" },
+    { class: "answer", "data-testid": "answer", "aria-label": t("answer") },
     this.#body, this.#wait, this.#problem, this.#note, this.#legend, this.#foot, this.#sources.element,
   );
 
@@ -86,12 +89,12 @@ export class AnswerView {
       this.message.closest = frame.closest;
       this.message.nothing_relevant = frame.nothing_relevant;
       this.message.unread_documents = frame.unread_documents;
-      this.#wait.textContent = frame.sources.length ? `Reading ${plural(frame.sources.length, "passage")}` : "Writing";
+      this.#wait.textContent = frame.sources.length ? t("answer.reading", { count: frame.sources.length }) : t("answer.writing");
     } else if (frame.type === "not_asked") {
       this.message.not_asked = { words: frame.words };
     } else if (frame.type === "peer") {
       if (frame.joint) delete this.message.not_asked;
-      announce(frame.joint ? "The cloud joins in from here." : "From here on the device writes alone.");
+      announce(t(frame.joint ? "answer.joined" : "answer.alone"));
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
       if (frame.type === "done") this.message.done = frame;
@@ -103,7 +106,7 @@ export class AnswerView {
       this.#setState();
       this.#sources.show(this.message.sources ?? [], this.message.closest ?? []);
       this.#end();
-      announce({ done: "Answer complete", stopped: "Answer stopped", error: "The answer failed" }[this.message.state] ?? "");
+      announce(t(`answer.${this.message.state}`));
     }
   }
 
@@ -176,7 +179,10 @@ export class AnswerView {
     if (held.html !== block.html) {
       element.innerHTML = block.html;
       for (const head of element.querySelectorAll(".code-head")) {
-        head.append(el("button", { class: "copy-code", type: "button", "data-testid": "copy-code" }, "Copy"));
+        head.append(el("button", { class: "copy-code", type: "button", "data-testid": "copy-code" }, t("answer.copy")));
+      }
+      for (const seam of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll(".seam"))) {
+        seam.textContent = t(seam.dataset.joint === "true" ? "answer.joined" : "answer.alone");
       }
       held.html = block.html;
       held.tail = null;
@@ -206,45 +212,55 @@ export class AnswerView {
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
       const full = error.code === "context_length_exceeded";
-      const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, full ? "Edit the question" : "Try again");
+      const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, t(full ? "answer.shorten" : "answer.retry"));
       remedy.addEventListener("click", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
       this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, error.message), remedy);
     }
     const notes = [
-      asked?.left_out && `The ${plural(asked.left_out, "oldest turn")} no longer fit into the model’s context and were left out.`,
-      this.message.nothing_relevant && !unread && "None of your documents answers this.",
-      unread && `${plural(unread, "document")} could not be searched yet; ask again once all are read.`,
+      asked?.left_out && t("answer.left_out", { count: asked.left_out }),
+      this.message.nothing_relevant && !unread && t("answer.nothing"),
+      unread && t("answer.unread", { count: unread }),
     ].filter(Boolean);
     this.#note.replaceChildren(notes.join(" "));
-    if (spared && !this.message.private) this.#offer(spared.words);
+    if (spared && !this.message.private) {
+      this.#offer(spared.words ? t("answer.offer.words", { words: spared.words }) : t("answer.offer"), () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
+    } else if (this.message.nothing_relevant && !unread && this.message.done && !this.#joint && this.actions.reachable()) {
+      this.#offer(t("answer.offer.question"), () => this.actions.askOpenly(this.message.id));
+    }
     this.#note.hidden = !this.#note.childNodes.length || !this.#note.textContent;
     this.#summary.textContent = this.#summarized();
     this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
   }
 
-  /** Offers to ask the cloud, which was not asked. @param {string} words Of the documents, which it would be sent. */
-  #offer(words) {
-    const why = words ? `The cloud may know more. It would be sent these words: “${words}”.` : "Your documents answered, so the cloud was not asked.";
-    const ask = el("button", { class: "button small", type: "button", "data-testid": "ask-cloud" }, "Ask the cloud, too");
-    ask.addEventListener("click", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
+  /** Tokens that both sides wrote. */
+  get #joint() {
+    const { participation = [] } = this.message.done?.dragon ?? {};
+    return participation.reduce((/** @type {number} */ sum, /** @type {number[]} */ [from = 0, to = 0]) => sum + to - from, 0);
+  }
+
+  /** Offers to ask the cloud, which was not asked. @param {string} why @param {() => void} act */
+  #offer(why, act) {
+    const ask = el("button", { class: "button small", type: "button", "data-testid": "ask-cloud" }, t("answer.ask"));
+    ask.addEventListener("click", act);
     this.#note.append(this.#note.textContent ? " " : "", why, " ", ask);
   }
 
   /** How it ended, who wrote it and how long it took, as far as known. */
   #summarized() {
     const { done, state } = this.message;
-    if (!done) return state === "stopped" ? "Stopped" : "";
+    if (!done) return state === "stopped" ? t("answer.by.stopped") : "";
     const { completion_tokens: total } = done.usage;
-    const { participation = [], ttft_ms, ms_per_token } = done.dragon;
-    const joint = participation.reduce((/** @type {number} */ sum, /** @type {number[]} */ [from = 0, to = 0]) => sum + to - from, 0);
+    const { ttft_ms, ms_per_token } = done.dragon;
+    const joint = this.#joint;
+    const some = joint > 0 && joint < total && !this.message.private && state !== "stopped";
     const authors = this.message.private
-      ? this.message.private_from === undefined ? "Kept on this device" : "Begun openly, then kept on this device"
-      : state === "stopped" ? "Stopped" : joint === 0 ? "By this device alone" : joint < total ? `With the cloud for ${joint} of ${plural(total, "token")}` : "With the cloud";
+      ? this.message.private_from === undefined ? "kept" : "begun"
+      : state === "stopped" ? "stopped" : joint === 0 ? "alone" : some ? "some" : "cloud";
     return [
-      authors,
-      done.finish_reason === "length" && "cut at the length limit",
-      !authors.endsWith("tokens") && plural(total, "token"),
+      t(`answer.by.${authors}`, { joint, count: total }),
+      done.finish_reason === "length" && t("answer.cut"),
+      !some && t("tokens", { count: total }),
       ttft_ms !== undefined && seconds(ttft_ms + ms_per_token * total),
     ].filter(Boolean).join(" · ");
   }
@@ -254,15 +270,15 @@ export class AnswerView {
     const { at, of } = this.#branches;
     const tools = [];
     if (of > 1) tools.push(branchSwitch(at, of, (step) => this.actions.branch(id, step)));
-    if (text) tools.push(tool("icon-copy", "Copy", "copy", () => this.copy()));
-    tools.push(tool("icon-again", "Write another answer", "again", () => this.actions.again(id)));
-    if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", "Continue", "continue", () => this.actions.goOn(id)));
+    if (text) tools.push(tool("icon-copy", t("answer.copy"), "copy", () => this.copy()));
+    tools.push(tool("icon-again", t("answer.again"), "again", () => this.actions.again(id)));
+    if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", t("answer.continue"), "continue", () => this.actions.goOn(id)));
     if (text) {
-      const words = tool("icon-words", "Whose words: show where each came from", "provenance", () => this.actions.shade(), "Whose words");
+      const words = tool("icon-words", t("answer.provenance"), "provenance", () => this.actions.shade(), t("answer.provenance"));
       words.setAttribute("aria-pressed", String(this.#shaded));
       tools.push(words);
     }
-    tools.push(tool("icon-left", "What left this device", "left", () => this.actions.inspect(id, "ledger"), "What left"));
+    tools.push(tool("icon-left", t("answer.sent"), "left", () => this.actions.inspect(id, "ledger"), t("answer.sent")));
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();
@@ -277,7 +293,7 @@ export class AnswerView {
 
   /** @param {Element | null} button */
   #copied(button) {
-    announce("Copied");
+    announce(t("answer.copied"));
     button?.classList.add("is-done");
     setTimeout(() => button?.classList.remove("is-done"), 1500);
   }
@@ -293,8 +309,8 @@ export function tool(symbol, label, testid, act, text) {
 
 /** @param {number} at @param {number} of @param {(step: number) => void} act */
 export function branchSwitch(at, of, act) {
-  const back = tool("icon-back", "The branch before", "branch-back", () => act(-1));
-  const next = tool("icon-chevron", "The next branch", "branch-next", () => act(1));
+  const back = tool("icon-back", t("branch.back"), "branch-back", () => act(-1));
+  const next = tool("icon-chevron", t("branch.next"), "branch-next", () => act(1));
   back.disabled = at === 0;
   next.disabled = at === of - 1;
   return el("span", { class: "branches", "data-testid": "branches" }, back, el("span", { class: "number" }, `${at + 1}/${of}`), next);

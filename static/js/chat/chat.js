@@ -3,6 +3,7 @@
 import { changeConversation, getConversation, getTokens } from "../core/api.js";
 import { AnswerView } from "./answer.js";
 import { byId } from "../core/dom.js";
+import { t } from "../core/strings.js";
 import { QuestionView } from "./question.js";
 import { Tree } from "./tree.js";
 
@@ -38,6 +39,8 @@ export class Chat {
    * @param {(message: string, text: string) => void} options.onRefused
    * @param {(panel: "live" | "ledger", message: Message) => void} options.onInspect
    * @param {() => void} options.onShade
+   * @param {() => boolean} options.reachable Whether the cloud is.
+   * @param {(conversation: string) => void} options.onWritten Its messages or its branch have changed.
    */
   constructor(options) {
     this.options = options;
@@ -91,6 +94,16 @@ export class Chat {
     this.options.onChange();
   }
 
+  /** Another tab has written in this conversation. */
+  async reread() {
+    if (this.#asked || !this.conversation) return;
+    const { scrollTop } = this.#scroll;
+    const following = this.#following;
+    await this.open(this.conversation.id);
+    this.#following = following;
+    if (!following) this.#scroll.scrollTop = scrollTop;
+  }
+
   /** Reads on the answers that are being written. */
   watch() {
     for (const { id, state } of this.#tree.all) if (state === "writing") this.options.socket.watch(id);
@@ -113,7 +126,8 @@ export class Chat {
    */
   again(id = this.#tree.leaf ?? "", params = {}) {
     const question = this.#tree.get(id)?.parent;
-    if (question) this.#write("again", { message: question, params });
+    // A seed that is set would write the same once more.
+    if (question) this.#write("again", { message: question, params: { seed: undefined, ...params } });
   }
 
   /** @param {string} [id] */
@@ -136,7 +150,7 @@ export class Chat {
     this.#tree.branch(from, step);
     this.#draw();
     this.options.onChange();
-    if (this.conversation && this.#tree.leaf) changeConversation(this.conversation.id, { leaf: this.#tree.leaf }).catch(() => {});
+    if (this.conversation && this.#tree.leaf) changeConversation(this.conversation.id, { leaf: this.#tree.leaf }).then(({ id: changed }) => this.options.onWritten(changed), () => {});
   }
 
   /** @param {boolean} on */
@@ -165,7 +179,7 @@ export class Chat {
 
   /** The connection is gone. Answers are written on; only a question on its way may be lost. */
   disconnected() {
-    if (this.#asked) this.#refused("The connection to the device was lost. Once it is back, ask again.");
+    if (this.#asked) this.#refused(t("link.asking"));
   }
 
   /** Whether it was sent. @param {"say" | "again" | "continue"} kind @param {Record<string, any>} fields @param {string} [text] */
@@ -204,6 +218,7 @@ export class Chat {
     this.#following = true;
     this.#follow();
     this.options.onBegun(conversation);
+    this.options.onWritten(conversation.id);
     this.options.onChange();
   }
 
@@ -234,15 +249,23 @@ export class Chat {
           inspect: (id, panel) => this.options.onInspect(panel, /** @type {Message} */ (this.#tree.get(id))),
           shade: () => this.options.onShade(),
           edit: () => this.edit(),
+          reachable: () => this.options.reachable(),
+          askOpenly: (id) => this.#askOpenly(id),
           tokens: (id) => getTokens(this.conversation?.id ?? "", id),
         });
     this.#views.set(message.id, view);
     return view;
   }
 
-  /** @param {string} id @param {string} text */
-  #editQuestion(id, text) {
-    return this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.get(id)?.parent ?? null, text }, text);
+  /** @param {string} id @param {string} text @param {object} [params] */
+  #editQuestion(id, text, params = {}) {
+    return this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.get(id)?.parent ?? null, text, params }, text);
+  }
+
+  /** What was kept on the device stays so; a question to the cloud is another branch. @param {string} id Of an answer. */
+  #askOpenly(id) {
+    const question = this.#tree.get(this.#tree.get(id)?.parent ?? "");
+    if (question) this.#editQuestion(question.id, question.text, { private: false, cloud: "always", hops: 1 });
   }
 
   #shown() {

@@ -1,8 +1,7 @@
 /** Where the question is written: the text, the private switch, and send or stop. */
 
 import { byId } from "../core/dom.js";
-
-const STAYS = "The cloud takes no part. This question and its answer stay on this device, in later turns too.";
+import { t } from "../core/strings.js";
 
 export class Composer {
   #form = /** @type {HTMLFormElement} */ (byId("composer"));
@@ -18,9 +17,11 @@ export class Composer {
    * @param {(text: string) => void} handlers.onAsk
    * @param {() => void} handlers.onStop
    * @param {() => string} handlers.leaves What leaves the device, unless this question is private.
+   * @param {(isPrivate: boolean) => void} handlers.onPrivate
    */
-  constructor({ onAsk, onStop, leaves }) {
+  constructor({ onAsk, onStop, leaves, onPrivate }) {
     this.onAsk = onAsk;
+    this.onPrivate = onPrivate;
     this.leaves = leaves;
     this.onStop = onStop;
     this.#form.addEventListener("submit", (event) => {
@@ -101,7 +102,8 @@ export class Composer {
     this.#send.hidden = this.#busy;
     this.#stop.hidden = !this.#busy;
     this.#form.classList.toggle("is-private", this.#private.checked);
-    byId("leaves-line").textContent = this.#private.checked ? STAYS : this.leaves();
+    this.onPrivate(this.#private.checked);
+    byId("leaves-line").textContent = this.#private.checked ? t("leaves.private") : this.leaves();
     this.#prompt.style.height = "auto";
     this.#prompt.style.height = `${this.#prompt.scrollHeight}px`;
   }

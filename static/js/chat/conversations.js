@@ -4,6 +4,7 @@ import { ApiError, changeConversation, deleteConversation, exportAddress, listCo
 import { confirmDelete } from "../core/confirm.js";
 import { announce, byId, el, icon } from "../core/dom.js";
 import { openMenu } from "../core/menu.js";
+import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Conversation} Conversation */
 
@@ -70,13 +71,13 @@ export class ConversationList {
     const found = this.#found;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-id]"))?.dataset.id;
     if (!found.length) {
-      this.#list.replaceChildren(el("p", { class: "empty" }, search ? `Nothing found for “${search}”.` : "Conversations appear here."));
+      this.#list.replaceChildren(el("p", { class: "empty" }, search ? t("list.none", { search }) : t("list.empty")));
       return;
     }
     /** @type {Map<string, Conversation[]>} */
     const groups = new Map();
     for (const each of found) {
-      const name = search ? "Found" : dayOf(each.updated_at);
+      const name = search ? t("list.found") : dayOf(each.updated_at);
       groups.set(name, [...(groups.get(name) ?? []), each]);
     }
     this.#list.replaceChildren(
@@ -85,7 +86,7 @@ export class ConversationList {
       ),
     );
     if (this.#more) {
-      const older = el("button", { class: "row-button more", type: "button", "data-testid": "older" }, "Show older");
+      const older = el("button", { class: "row-button more", type: "button", "data-testid": "older" }, t("list.older"));
       older.addEventListener("click", () => this.load(found.at(-1)));
       this.#list.append(older);
     }
@@ -107,13 +108,13 @@ export class ConversationList {
       if (event.key === "F2") this.#rename(conversation, row);
       if (event.key === "Delete") this.#delete(conversation);
     });
-    const more = el("button", { class: "icon-button small", type: "button", "aria-label": `Actions for ${title}`, "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "conversation-menu" }, icon("icon-more"));
+    const more = el("button", { class: "icon-button small", type: "button", "aria-label": t("list.actions", { title }), "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "conversation-menu" }, icon("icon-more"));
     more.addEventListener("click", () =>
       openMenu(more, [
-        { label: "Rename", icon: "icon-edit", act: () => this.#rename(conversation, row), testid: "rename" },
-        { label: "Export as Markdown", icon: "icon-document", href: exportAddress(id, "markdown"), testid: "export-markdown" },
-        { label: "Export as JSON", icon: "icon-document", href: exportAddress(id, "json"), testid: "export-json" },
-        { label: "Delete", icon: "icon-trash", act: () => this.#delete(conversation), danger: true, testid: "delete-conversation" },
+        { label: t("list.rename"), icon: "icon-edit", act: () => this.#rename(conversation, row), testid: "rename" },
+        { label: t("list.markdown"), icon: "icon-document", href: exportAddress(id, "markdown"), testid: "export-markdown" },
+        { label: t("list.json"), icon: "icon-document", href: exportAddress(id, "json"), testid: "export-json" },
+        { label: t("list.delete"), icon: "icon-trash", act: () => this.#delete(conversation), danger: true, testid: "delete-conversation" },
       ]),
     );
     const row = el("li", { class: "conversation", "data-testid": "conversation", "data-id": id }, open, more);
@@ -132,7 +133,7 @@ export class ConversationList {
 
   /** Writes the new title in place: Enter keeps it, Escape leaves it. @param {Conversation} conversation @param {HTMLElement} row */
   #rename(conversation, row) {
-    const input = el("input", { class: "input", "aria-label": "New title", "data-testid": "title-input", maxlength: 200, value: conversation.title });
+    const input = el("input", { class: "input", "aria-label": t("list.title"), "data-testid": "title-input", maxlength: 200, value: conversation.title });
     const shown = [...row.childNodes];
     let over = false;
     const end = async (/** @type {boolean} */ keep) => {
@@ -164,14 +165,14 @@ export class ConversationList {
 
   /** @param {Conversation} conversation */
   async #delete({ id, title }) {
-    if (!(await confirmDelete(title, "All its questions and answers are removed from this device, from the search too. This cannot be undone."))) return;
+    if (!(await confirmDelete(title, t("list.delete.text")))) return;
     try {
       await deleteConversation(id);
     } catch (error) {
       // Gone already, perhaps from another tab: that is what was asked for.
       if (!(error instanceof ApiError && error.status === 404)) return this.onError(messageOf(error));
     }
-    announce("Conversation deleted");
+    announce(t("list.deleted"));
     this.onDelete(id);
     this.load();
   }
@@ -181,7 +182,7 @@ export class ConversationList {
 function dayOf(seconds) {
   const midnight = new Date().setHours(0, 0, 0, 0);
   const days = Math.ceil((midnight - seconds * 1000) / 86_400_000);
-  if (days <= 0) return "Today";
-  if (days === 1) return "Yesterday";
-  return days <= 7 ? "This week" : "Earlier";
+  if (days <= 0) return t("list.today");
+  if (days === 1) return t("list.yesterday");
+  return days <= 7 ? t("list.week") : t("list.earlier");
 }

@@ -2,6 +2,7 @@
 
 import { byId, el } from "../core/dom.js";
 import { place } from "../core/menu.js";
+import { number, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").TokenDetail} TokenDetail */
 /** @typedef {import("../core/types.js").Source} Source */
@@ -9,7 +10,6 @@ import { place } from "../core/menu.js";
 
 /** Upper bounds of the cloud's share at each shade, from the device's to the cloud's. */
 const SHADES = [0.1, 0.35, 0.65, 0.9, 1];
-const LABELS = ["this device", "mostly this device", "both", "mostly the cloud", "the cloud"];
 /** Distance between the two sides' distributions from which on they disagreed strongly. */
 const DISPUTED = 0.75;
 const SKIPPED = ".seam, .code-head";
@@ -60,7 +60,7 @@ export class Provenance {
     if (!this.#words.length) return;
     this.body.tabIndex = 0;
     this.body.setAttribute("role", "group");
-    this.body.setAttribute("aria-label", "Answer. Left and right arrows tell where each word came from.");
+    this.body.setAttribute("aria-label", t("who.label"));
   }
 
   hide() {
@@ -73,14 +73,14 @@ export class Provenance {
 
   /** What the shades mean, and what of the answer came from where. */
   legend() {
-    if (!this.#words.length) return ["Where its words came from was not noted for this answer. Write another one to see it."];
+    if (!this.#words.length) return [t("who.unknown")];
     const letters = this.#words.reduce((sum, { text }) => sum + text.length, 0);
     const cloud = this.#words.reduce((sum, word) => sum + word.cloud * word.text.length, 0) / letters;
     const disputed = this.#words.filter(({ tv }) => tv >= DISPUTED).length;
     return [
-      el("span", { class: "legend-scale" }, "This device", ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: LABELS[level] })), "The cloud"),
-      el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, "word"), `the sides disagreed strongly (${disputed})`),
-      el("span", { class: "legend-total", "data-testid": "cloud-share" }, `${Math.round(100 * cloud)} % from the cloud`),
+      el("span", { class: "legend-scale" }, t("who.scale.device"), ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: t(`who.${level}`) })), t("who.scale.cloud")),
+      el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed })),
+      el("span", { class: "legend-total", "data-testid": "cloud-share" }, t("who.total", { percent: Math.round(100 * cloud) })),
     ];
   }
 
@@ -117,11 +117,11 @@ export class Provenance {
     const device = el("span", { class: "share-device" });
     device.style.width = `${100 - percent}%`;
     return [
-      el("p", { class: "card-word" }, el("strong", {}, word.text), `from ${LABELS[level]}`),
+      el("p", { class: "card-word" }, el("strong", {}, word.text), t("who.from", { who: t(`who.${level}`) })),
       el("div", { class: "share" }, device),
-      el("p", { class: "card-sides" }, el("span", {}, `device ${100 - percent} %`), el("span", {}, `cloud ${percent} %`)),
+      el("p", { class: "card-sides" }, el("span", {}, t("who.device", { percent: 100 - percent })), el("span", {}, t("who.cloud", { percent }))),
       el("ul", {}, ...shares.map(({ source, share }) => el("li", { "data-side": source.side }, el("span", {}, source.title), `${Math.round(100 * share)} %`))),
-      ...(word.tv >= DISPUTED ? [el("p", { class: "card-note" }, `The two sides disagreed strongly here (distance ${word.tv.toFixed(2)}).`)] : []),
+      ...(word.tv >= DISPUTED ? [el("p", { class: "card-note" }, t("who.disputed.here", { distance: number(word.tv, 2) }))] : []),
     ];
   }
 }

@@ -2,6 +2,7 @@
 
 import { branchSwitch, tool } from "./answer.js";
 import { el, icon } from "../core/dom.js";
+import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
 
@@ -10,7 +11,7 @@ const LONG = 600;
 
 export class QuestionView {
   #bubble;
-  #tools = el("div", { class: "tools", role: "group", "aria-label": "Question" });
+  #tools = el("div", { class: "tools", role: "group", "aria-label": t("question") });
   #branches = { at: 0, of: 1 };
 
   /**
@@ -23,8 +24,8 @@ export class QuestionView {
     this.message = message;
     this.actions = actions;
     this.#bubble = el("p", { class: "bubble", tabindex: message.text.length > LONG ? 0 : null }, message.text);
-    this.element = el("div", { class: "question", "data-testid": "question", "data-id": message.id }, el("h3", { class: "visually-hidden" }, "Question"), this.#bubble);
-    if (message.private) this.element.append(el("p", { class: "question-note" }, icon("icon-private"), "Kept on this device"));
+    this.element = el("div", { class: "question", "data-testid": "question", "data-id": message.id }, el("h3", { class: "visually-hidden" }, t("question")), this.#bubble);
+    if (message.private) this.element.append(el("p", { class: "question-note" }, icon("icon-private"), t("question.private")));
     this.element.append(this.#tools);
     this.#drawTools();
   }
@@ -38,15 +39,15 @@ export class QuestionView {
   /** Opens the question for changes; sent, it becomes another branch. */
   edit() {
     if (this.element.querySelector("textarea")) return;
-    const input = el("textarea", { class: "input", "aria-label": "Edit the question", "data-testid": "edit-text", rows: 3 });
+    const input = el("textarea", { class: "input", "aria-label": t("question.edit.text"), "data-testid": "edit-text", rows: 3 });
     input.value = this.message.text;
     const form = el(
       "form",
       { class: "edit" },
       input,
       el("div", { class: "edit-actions" },
-        el("button", { class: "button small", type: "button", value: "cancel" }, "Cancel"),
-        el("button", { class: "button small primary", type: "submit", "data-testid": "edit-send" }, "Ask as a new branch")),
+        el("button", { class: "button small", type: "button", value: "cancel" }, t("cancel")),
+        el("button", { class: "button small primary", type: "submit", "data-testid": "edit-send" }, t("question.edit.send"))),
     );
     const close = () => {
       form.replaceWith(this.#bubble);
@@ -80,7 +81,7 @@ export class QuestionView {
     const { at, of } = this.#branches;
     this.#tools.replaceChildren(
       ...(of > 1 ? [branchSwitch(at, of, (step) => this.actions.branch(id, step))] : []),
-      tool("icon-edit", "Edit and ask again", "edit", () => this.edit()),
+      tool("icon-edit", t("question.edit"), "edit", () => this.edit()),
     );
   }
 }

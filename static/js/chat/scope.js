@@ -1,7 +1,8 @@
 /** Which documents may be used in this chat: all, or some collections and documents. */
 
-import { byId, el, plural } from "../core/dom.js";
+import { byId, el } from "../core/dom.js";
 import { place } from "../core/menu.js";
+import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
 
@@ -67,16 +68,16 @@ export class Scope {
       return el("div", { class: name ? "scope-group" : "" }, ...(head ? [head] : []), ...files.map(({ id, filename }) => box("document", id, filename, has(id))));
     });
     this.#menu.replaceChildren(
-      el("p", { class: "menu-title" }, "Documents for this chat"),
+      el("p", { class: "menu-title" }, t("scope")),
       ...(this.#files.length
-        ? [box("all", "all", "All documents", this.#chosen === null, this.#chosen === null || this.#chosen.size > 0), ...groups]
-        : [el("p", { class: "empty" }, "There are no documents yet.")]),
+        ? [box("all", "all", t("scope.all"), this.#chosen === null, this.#chosen === null || this.#chosen.size > 0), ...groups]
+        : [el("p", { class: "empty" }, t("scope.empty"))]),
     );
   }
 
   #render() {
     const count = this.#files.filter(({ id }) => this.#chosen?.has(id)).length;
-    this.#label.textContent = this.#chosen === null ? "All documents" : count === 0 ? "No documents" : `${count} of ${plural(this.#files.length, "document")}`;
+    this.#label.textContent = this.#chosen === null ? t("scope.all") : count === 0 ? t("scope.none") : t("scope.some", { chosen: count, count: this.#files.length });
     byId("scope").classList.toggle("is-set", this.#chosen !== null);
   }
 }

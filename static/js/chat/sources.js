@@ -2,20 +2,16 @@
 
 import { getText } from "../core/api.js";
 import { el, icon } from "../core/dom.js";
+import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
 /** @typedef {import("../core/types.js").Side} Side */
 
-/** @type {Record<Side, {label: string, origin: string}>} */
-const SIDES = {
-  private: { label: "Private", origin: "your documents" },
-  public: { label: "Public", origin: "the cloud’s corpus" },
-};
 /** Characters shown around a passage. */
 const AROUND = 320;
 
 export class SourcesView {
-  element = el("div", { class: "sources", role: "group", "aria-label": "Sources", hidden: true });
+  element = el("div", { class: "sources", role: "group", "aria-label": t("sources"), hidden: true });
 
   /** @param {Source[]} sources @param {Source[]} closest Passages shown where there is no source. */
   show(sources, closest) {
@@ -27,16 +23,15 @@ export class SourcesView {
         .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
       return own.length ? [column(side, own)] : [];
     });
-    if (!columns.length && closest.length) columns.push(column("private", closest, "the closest passages in your documents"));
+    if (!columns.length && closest.length) columns.push(column("private", closest, t("sources.closest")));
     this.element.replaceChildren(...columns);
     this.element.hidden = columns.length === 0;
   }
 }
 
 /** @param {Side} side @param {Source[]} sources @param {string} origin */
-function column(side, sources, origin = SIDES[side].origin) {
-  const { label } = SIDES[side];
-  const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), label, el("span", {}, origin));
+function column(side, sources, origin = t(`sources.${side}.origin`)) {
+  const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), t(`sources.${side}`), el("span", {}, origin));
   return el("div", { class: "side", "data-side": side }, heading, el("ul", {}, ...sources.map((source) => el("li", {}, row(source)))));
 }
 
@@ -53,12 +48,12 @@ function row(source) {
       "summary",
       {},
       icon("icon-chevron", "icon chevron"),
-      el("span", { class: "visually-hidden" }, `${SIDES[source.side].label} source: `),
+      el("span", { class: "visually-hidden" }, t(`sources.${source.side}.title`)),
       el("span", { class: "source-title", title: source.title }, source.title),
       el("span", { class: "source-start" }, source.text.trim().replace(/^#+ /, "")),
-      el("span", { class: "source-page" }, source.page ? `p. ${source.page}` : ""),
+      el("span", { class: "source-page" }, source.page ? t("sources.page", { page: source.page }) : ""),
       // What is only close had no share in the answer.
-      ...(source.weight > 0 ? [el("span", { class: "weight", title: `Weight among the ${source.side} passages` }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`)] : []),
+      ...(source.weight > 0 ? [el("span", { class: "weight", title: t("sources.weight") }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`)] : []),
     ),
     passage,
     ...(source.query ? [el("pre", { class: "source-query", "data-testid": "source-query" }, source.query)] : []),

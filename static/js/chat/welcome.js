@@ -1,6 +1,7 @@
 /** What an empty conversation shows: the way from nothing to a first answer from one's own note. */
 
-import { byId, el, icon, plural } from "../core/dom.js";
+import { byId, el, icon } from "../core/dom.js";
+import { t } from "../core/strings.js";
 
 const SAMPLE = "The cabin by the lake.md";
 const QUESTIONS = ["What is the wifi password of the cabin?", "Where does the spare key hang?", "When is the chimney swept?"];
@@ -21,17 +22,17 @@ export function showWelcome({ visible, ready, waiting }, { add, choose, ask }) {
   const sample = ready.includes(SAMPLE);
   const cards = [];
   if (waiting > 0) {
-    cards.push(el("p", { class: "start-wait", role: "status" }, `Preparing ${plural(waiting, "document")}`));
+    cards.push(el("p", { class: "start-wait", role: "status" }, t("welcome.preparing", { count: waiting })));
   } else if (sample) {
-    cards.push(el("p", { class: "start-line" }, icon("icon-check"), "The sample note is ready. Ask it:"));
+    cards.push(el("p", { class: "start-line" }, icon("icon-check"), t("welcome.sample.ready")));
     for (const question of QUESTIONS) cards.push(start("icon-send", question, "", () => ask(question), "start-question"));
   } else if (ready.length) {
-    cards.push(el("p", { class: "start-line" }, icon("icon-check"), `${ready.length === 1 ? ready[0] : plural(ready.length, "document")} ${ready.length === 1 ? "is" : "are"} ready. Ask below.`));
+    cards.push(el("p", { class: "start-line" }, icon("icon-check"), ready.length === 1 ? t("welcome.ready", { name: ready[0] ?? "" }) : t("welcome.ready.many", { count: ready.length })));
   }
   if (!ready.length && !waiting) {
     cards.push(
-      start("icon-upload", "Add your documents", "Text, PDF, Word, e-mail and more. They stay on this device.", choose, "start-upload"),
-      start("icon-document", "Try it with a sample note", "A page about a cabin by a lake, with three questions.", async () => {
+      start("icon-upload", t("welcome.add"), t("welcome.add.text"), choose, "start-upload"),
+      start("icon-document", t("welcome.sample"), t("welcome.sample.text"), async () => {
         const text = await (await fetch("/static/sample-note.md")).text();
         add(new File([text], SAMPLE, { type: "text/markdown" }));
       }, "start-sample"),

@@ -1,11 +1,11 @@
 /** HTTP to the device. Every failure is an `ApiError` whose message a person can act on. */
 
+import { t } from "./strings.js";
+
 /** @typedef {import("./types.js").StoredFile} StoredFile */
 /** @typedef {import("./types.js").Conversation} Conversation */
 /** @typedef {import("./types.js").Message} Message */
 /** @typedef {import("./types.js").Model} Model */
-
-const UNREACHABLE = "The device did not answer. Check that DRAGON is still running, then try again.";
 
 export class ApiError extends Error {
   /** @param {string} message @param {number} status 0 when there was no reply at all */
@@ -41,7 +41,7 @@ function unwrap(status, body) {
   }
   if (status >= 200 && status < 300) return value;
   if (status === 401) session.dispatchEvent(new Event("signed-out"));
-  throw new ApiError(value?.error?.message ?? `The device answered with status ${status}.`, status);
+  throw new ApiError(value?.error?.message ?? t("link.status", { status }), status);
 }
 
 /**
@@ -61,7 +61,7 @@ async function request(path, method = "GET", json, signal) {
     response = await fetch(path, { method, signal, ...sent });
     body = await response.text();
   } catch {
-    throw new ApiError(UNREACHABLE, 0);
+    throw new ApiError(t("link.silent"), 0);
   }
   return unwrap(response.status, body);
 }
@@ -171,8 +171,8 @@ export function uploadFile(file, collection, replace, onProgress, signal) {
     xhr.upload.onprogress = (event) => {
       if (event.lengthComputable && event.total > 0) onProgress(event.loaded / event.total);
     };
-    xhr.onerror = () => reject(new ApiError(UNREACHABLE, 0));
-    xhr.onabort = () => reject(new ApiError("Cancelled.", 0));
+    xhr.onerror = () => reject(new ApiError(t("link.silent"), 0));
+    xhr.onabort = () => reject(new ApiError(t("documents.cancelled.unsent"), 0));
     xhr.onload = () => {
       try {
         resolve(unwrap(xhr.status, xhr.responseText));

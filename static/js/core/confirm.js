@@ -1,28 +1,34 @@
 /** Asking before something is deleted or replaced. */
 
 import { byId } from "./dom.js";
+import { t } from "./strings.js";
 
 /** @param {string} name What is to be deleted. @param {string} text What that means. */
-export const confirmDelete = (name, text) => confirmed(`Delete ${name}?`, text, "Keep", "Delete");
+export const confirmDelete = async (name, text) =>
+  (await confirmed({ title: t("documents.delete", { name }), text, yes: t("delete"), danger: true })) === "yes";
 
 /**
- * Opens the dialog; focus is on the safe answer, Escape takes it, and focus returns afterwards.
+ * Opens the dialog; focus is on Cancel, Escape takes it, and focus returns afterwards.
  *
- * @param {string} title
- * @param {string} text
- * @param {string} no
- * @param {string} yes
- * @returns {Promise<boolean>}
+ * @param {object} question
+ * @param {string} question.title
+ * @param {string} question.text
+ * @param {string} question.yes
+ * @param {string} [question.other] Another way to go on.
+ * @param {boolean} [question.danger] What is done cannot be undone.
+ * @returns {Promise<"cancel" | "other" | "yes">}
  */
-export function confirmed(title, text, no, yes) {
+export function confirmed({ title, text, yes, other = "", danger = false }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("confirm"));
   byId("confirm-title").textContent = title;
   byId("confirm-text").textContent = text;
-  byId("confirm-no").textContent = no;
+  byId("confirm-other").textContent = other;
+  byId("confirm-other").hidden = !other;
   byId("confirm-yes").textContent = yes;
+  byId("confirm-yes").classList.toggle("danger", danger);
   dialog.returnValue = "cancel";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "confirm"), { once: true });
+    dialog.addEventListener("close", () => resolve(/** @type {any} */ (dialog.returnValue || "cancel")), { once: true });
   });
 }

@@ -1,5 +1,7 @@
 /** Making and finding elements. Text always goes in as text nodes, so nothing is parsed as HTML. */
 
+import { number, t } from "./strings.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
@@ -55,19 +57,14 @@ export function announce(text) {
   byId("announcer").textContent = text;
 }
 
-/** @param {number} count @param {string} noun */
-export function plural(count, noun) {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
 /** A duration for people. @param {number} ms */
 export function seconds(ms) {
-  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${number(ms / 1000, 1)} s`;
 }
 
 /** A file size for people, in decimal units. @param {number} bytes */
 export function formatBytes(bytes) {
-  if (bytes < 1000) return plural(bytes, "byte");
+  if (bytes < 1000) return t("bytes", { count: bytes });
   if (bytes < 999_500) return `${Math.round(bytes / 1000)} kB`;
-  return bytes < 999.5e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+  return bytes < 999.5e6 ? `${number(bytes / 1e6, 1)} MB` : `${number(bytes / 1e9, 1)} GB`;
 }

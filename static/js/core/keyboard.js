@@ -1,6 +1,7 @@
 /** Shortcuts, and the sheet that lists them. */
 
 import { byId, el } from "./dom.js";
+import { t } from "./strings.js";
 
 /** @typedef {{keys: string, label: string, act: () => void}} Shortcut */
 
@@ -13,11 +14,11 @@ export function setUpKeyboard(groups, singles, onEscape) {
   const sheet = /** @type {HTMLDialogElement} */ (byId("help"));
   const all = Object.values(groups).flat();
   const written = [
-    ["Enter", "Send"],
-    ["Shift+Enter", "New line"],
-    ["Escape", "Stop the answer, close what is open"],
+    ["Enter", t("keys.text.send")],
+    ["Shift+Enter", t("keys.text.line")],
+    ["Escape", t("keys.text.stop")],
   ];
-  for (const [title, shortcuts] of [["Writing", written], ...Object.entries(groups).map(([name, list]) => [name, list.map(({ keys, label }) => [keys, label])])]) {
+  for (const [title, shortcuts] of [[t("keys.text"), written], ...Object.entries(groups).map(([name, list]) => [name, list.map(({ keys, label }) => [keys, label])])]) {
     const rows = /** @type {string[][]} */ (shortcuts).map(([keys = "", label = ""]) =>
       el("div", { class: "key-row" }, el("dt", {}, ...keys.split("+").map((key) => el("kbd", {}, key))), el("dd", {}, label)));
     byId("keys").append(el("section", {}, el("h3", {}, String(title)), el("dl", {}, ...rows)));

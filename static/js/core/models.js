@@ -1,23 +1,17 @@
 /** The settings' section on models: which one answers, which others this machine has, trying and choosing one. */
 
 import { announce, el, formatBytes } from "./dom.js";
+import { number, t } from "./strings.js";
 import { chooseModel, listModels, messageOf, tryModel } from "./api.js";
 
 /** @typedef {import("./types.js").Model} Model */
-
-const KINDS = {
-  demo: "Quotes sentences",
-  file: "GGUF file",
-  directory: "PyTorch model",
-  server: "Model server",
-};
 
 export class Models {
   #now = el("p", { class: "model-now", "data-testid": "model-now" });
   #list = el("ul", { class: "models", "data-testid": "models" });
   #notice = el("p", { class: "notice", role: "alert", hidden: true });
   /** The settings' fieldset. */
-  element = el("fieldset", { id: "models" }, el("legend", {}, "Model"), this.#now, this.#notice, this.#list);
+  element = el("fieldset", { id: "models" }, el("legend", {}, t("model")), this.#now, this.#notice, this.#list);
   #quotes = false;
   /** The trial under way. @type {AbortController | null} */
   #trying = null;
@@ -25,12 +19,12 @@ export class Models {
   /** Looks again for what there is; the old list stays until then. @param {boolean} quotes Whether the demo model answers. */
   async load(quotes = this.#quotes) {
     this.#quotes = quotes;
-    if (!this.#list.childElementCount) this.#list.replaceChildren(el("li", { class: "hint" }, "Looking for models on this device"));
+    if (!this.#list.childElementCount) this.#list.replaceChildren(el("li", { class: "hint" }, t("model.looking")));
     try {
       const { data, current, next } = await listModels();
       this.#tell(current, next);
       const rows = data.map((model) => this.#row(model, current, next));
-      if (data.length < 2) rows.push(el("li", { class: "hint" }, "No other model was found. Download one with LM Studio or Ollama, or put a .gguf file into DRAGON’s data folder, and open these settings again."));
+      if (data.length < 2) rows.push(el("li", { class: "hint" }, t("model.none")));
       if (!this.#trying) this.#list.replaceChildren(...rows);
     } catch (error) {
       this.#list.replaceChildren();
@@ -40,19 +34,18 @@ export class Models {
 
   /** @param {string} current @param {string} next */
   #tell(current, next) {
-    const now = this.#quotes ? `${current} answers now. It is the built-in demo model: it quotes sentences.` : `${current} answers now.`;
-    this.#now.replaceChildren(now);
-    if (next !== current) this.#now.append(" ", el("strong", {}, `${next} answers after a restart: end DRAGON with Ctrl-C in its terminal, and start it again.`));
+    this.#now.replaceChildren(t(this.#quotes ? "model.now.demo" : "model.now", { name: current }));
+    if (next !== current) this.#now.append(" ", el("strong", {}, t("model.next", { name: next })));
   }
 
   /** @param {Model} model @param {string} current @param {string} next */
   #row(model, current, next) {
     const { name, kind, where, size, memory, context, refusal, hint } = model;
     const facts = [
-      kind === "demo" ? "Built-in demo model" : `${KINDS[kind]}, ${where}`,
+      t(`model.${kind}`, { where }),
       size && formatBytes(size),
-      memory && `about ${formatBytes(memory)} of memory`,
-      context && `${context.toLocaleString("en")} tokens of context`,
+      memory && t("model.memory", { size: formatBytes(memory) }),
+      context && t("model.context", { count: context }),
     ];
     const result = el("div", { class: "trial", role: "status" });
     const actions = el("div", { class: "model-actions" });
@@ -62,13 +55,13 @@ export class Models {
       ...(refusal || hint ? [el("p", { class: "hint" }, refusal || hint)] : []),
       actions, result);
     if (refusal) return row;
-    const trying = el("button", { class: "button small", type: "button", "data-testid": "try-model" }, "Try it");
+    const trying = el("button", { class: "button small", type: "button", "data-testid": "try-model" }, t("model.try"));
     trying.addEventListener("click", () => this.#try(name, trying, result));
     actions.append(trying);
     if (name === next) {
-      actions.append(el("span", { class: "hint" }, name === current ? "In use" : "From the next start on"));
+      actions.append(el("span", { class: "hint" }, t(name === current ? "model.using" : "model.upcoming")));
     } else {
-      const choosing = el("button", { class: "button small", type: "button", "data-testid": "use-model" }, "Choose");
+      const choosing = el("button", { class: "button small", type: "button", "data-testid": "use-model" }, t("model.use"));
       choosing.addEventListener("click", () => this.#choose(name));
       actions.append(choosing);
     }
@@ -79,19 +72,20 @@ export class Models {
   async #try(name, button, result) {
     if (this.#trying) return this.#trying.abort();
     const controller = (this.#trying = new AbortController());
-    button.textContent = "Cancel";
-    result.replaceChildren(el("p", { class: "hint" }, "Loading it. A large model takes a minute or more."));
+    button.textContent = t("cancel");
+    result.replaceChildren(el("p", { class: "hint" }, t("model.trying")));
     try {
       const report = await tryModel(name, controller.signal);
-      const memory = report.memory === null ? "" : `, ${formatBytes(report.memory)} of memory in all`;
+      const { memory, peer } = report;
+      const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), peer };
       result.replaceChildren(
-        el("blockquote", { "data-testid": "trial-answer" }, report.answer || "It wrote nothing."),
-        el("p", { class: "hint", "data-testid": "trial-figures" }, `${report.tokens_per_s.toFixed(1)} tokens a second${memory}. ${report.peer}`),
-        el("p", { class: "hint" }, `Vocabulary ${report.fingerprint.slice(0, 8)}`));
+        el("blockquote", { "data-testid": "trial-answer" }, report.answer || t("model.silent")),
+        el("p", { class: "hint", "data-testid": "trial-figures" }, t(memory === null ? "model.pace" : "model.pace.memory", figures)),
+        el("p", { class: "hint" }, t("model.fingerprint", { fingerprint: report.fingerprint.slice(0, 8) })));
     } catch (error) {
       result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice", "data-testid": "trial-refusal" }, messageOf(error))]));
     }
-    button.textContent = "Try it";
+    button.textContent = t("model.try");
     this.#trying = null;
   }
 
@@ -100,7 +94,7 @@ export class Models {
     try {
       await chooseModel(name);
       this.#notice.hidden = true;
-      announce(`${name} answers after a restart`);
+      announce(t("model.chosen", { name }));
       await this.load();
     } catch (error) {
       this.#fail(messageOf(error));

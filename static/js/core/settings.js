@@ -3,28 +3,15 @@
 import { signOut } from "./api.js";
 import { byId, el } from "./dom.js";
 import { Models } from "./models.js";
+import { t } from "./strings.js";
 
 const KEY = "dragon.settings";
 
 /** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, shading: boolean, keys: boolean}} */
 const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", shading: false, keys: true };
 
-const CLOUD = {
-  when_needed: "Where your documents do not answer",
-  always: "Always",
-  never: "Never",
-};
-
-const MODES = {
-  oneway: ["One way", "The cloud writes ahead, this device decides and sends back only words that differ. The default."],
-  coupled: ["Together, without waiting", "Both sides write ahead and agree on every word: the fastest, for a cloud you trust."],
-  speculative: ["Speculative", "One side decides for both, as in the paper. Temperature 0 or 1 only."],
-  tokenwise: ["Word by word", "A round trip for every word: slow, the same text as “together”."],
-  exchange: ["Exchange", "Both sides wait for each other at every word: slow, the same text."],
-  sequencewise: ["Whole answers", "Each side writes one alone; the likelier is taken."],
-  local: ["This device alone", "The cloud takes no part."],
-  context: ["One prompt, this device alone", "All documents before the question, in one prompt."],
-};
+const CLOUD = ["when_needed", "always", "never"];
+const MODES = ["oneway", "coupled", "speculative", "tokenwise", "exchange", "sequencewise", "local", "context"];
 
 export class Settings {
   values = { ...DEFAULTS, ...stored() };
@@ -61,20 +48,27 @@ export class Settings {
     return {
       ...(cloud && { cloud }),
       ...(mode && { mode }),
-      ...number("top_k", top_k),
-      ...number("temperature", temperature),
-      ...number("seed", seed),
-      ...number("max_tokens", max_tokens),
+      ...numeric("top_k", top_k),
+      ...numeric("temperature", temperature),
+      ...numeric("seed", seed),
+      ...numeric("max_tokens", max_tokens),
     };
+  }
+
+  get #chosen() {
+    return { ...this.#status?.defaults, ...this.params };
+  }
+
+  /** When the cloud takes part: the rung of the privacy ladder. @returns {"never" | "when_needed" | "always"} */
+  get rung() {
+    const { mode, cloud } = this.#chosen;
+    return mode === "local" || mode === "context" ? "never" : cloud ?? "when_needed";
   }
 
   /** What of a question and its answer leaves the device, in a sentence. */
   get leaves() {
-    const { mode, cloud } = { ...this.#status?.defaults, ...this.params };
-    if (cloud === "never" || mode === "local" || mode === "context") return "The cloud takes no part.";
-    const words = mode === "oneway" ? "some words of the answer" : "next-word probabilities, which can quote a passage";
-    const sent = `he cloud gets the question and ${words}, never your documents.`;
-    return cloud === "always" ? `T${sent}` : `Nothing leaves where your documents answer. Elsewhere t${sent}`;
+    const what = t(this.#chosen.mode === "oneway" ? "leaves.words" : "leaves.probabilities");
+    return t(`leaves.${this.rung}`, { what });
   }
 
   /** @param {Partial<typeof DEFAULTS>} change */
@@ -107,41 +101,42 @@ export class Settings {
   #draw() {
     const defaults = this.#status?.defaults ?? {};
     const { values } = this;
-    const usual = defaults.mode && MODES[/** @type {keyof typeof MODES} */ (defaults.mode)];
-    const mode = el("select", { name: "mode", id: "mode", "data-testid": "mode" }, el("option", { value: "" }, usual ? `${usual[0]} (default)` : "Default"));
-    for (const [value, [label]] of Object.entries(MODES)) {
-      if (value !== defaults.mode) mode.append(el("option", { value, selected: value === values.mode }, label));
+    const usual = MODES.includes(defaults.mode) ? t("settings.default", { label: t(`settings.mode.${defaults.mode}`) }) : t("settings.default.only");
+    const mode = el("select", { name: "mode", id: "mode", "data-testid": "mode" }, el("option", { value: "" }, usual));
+    for (const value of MODES) {
+      if (value !== defaults.mode) mode.append(el("option", { value, selected: value === values.mode }, t(`settings.mode.${value}`)));
     }
     const cloud = el("select", { name: "cloud", "data-testid": "cloud" });
-    for (const [value, label] of Object.entries(CLOUD)) {
+    for (const value of CLOUD) {
       const usual = value === defaults.cloud;
-      cloud.append(el("option", { value: usual ? "" : value, selected: value === values.cloud || (usual && !values.cloud) }, usual ? `${label} (default)` : label));
+      const label = t(`settings.cloud.${value}`);
+      cloud.append(el("option", { value: usual ? "" : value, selected: value === values.cloud || (usual && !values.cloud) }, usual ? t("settings.default", { label }) : label));
     }
     const facts = el("dl", { class: "facts", "data-testid": "model-facts" });
     const status = this.#status;
     for (const [term, value] of status
-      ? [["Context", `${status.context_length.toLocaleString("en")} tokens`], ["Vocabulary", `${status.vocabulary.toLocaleString("en")} tokens`], ["Cloud", status.peer.state === "connected" ? "connected" : status.peer.detail || status.peer.state]]
+      ? [[t("settings.context"), t("tokens", { count: status.context_length })], [t("settings.vocabulary"), t("tokens", { count: status.vocabulary })], [t("link.cloud"), status.peer.state === "connected" ? t("link.connected") : status.peer.detail || t(`link.${status.peer.state}`)]]
       : []) {
       facts.append(el("dt", {}, term), el("dd", {}, value));
     }
-    const leaving = el("button", { class: "button", type: "button", "data-testid": "sign-out" }, "Sign out of this browser");
+    const leaving = el("button", { class: "button", type: "button", "data-testid": "sign-out" }, t("settings.sign_out"));
     leaving.addEventListener("click", () => void leave());
     this.#form.replaceChildren(
-      el("fieldset", {}, el("legend", {}, "Look"), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
-        el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, { auto: "System", light: "Light", dark: "Dark" }[theme] ?? "")),
+      el("fieldset", {}, el("legend", {}, t("settings.theme")), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
+        el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, t(`settings.theme.${theme}`))),
       ))),
-      el("fieldset", {}, el("legend", {}, "Answers"),
-        el("label", { class: "field" }, el("span", {}, "When the cloud is asked"), cloud),
-        el("label", { class: "field" }, el("span", {}, "How the two sides write"), mode),
+      el("fieldset", {}, el("legend", {}, t("settings.answers")),
+        el("label", { class: "field" }, el("span", {}, t("settings.cloud")), cloud),
+        el("label", { class: "field" }, el("span", {}, t("settings.mode")), mode),
         el("p", { class: "hint", id: "mode-hint" }),
         el("div", { class: "pairs" },
-          field("top_k", "Documents a side", { min: 0, max: 32, step: 1, placeholder: defaults.top_k }, values.top_k),
-          field("temperature", "Temperature", { min: 0, max: 2, step: "any", placeholder: defaults.temperature }, values.temperature),
-          field("seed", "Seed", { min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, placeholder: "new each time" }, values.seed),
-          field("max_tokens", "Longest answer, in tokens", { min: 1, max: 100000, step: 1, placeholder: 512 }, values.max_tokens),
+          field("top_k", { min: 0, max: 32, step: 1, placeholder: defaults.top_k }, values.top_k),
+          field("temperature", { min: 0, max: 2, step: "any", placeholder: defaults.temperature }, values.temperature),
+          field("seed", { min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, placeholder: t("settings.seed.new") }, values.seed),
+          field("max_tokens", { min: 1, max: 100000, step: 1, placeholder: 512 }, values.max_tokens),
         )),
-      el("fieldset", {}, el("legend", {}, "Keyboard"),
-        el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), "Single letters are shortcuts outside of text fields")),
+      el("fieldset", {}, el("legend", {}, t("sidebar.keyboard")),
+        el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), t("settings.keys"))),
       facts,
       this.#models.element,
       leaving,
@@ -150,8 +145,8 @@ export class Settings {
   }
 
   #explain() {
-    const chosen = /** @type {keyof typeof MODES} */ (this.values.mode || this.#status?.defaults?.mode || "oneway");
-    byId("mode-hint").textContent = MODES[chosen]?.[1] ?? "";
+    const { mode = "oneway" } = this.#chosen;
+    byId("mode-hint").textContent = MODES.includes(mode) ? t(`settings.mode.${mode}.text`) : "";
   }
 }
 
@@ -168,12 +163,12 @@ function stored() {
   }
 }
 
-/** @param {string} name @param {string} label @param {Record<string, any>} attributes @param {string} value */
-function field(name, label, attributes, value) {
-  return el("label", { class: "field" }, el("span", {}, label), el("input", { type: "number", name, id: `setting-${name}`, value, ...attributes }));
+/** @param {string} name @param {Record<string, any>} attributes @param {string} value */
+function field(name, attributes, value) {
+  return el("label", { class: "field" }, el("span", {}, t(`settings.${name}`)), el("input", { type: "number", name, id: `setting-${name}`, value, ...attributes }));
 }
 
 /** @param {string} name @param {string} value */
-function number(name, value) {
+function numeric(name, value) {
   return value === "" ? {} : { [name]: Number(value) };
 }

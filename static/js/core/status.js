@@ -1,36 +1,15 @@
 /** The line in the header that says whether the cloud takes part, and the page's own connection. */
 
 import { announce, byId, el } from "./dom.js";
+import { t } from "./strings.js";
 
 /** @typedef {import("./types.js").Peer} Peer */
-
-/** @type {Record<Peer["state"] | "unknown", {line: string, explanation: string}>} */
-const TEXTS = {
-  connected: {
-    line: "With the cloud",
-    explanation: "The cloud takes part: its model and the one on this device write each answer together, token by token.",
-  },
-  connecting: {
-    line: "On its own, looking for the cloud",
-    explanation: "The cloud does not answer yet. Until it does, this device answers alone, from your documents.",
-  },
-  refused: {
-    line: "Refused by the cloud",
-    explanation: "The cloud refused this device, so it answers alone, from your documents.",
-  },
-  off: {
-    line: "On its own",
-    explanation: "No cloud takes part. This device answers alone, from your documents.",
-  },
-  unknown: {
-    line: "Device not reached",
-    explanation: "This page has no connection to the device, so it cannot tell whether the cloud takes part.",
-  },
-};
 
 export class PeerStatus {
   /** @type {Peer | null} */
   #peer = null;
+  /** @type {"never" | "when_needed" | "always"} */
+  #rung = "when_needed";
   #model = "";
   #root = byId("peer");
   #summary = /** @type {HTMLElement} */ (this.#root.querySelector("summary"));
@@ -62,6 +41,13 @@ export class PeerStatus {
     return this.joint ? this.#peer?.rtt_ms ?? null : null;
   }
 
+  /** When the cloud takes part in the next answer. @param {"never" | "when_needed" | "always"} rung */
+  setRung(rung) {
+    if (rung === this.#rung) return;
+    this.#rung = rung;
+    this.#render();
+  }
+
   /** @param {string} model */
   setModel(model) {
     this.#model = model;
@@ -73,25 +59,31 @@ export class PeerStatus {
     const changed = peer?.state !== this.#peer?.state;
     this.#peer = peer;
     this.#render();
-    if (changed && peer) announce(TEXTS[peer.state].line);
+    if (changed && peer) announce(t(this.#said));
+  }
+
+  /** What the header says: a private chat is private whether or not the cloud could be reached. */
+  get #said() {
+    if (this.#peer && this.#rung === "never") return "rung.private";
+    return this.joint ? `rung.${this.#rung}` : `link.${this.#peer?.state ?? "unknown"}`;
   }
 
   #render() {
     const peer = this.#peer;
     const state = peer?.state ?? "unknown";
-    const { line, explanation } = TEXTS[state];
+    const apart = !this.joint || this.#rung === "never";
     const roundTrip = peer?.rtt_ms == null ? null : `${Math.max(1, Math.round(peer.rtt_ms))} ms`;
 
     this.#summary.dataset.state = state;
-    this.#glyph.setAttribute("href", this.joint ? "#strands-together" : "#strands-alone");
-    this.#line.replaceChildren(line);
-    if (state === "connected" && roundTrip) this.#line.append(el("span", { class: "number" }, roundTrip));
-    if (state === "refused" && peer?.detail) this.#line.append(`: ${peer.detail}`);
-    this.#explanation.textContent = explanation;
+    this.#summary.dataset.rung = this.#rung;
+    this.#glyph.setAttribute("href", apart ? "#strands-alone" : "#strands-together");
+    this.#line.replaceChildren(t(this.#said));
+    if (this.#said === "link.refused" && peer?.detail) this.#line.append(`: ${peer.detail}`);
+    this.#explanation.textContent = t(`${this.#said}.text`);
     this.#facts.replaceChildren(
-      ...fact("Round trip", state === "connected" ? roundTrip : null),
-      ...fact("Reason", state === "connected" ? null : peer?.detail),
-      ...fact("Model", this.#model),
+      ...fact(t("link.trip"), state === "connected" ? roundTrip : null),
+      ...fact(t("link.reason"), state === "connected" ? null : peer?.detail),
+      ...fact(t("link.model"), this.#model),
     );
   }
 }
@@ -108,7 +100,5 @@ function fact(term, value) {
  */
 export function showConnection(connected) {
   byId("connection").hidden = connected;
-  byId("connection-text").textContent = connected
-    ? ""
-    : "No connection to the device. Check that DRAGON is still running; this page keeps trying.";
+  byId("connection-text").textContent = connected ? "" : t("link.lost");
 }

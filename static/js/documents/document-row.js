@@ -1,18 +1,13 @@
 /** One document in the list: its name, how far it has come, what can be done with it. */
 
-import { el, formatBytes, icon, plural } from "../core/dom.js";
+import { el, formatBytes, icon } from "../core/dom.js";
+import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
 /** @typedef {import("../core/types.js").IngestionEvent} IngestionEvent */
 
 /** The stages in their order; `stage` is what the device calls it once it is done. */
-const STEPS = [
-  { stage: "stored", label: "Sending" },
-  { stage: "parsed", label: "Reading" },
-  { stage: "chunked", label: "Cutting into passages" },
-  { stage: "embedded", label: "Making it searchable" },
-  { stage: "indexed", label: "Adding to the index" },
-];
+const STEPS = ["stored", "parsed", "chunked", "embedded", "indexed"];
 
 /**
  * @typedef {object} RowActions
@@ -51,7 +46,7 @@ export class DocumentRow {
     this.name = name;
     this.bytes = bytes;
     this.actions = actions;
-    this.#progress.setAttribute("aria-label", `Progress of ${name}`);
+    this.#progress.setAttribute("aria-label", t("documents.progress", { name }));
     this.element = el(
       "li",
       { class: "document", "data-testid": "document", "data-status": "sending" },
@@ -95,11 +90,11 @@ export class DocumentRow {
 
   /** @param {Pick<IngestionEvent, "status" | "message"> & Partial<IngestionEvent>} event */
   ingested(event) {
-    const step = STEPS.findIndex(({ stage }) => stage === event.stage);
+    const step = STEPS.indexOf(event.stage ?? "");
     if (step >= 0) {
       const { done = 0, total = 0 } = event;
       if (event.stage === "chunked" || event.stage === "embedded") this.#chunks = total;
-      if (done < total) this.#advance(step, done / total, `${done} of ${total}`);
+      if (done < total) this.#advance(step, done / total, { done, total });
       else this.#advance(step + 1, 0);
     }
     this.#setStatus(event.status, event.message);
@@ -115,20 +110,20 @@ export class DocumentRow {
     this.element.dataset.status = status;
     this.#progress.hidden = status !== "uploaded" && status !== "sending";
     if (status === "processed") {
-      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && plural(this.#chunks, "passage")].filter(Boolean).join(" · ");
+      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && t("passages", { count: this.#chunks })].filter(Boolean).join(" · ");
     }
-    if (status === "error") this.#detail.textContent = message ?? "This document could not be read. Remove it, or try again.";
+    if (status === "error") this.#detail.textContent = message ?? t("documents.error");
     this.#drawTools();
   }
 
   #drawTools() {
     const working = this.is("sending") || this.is("uploaded");
-    const { remove, cancel, retry, preview } = this.actions;
+    const { name, actions: { remove, cancel, retry, preview } } = this;
     this.#tools.replaceChildren(
-      ...(working ? [this.#tool("icon-close", `Cancel ${this.name}`, "cancel-document", cancel)] : []),
-      ...(this.is("error") && (this.id !== null || this.file) ? [this.#tool("icon-again", `Try ${this.name} again`, "retry-document", retry)] : []),
-      ...(this.is("processed") ? [this.#tool("icon-eye", `Preview ${this.name}`, "preview-document", preview)] : []),
-      ...(working ? [] : [this.#tool("icon-trash", this.id === null ? `Remove ${this.name} from the list` : `Delete ${this.name}`, "delete-document", remove)]),
+      ...(working ? [this.#tool("icon-close", t("documents.cancel", { name }), "cancel-document", cancel)] : []),
+      ...(this.is("error") && (this.id !== null || this.file) ? [this.#tool("icon-again", t("documents.retry", { name }), "retry-document", retry)] : []),
+      ...(this.is("processed") ? [this.#tool("icon-eye", t("documents.preview", { name }), "preview-document", preview)] : []),
+      ...(working ? [] : [this.#tool("icon-trash", t(this.id === null ? "documents.dismiss" : "documents.remove", { name }), "delete-document", remove)]),
     );
   }
 
@@ -139,7 +134,7 @@ export class DocumentRow {
     return button;
   }
 
-  /** @param {number} step Index of the step under way @param {number} fraction @param {string} [count] */
+  /** @param {number} step Index of the step under way @param {number} fraction @param {{done: number, total: number}} [count] */
   #advance(step, fraction, count) {
     const current = Math.min(step, STEPS.length - 1);
     this.#segments.forEach((fill, index) => {
@@ -147,8 +142,8 @@ export class DocumentRow {
     });
     const percent = Math.round(fraction * 100);
     this.#progress.setAttribute("aria-valuenow", String(Math.round(((step + fraction) / STEPS.length) * 100)));
-    const { label } = /** @type {{label: string}} */ (STEPS[current]);
-    this.#detail.textContent = count ? `${label}, ${count}` : step === 0 && percent ? `${label}, ${percent} %` : label;
+    const stage = t(`documents.stage.${STEPS[current]}`);
+    this.#detail.textContent = count ? t("documents.stage.count", { stage, ...count }) : step === 0 && percent ? t("documents.stage.percent", { stage, percent }) : stage;
     this.#progress.setAttribute("aria-valuetext", this.#detail.textContent);
   }
 }

@@ -7,6 +7,7 @@ import { announce, byId, el } from "../core/dom.js";
 import { follow } from "./ingestion.js";
 import { openPreview } from "./preview.js";
 import { Receipt } from "./receipt.js";
+import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
 /** @typedef {{files: StoredFile[], known: Set<string>, waiting: number}} DocumentState `files` can be searched; `known` are the ids of all. */
@@ -69,12 +70,14 @@ export class Documents {
   async upload(files) {
     const collection = this.#collection.value.trim();
     const known = files.map(({ name }) => name).filter((name) => this.#named(name, collection).some((row) => row.is("processed")));
-    const replaces = known.length > 0 && (await confirmed(
-      known.length === 1 ? `Replace ${known[0]}?` : `Replace ${known.length} documents?`,
-      "The device has documents of that name already. A new version takes their place once it can be searched.",
-      "Keep both",
-      "Replace",
-    ));
+    const chosen = known.length > 0 ? await confirmed({
+      title: known.length === 1 ? t("documents.replace", { name: known[0] ?? "" }) : t("documents.replace.many", { count: known.length }),
+      text: t("documents.replace.text"),
+      yes: t("documents.replace.yes"),
+      other: t("documents.replace.both"),
+    }) : "other";
+    if (chosen === "cancel") return;
+    const replaces = chosen === "yes";
     for (const file of files) {
       const row = new DocumentRow(file.name, file.size, this.#actions);
       row.file = file;
@@ -107,7 +110,7 @@ export class Documents {
       if (!controller.signal.aborted) {
         row.failed(messageOf(error));
         this.onFailed();
-        announce(`${row.name} could not be uploaded`);
+        announce(t("documents.upload.failed", { name: row.name }));
       }
     }
     this.#sending--;
@@ -124,7 +127,7 @@ export class Documents {
       if (signal.aborted) return;
       if (row.replaces && row.is("processed")) for (const other of this.#named(row.name, row.collection)) if (other !== row) this.#drop(other);
       if (row.is("error")) this.onFailed();
-      announce(row.is("processed") ? `${row.name} is ready` : `${row.name} could not be read`);
+      announce(t(row.is("processed") ? "documents.ready" : "documents.unreadable", { name: row.name }));
     } catch (error) {
       if (!signal.aborted) row.failed(messageOf(error));
     }
@@ -135,7 +138,7 @@ export class Documents {
   async #cancel(row) {
     row.controller.abort();
     if (row.id === null) {
-      row.failed("Cancelled before it was sent.");
+      row.failed(t("documents.cancelled.unsent"));
     } else {
       try {
         row.stored(await changeFile(row.id, "cancel"));
@@ -143,7 +146,7 @@ export class Documents {
         this.#showError(messageOf(error));
       }
     }
-    announce(`${row.name} cancelled`);
+    announce(t("documents.cancelled", { name: row.name }));
     this.#changed();
     row.focus();
   }
@@ -169,7 +172,7 @@ export class Documents {
   /** @param {DocumentRow} row */
   async #delete(row) {
     if (row.id !== null) {
-      if (!(await confirmDelete(row.name, "The file, its passages and everything made from them are removed from this device. This cannot be undone."))) return;
+      if (!(await confirmDelete(row.name, t("documents.delete.text")))) return;
       const receipt = await Receipt.prepare(row.id, row.name);
       try {
         await deleteFile(row.id);
@@ -212,14 +215,18 @@ export class Documents {
     const names = [...new Set(this.#rows.map(({ collection }) => collection))].sort();
     byId("collections").replaceChildren(...names.filter(Boolean).map((value) => el("option", { value })));
     const focused = document.activeElement;
+    const failed = this.#rows.filter((row) => row.is("error"));
+    const groups = names.map((name) => /** @type {const} */ ([
+      name || t(names.length > 1 ? "documents.uncollected" : "documents.here"),
+      this.#rows.filter((row) => row.collection === name && !row.is("error")),
+    ]));
+    // What could not be read is not among what is stored.
+    groups.push([t("documents.failed"), failed]);
     this.#list.replaceChildren(
-      ...names.map((name) => {
-        const rows = this.#rows.filter(({ collection }) => collection === name);
-        const label = name || (names.length > 1 ? "No collection" : "On this device");
-        return el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(rows.length))), el("ul", {}, ...rows.map(({ element }) => element)));
-      }),
+      ...groups.filter(([, rows]) => rows.length).map(([label, rows]) =>
+        el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(rows.length))), el("ul", {}, ...rows.map(({ element }) => element)))),
     );
-    if (!names.length) this.#list.append(el("p", { class: "empty" }, "Nothing here yet. Text, Markdown, PDF, Word, web pages, CSV, JSON, EPUB and e-mail can be read."));
+    if (!this.#rows.length) this.#list.append(el("p", { class: "empty" }, t("documents.empty")));
     if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
     this.onChange({
       files: this.#rows.filter((row) => row.is("processed")).map(({ id, name, bytes, collection }) => ({ id: id ?? "", filename: name, bytes, collection, status: "processed", created_at: 0 })),

@@ -2,6 +2,7 @@
 
 import { getText, messageOf } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
+import { t } from "../core/strings.js";
 
 const WINDOW = 12_000;
 
@@ -21,7 +22,7 @@ export async function openPreview(id, name) {
       const piece = await getText(key, start, start + WINDOW);
       text.append(document.createTextNode(piece.text));
       if (piece.end >= piece.length) return;
-      const next = el("button", { class: "button small", type: "button" }, `Show more (${Math.round((100 * piece.end) / piece.length)} % shown)`);
+      const next = el("button", { class: "button small", type: "button" }, t("preview.more", { percent: Math.round((100 * piece.end) / piece.length) }));
       next.addEventListener("click", () => {
         next.remove();
         more(key, piece.end);

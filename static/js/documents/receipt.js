@@ -1,7 +1,8 @@
 /** A deletion shown to have worked: the search for the document's own words, before and after. */
 
 import { ApiError, getText, search } from "../core/api.js";
-import { announce, el, icon, plural } from "../core/dom.js";
+import { announce, el, icon } from "../core/dom.js";
+import { language, t } from "../core/strings.js";
 
 /** Characters of the document that are searched for, and passages asked for. */
 const WORDS = 240;
@@ -25,12 +26,12 @@ export class Receipt {
   /** Searches again. @returns {Promise<HTMLElement>} */
   async show() {
     const after = await hits(this.id, this.query);
-    const result = after === 0 ? `${plural(this.before, "passage")} of it found before, none now` : `${plural(after, "passage")} of it still found`;
-    announce(`${this.name} deleted; ${result}`);
-    const close = el("button", { class: "icon-button small", type: "button", "aria-label": "Dismiss" }, icon("icon-close"));
+    const result = after === 0 ? t("receipt.none", { count: this.before }) : t("receipt.still", { count: after });
+    announce(t("receipt.announced", { name: this.name, result }));
+    const close = el("button", { class: "icon-button small", type: "button", "aria-label": t("prompt.dismiss") }, icon("icon-close"));
     const receipt = el("div", { class: "receipt", "data-testid": "receipt", "data-hits": after },
       icon(after === 0 ? "icon-check" : "icon-warning"),
-      el("div", {}, el("strong", {}, `${this.name} is deleted`), el("p", {}, `Searched again for its own words: ${result}.`), el("time", {}, new Date().toLocaleString())),
+      el("div", {}, el("strong", {}, t("receipt.deleted", { name: this.name })), el("p", {}, t("receipt.searched", { result })), el("time", {}, new Date().toLocaleString(language))),
       close);
     close.addEventListener("click", () => receipt.remove());
     return receipt;

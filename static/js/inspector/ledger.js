@@ -1,36 +1,26 @@
 /** What left the device for an answer, in plain words, from the device's ledger. */
 
 import { ApiError, getLedger, messageOf } from "../core/api.js";
-import { byId, el, formatBytes, icon, plural } from "../core/dom.js";
+import { byId, el, formatBytes, icon } from "../core/dom.js";
+import { number, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
 
-/** What a kind of frame carries. */
-const KINDS = {
-  hello: "who this device is: model and fingerprints",
-  open: "the conversation as tokens, the question, how to sample",
-  draft: "next-word probabilities with a proposed word",
-  target: "a word that was decided on",
-  join: "words that the cloud had missed",
-  resync: "asking to agree on the text again",
-  close: "the end of the answer",
-  candidate: "a whole answer, and how likely it is",
-  correction: "how far the text has come, and words where the cloud guessed another",
-  fetch: "asking for public documents",
-};
+/** Kinds of frames; the strings say what each carries. */
+const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "candidate", "correction", "fetch"];
 
 /** @param {Message | null} message */
 export async function showLedger(message) {
   const panel = byId("panel-ledger");
   if (!message || message.state === "writing") {
-    panel.replaceChildren(el("p", { class: "empty" }, message ? "The answer is being written." : "Ask something: here is what left this device for the answer."));
+    panel.replaceChildren(el("p", { class: "empty" }, t(message ? "ledger.writing" : "ledger.empty")));
     return;
   }
   try {
     const entries = await Promise.all((message.ledgers ?? []).map(entryOf));
     panel.replaceChildren(...described(together(entries.filter((entry) => entry !== null))));
   } catch (error) {
-    panel.replaceChildren(said("Not known.", messageOf(error)));
+    panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
   }
 }
 
@@ -65,24 +55,22 @@ function together(entries) {
 
 /** @param {any} entry */
 function described(entry) {
-  if (!entry.frames.length) return [said("Nothing left this device.", "The cloud took no part in the answer.")];
+  if (!entry.frames.length) return [said(t("ledger.nothing"), t("ledger.nothing.text"))];
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
-    el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS[/** @type {keyof typeof KINDS} */ (kind)] ?? "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
+    el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS.includes(kind) ? t(`ledger.${kind}`) : "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
   );
   return [
-    said(`${entry.left || "The cloud took part"}.`, "Your documents stay here. Of the answer the cloud knows, besides what it was sent, what it guessed rightly."),
-    el("h3", {}, "Runs of your documents in it"),
+    said(`${entry.left || t("ledger.joint")}.`, t("ledger.joint.text")),
+    el("h3", {}, t("ledger.runs")),
     el("dl", { class: "facts", "data-testid": "fivegrams" },
-      el("dt", {}, "Runs of five tokens in the documents it read"), el("dd", {}, documents.toLocaleString("en")),
-      el("dt", {}, "of them in drafts that were sent"), el("dd", {}, drafts.toLocaleString("en")),
-      el("dt", {}, "of them in the part of the answer that the cloud knows"), el("dd", {}, answer.toLocaleString("en"))),
-    el("p", { class: "hint" }, drafts
-      ? "Words that the answer quotes from your documents went to the cloud with it. A draft that was not used may quote a document, too."
-      : answer ? "Words that the answer quotes from your documents are known to the cloud." : "The cloud knows no run of five tokens of your documents."),
-    el("h3", {}, `${plural(entry.frames.length, "frame")}, ${formatBytes(entry.bytes)}`),
-    el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Kind"), el("th", { scope: "col" }, "Frames"), el("th", { scope: "col" }, "Bytes"))), el("tbody", {}, ...rows)),
-    el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), "Export the whole ledger"),
+      el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),
+      el("dt", {}, t("ledger.runs.drafts")), el("dd", {}, number(drafts)),
+      el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
+    el("p", { class: "hint" }, t(drafts ? "ledger.runs.quoted" : answer ? "ledger.runs.known" : "ledger.runs.none")),
+    el("h3", {}, `${t("frames", { count: entry.frames.length })}, ${formatBytes(entry.bytes)}`),
+    el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows)),
+    el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), t("ledger.export")),
   ];
 }
 

@@ -1,6 +1,7 @@
 /** How an answer was written: what it cost, what a round trip a word would have cost, the pipeline. */
 
-import { byId, el, formatBytes, plural, seconds } from "../core/dom.js";
+import { byId, el, formatBytes, seconds } from "../core/dom.js";
+import { number, t } from "../core/strings.js";
 import { pipeline } from "./pipeline.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
@@ -13,38 +14,38 @@ import { pipeline } from "./pipeline.js";
 export function showLive(message, progress, rtt) {
   const panel = byId("panel-live");
   if (!message) {
-    panel.replaceChildren(el("p", { class: "empty" }, "Ask something: here is how the two sides wrote the answer."));
+    panel.replaceChildren(el("p", { class: "empty" }, t("live.empty")));
     return;
   }
   const stats = message.done?.dragon ?? {};
   if (message.state === "writing" || !message.done) {
     const pace = progress.tokens > 1 ? progress.ms / (progress.tokens - 1) : null;
     panel.replaceChildren(
-      figures([["Round trip", message.private ? null : rtt, "ms"], ["Per token", pace, "ms"], ["Tokens", progress.tokens || null, ""]]),
-      el("p", { class: "hint" }, message.state === "writing" ? "Being written." : "Nothing was measured for this answer."),
+      figures([[t("live.trip"), message.private ? null : rtt, "ms"], [t("live.token"), pace, "ms"], [t("live.tokens"), progress.tokens || null, ""]]),
+      el("p", { class: "hint" }, t(message.state === "writing" ? "live.writing" : "live.unmeasured")),
     );
     return;
   }
   const { completion_tokens: tokens } = message.done.usage;
   panel.replaceChildren(
     figures([
-      ["Round trip", stats.rtt_ms ?? null, "ms"],
-      ["First token", stats.ttft_ms ?? null, "ms"],
-      ["Per token", stats.ms_per_token ?? null, "ms"],
+      [t("live.trip"), stats.rtt_ms ?? null, "ms"],
+      [t("live.first"), stats.ttft_ms ?? null, "ms"],
+      [t("live.token"), stats.ms_per_token ?? null, "ms"],
     ]),
     ...comparison(stats, tokens),
     ...acceptance(stats),
     ...drawn(stats),
     facts([
-      ["Mode", message.private ? "this device alone" : message.asked?.mode],
-      ["Temperature", message.asked?.temperature],
-      ["Seed", message.asked?.seed],
-      ["Tokens", tokens],
-      ["Prompt", plural(message.done.usage.prompt_tokens, "token")],
-      ["Documents", stats.document_tokens !== undefined && plural(stats.document_tokens, "token")],
-      ["A step on this device", stats.decode_device_ms !== undefined && seconds(stats.decode_device_ms)],
-      ["A step in the cloud", stats.decode_cloud_ms !== undefined && seconds(stats.decode_cloud_ms)],
-      ["Drafts sent", !!stats.sent_frames && `${plural(stats.sent_frames, "frame")}, ${formatBytes(stats.sent_bytes)}`],
+      [t("live.mode"), message.private ? t("live.mode.private") : message.asked?.mode],
+      [t("live.temperature"), message.asked?.temperature],
+      [t("live.seed"), message.asked?.seed],
+      [t("live.tokens"), tokens],
+      [t("live.prompt"), t("tokens", { count: message.done.usage.prompt_tokens })],
+      [t("live.passages"), stats.document_tokens !== undefined && t("tokens", { count: stats.document_tokens })],
+      [t("live.step.device"), stats.decode_device_ms !== undefined && seconds(stats.decode_device_ms)],
+      [t("live.step.cloud"), stats.decode_cloud_ms !== undefined && seconds(stats.decode_cloud_ms)],
+      [t("live.sent"), !!stats.sent_frames && `${t("frames", { count: stats.sent_frames })}, ${formatBytes(stats.sent_bytes)}`],
     ]),
   );
 }
@@ -63,10 +64,10 @@ function comparison(stats, tokens) {
   const most = Math.max(tokenwise, ms_per_token);
   const saved = (tokenwise - ms_per_token) * tokens;
   return [
-    el("h3", {}, "Time per token"),
-    bar("As written", ms_per_token, most, "joint"),
-    bar("With a round trip each", tokenwise, most, "plain", "tokenwise"),
-    el("p", { class: "hint" }, saved > 0 ? `Not waiting for each other saved ${seconds(saved)}.` : "Over so short a link a round trip each would have been as fast."),
+    el("h3", {}, t("live.time")),
+    bar(t("live.time.joint"), ms_per_token, most, "joint"),
+    bar(t("live.time.tokenwise"), tokenwise, most, "plain", "tokenwise"),
+    el("p", { class: "hint" }, saved > 0 ? t("live.saved", { time: seconds(saved) }) : t("live.unsaved")),
   ];
 }
 
@@ -74,8 +75,8 @@ function comparison(stats, tokens) {
 function drawn(stats) {
   /** @type {import("./pipeline.js").Entry[]} */
   const trace = stats.trace ?? [];
-  if (!trace.some(([kind]) => kind !== "t")) return [el("p", { class: "hint" }, "This device wrote it alone: there were no drafts to agree on.")];
-  return [el("h3", {}, "Pipeline"), pipeline(trace, verdicts(stats))];
+  if (!trace.some(([kind]) => kind !== "t")) return [el("p", { class: "hint" }, t("live.alone"))];
+  return [el("h3", {}, t("live.pipeline")), pipeline(trace, verdicts(stats))];
 }
 
 /** A character per position; `verdicts` has those of jointly written tokens only. @param {Record<string, any>} stats */
@@ -91,24 +92,24 @@ function verdicts({ verdicts: joint = "", participation = [] }) {
 function acceptance({ accept_device, accept_cloud, tv }) {
   if (accept_device === undefined || accept_cloud === undefined) return [];
   return [
-    el("h3", {}, "Drafts that became the text"),
-    share("This device", accept_device, "device", "accept-device"),
-    share("The cloud", accept_cloud, "cloud", "accept-cloud"),
-    ...(tv === undefined ? [] : [el("p", { class: "hint" }, `The two sides’ distributions were ${tv.toFixed(2)} apart on average, of at most 1.`)]),
+    el("h3", {}, t("live.accepted")),
+    share(t("live.device"), accept_device, "device", "accept-device"),
+    share(t("live.cloud"), accept_cloud, "cloud", "accept-cloud"),
+    ...(tv === undefined ? [] : [el("p", { class: "hint" }, t("live.apart", { distance: number(tv, 2) }))]),
   ];
 }
 
 /** @param {[string, number | null, string][]} entries */
 function figures(entries) {
   return el("dl", { class: "figures" }, ...entries.map(([term, value, unit]) => {
-    const shown = value === null ? "–" : value < 10 && unit ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+    const shown = value === null ? "–" : value < 10 && unit ? number(value, 1) : number(Math.round(value));
     return el("div", {}, el("dt", {}, term), el("dd", {}, el("strong", {}, shown), value === null ? "" : ` ${unit}`));
   }));
 }
 
 /** @param {string} label @param {number} ms @param {number} most @param {string} kind @param {string} [testid] */
 function bar(label, ms, most, kind, testid) {
-  return meter(label, `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`, ms / most, kind, testid);
+  return meter(label, `${ms < 10 ? number(ms, 1) : number(Math.round(ms))} ms`, ms / most, kind, testid);
 }
 
 /** @param {string} label @param {number} fraction @param {string} kind @param {string} testid */

@@ -1,6 +1,7 @@
 /** A picture of how an answer was written: both sides' drafts and the text, on one time axis. */
 
 import { el } from "../core/dom.js";
+import { t } from "../core/strings.js";
 
 /**
  * What happened at a position: a side wrote a draft, or a token became text.
@@ -37,7 +38,7 @@ export function pipeline(trace, verdicts) {
     const state = judged.get(`${kind}${position}`) !== entry || verdict === undefined ? "wasted" : verdict === "=" || verdict === kind ? "kept" : "rejected";
     const left = x(begun);
     const box = shape("rect", { class: `draft is-${kind} is-${state}`, x: left, y: LANES[kind], width: Math.max(LEAST - 2, (ended - begun) * scale - 1), height: LANE, rx: 3 });
-    box.append(title(`${kind === "d" ? "This device" : "The cloud"}, token ${position + 1}: ${{ kept: "taken", rejected: "rejected", wasted: "thrown away" }[state]}`));
+    box.append(title(t("pipe.draft", { side: t(kind === "d" ? "live.device" : "live.cloud"), position: position + 1, state: t(`pipe.${state}`) })));
     svg.append(box);
     if (state === "rejected") {
       const [cx, cy] = [left + Math.max(LEAST - 2, (ended - begun) * scale - 1) / 2, LANES[kind] + LANE / 2];
@@ -47,7 +48,7 @@ export function pipeline(trace, verdicts) {
   svg.append(shape("path", { class: "axis", d: `M${MARGIN} ${LANES.t + 8}H${width - MARGIN}` }));
   for (const [, position, at] of text) {
     const dot = shape("circle", { class: `commit is-${{ "=": "both", d: "d", c: "c" }[verdicts[position] ?? ""] ?? "none"}`, cx: x(at), cy: LANES.t + 8, r: 3.5 });
-    dot.append(title(`Token ${position + 1} is text after ${Math.round(at - from)} ms`));
+    dot.append(title(t("pipe.commit", { position: position + 1, ms: Math.round(at - from) })));
     svg.append(dot);
   }
   const step = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000].find((ms) => ms * scale >= 56) ?? 20_000;
@@ -58,14 +59,14 @@ export function pipeline(trace, verdicts) {
     label.textContent = ms >= 1000 ? `${ms / 1000} s` : `${ms} ms`;
     svg.append(label);
   }
-  for (const [y, words] of /** @type {[number, string][]} */ ([[16, "Drafts of this device"], [72, "Text"], [112, "Drafts of the cloud"]])) {
+  for (const [y, words] of /** @type {[number, string][]} */ ([[16, t("pipe.device")], [72, t("pipe.text")], [112, t("pipe.cloud")]])) {
     const label = shape("text", { class: "lane-label", x: MARGIN, y });
     label.textContent = words;
     svg.append(label);
   }
   return el("figure", { class: "pipeline", "data-testid": "pipeline" },
-    el("div", { class: "pipeline-scroll", tabindex: 0, role: "region", "aria-label": "Pipeline of the answer" }, svg),
-    el("figcaption", {}, el("span", { class: "key is-kept" }, "taken"), el("span", { class: "key is-rejected" }, "rejected"), el("span", { class: "key is-wasted" }, "thrown away")),
+    el("div", { class: "pipeline-scroll", tabindex: 0, role: "region", "aria-label": t("live.pipeline.of") }, svg),
+    el("figcaption", {}, el("span", { class: "key is-kept" }, t("pipe.kept")), el("span", { class: "key is-rejected" }, t("pipe.rejected")), el("span", { class: "key is-wasted" }, t("pipe.wasted"))),
   );
 }
 
@@ -73,7 +74,10 @@ export function pipeline(trace, verdicts) {
 function described(drafts, text, verdicts, ms) {
   const of = (/** @type {string} */ kind) => drafts.filter((entry) => entry[0] === kind).length;
   const rejected = (/** @type {string} */ kind) => verdicts.filter((verdict) => verdict !== "=" && verdict !== kind).length;
-  return `In ${Math.round(ms)} milliseconds ${text.length} tokens became text. This device wrote ${of("d")} drafts, ${rejected("d")} were rejected; the cloud wrote ${of("c")}, ${rejected("c")} were rejected.`;
+  return t("pipe.described", {
+    ms: Math.round(ms), tokens: text.length,
+    device: of("d"), device_rejected: rejected("d"), cloud: of("c"), cloud_rejected: rejected("c"),
+  });
 }
 
 /** @param {string} name @param {Record<string, string | number>} attributes */

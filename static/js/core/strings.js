@@ -1,0 +1,44 @@
+/** Every word of the page, in the language of the browser; `static/text` has a file for each. */
+
+const LANGUAGES = ["en", "de", "es"];
+
+/** The first language of the browser that the page speaks. */
+export const language = navigator.languages.map((tag) => tag.slice(0, 2).toLowerCase()).find((tag) => LANGUAGES.includes(tag)) ?? "en";
+
+/** @typedef {string | {one: string, other: string}} Words Two forms where a count decides. */
+
+/** @type {Record<string, Words>} */
+const words = await (await fetch(`/static/text/${language}.json`)).json();
+const forms = new Intl.PluralRules(language);
+
+/**
+ * A text of the page. `{name}` in it stands for a value; `count` chooses the form.
+ *
+ * @param {string} key
+ * @param {Record<string, string | number>} [values]
+ */
+export function t(key, values = {}) {
+  const found = words[key];
+  if (found === undefined) throw new Error(`static/text has no ${key}`);
+  const text = typeof found === "string" ? found : forms.select(Number(values.count)) === "one" ? found.one : found.other;
+  return text.replace(/\{(\w+)\}/g, (_, name) => {
+    const value = values[name] ?? "";
+    return typeof value === "number" ? number(value) : value;
+  });
+}
+
+/** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */
+export function number(value, digits) {
+  return value.toLocaleString(language, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** Fills in what the page's HTML leaves open: `data-text` its text, `data-text-ATTRIBUTE` an attribute. */
+export function fillIn() {
+  document.documentElement.lang = language;
+  for (const element of document.querySelectorAll("*")) {
+    for (const { name, value } of [...element.attributes]) {
+      if (name === "data-text") element.append(t(value));
+      else if (name.startsWith("data-text-")) element.setAttribute(name.slice("data-text-".length), t(value));
+    }
+  }
+}

@@ -1,0 +1,152 @@
+"""The page's words: one file a language, all with the same keys, and none anywhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from app.packaged import packaged
+from harness.services import KEY, Service
+from tests.browser.conftest import signed_in
+
+STATIC = packaged("static")
+FILES = sorted((STATIC / "text").glob("*.json"))
+ENGLISH = json.loads((STATIC / "text/en.json").read_text())
+_BLANK = re.compile(r"\{\w+\}")
+
+# Text that is not in a mark, as seen or as read out; what a person or a model has written may be.
+_UNMARKED = """(own) => {
+  const found = [];
+  const unmarked = (text) => {
+    for (let before = ""; before !== text; ) {  // one may stand in another
+      before = text;
+      text = text.replace(/⟦[^⟦⟧]*⟧/g, "");
+    }
+    return /\\p{L}{2}/u.test(text.replace(/\\d (ms|kB|MB|GB)/g, ""));
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (!node.parentElement.closest(own) && unmarked(node.data)) found.push(node.data);
+  }
+  for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"]) {
+    for (const element of document.querySelectorAll(`[${name}]`)) {
+      const text = element.getAttribute(name);
+      if (!element.closest(own) && unmarked(text)) found.push(`${name}: ${text}`);
+    }
+  }
+  return found;
+}"""
+_OWN = ", ".join(
+    (
+        ".brand, noscript, script, style, kbd, code, input, time, option[value='']",
+        ".bubble, .text, .source-title, .source-start, .passage, .document-name, .title",
+        ".conversation, [data-testid=preview-text], #preview-title, #scope-menu .is-document",
+        ".model-name, .start-question strong, .said strong, #confirm-title, .receipt, .frames th",
+        "dd, .weight, .figures, .document-detail, .card, .summary, .number, svg.drawn text",
+    )
+)
+
+
+def forms(words: str | dict[str, str]) -> list[str]:
+    return [words] if isinstance(words, str) else list(words.values())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_language_says_all_that_english_says(path: Path) -> None:
+    words = json.loads(path.read_text())
+    assert words.keys() == ENGLISH.keys()
+    for key, said in words.items():
+        assert all(form.strip() for form in forms(said)), key
+        if isinstance(ENGLISH[key], dict):
+            assert said.keys() == {"one", "other"}, key
+        blanks = [sorted(_BLANK.findall(form)) for form in forms(said)]
+        expected = sorted(_BLANK.findall(forms(ENGLISH[key])[-1]))
+        assert blanks[-1] == expected, key
+
+
+def test_every_text_is_used_and_every_used_one_exists() -> None:
+    sources = [*STATIC.rglob("*.js"), *STATIC.glob("*.html"), *_pages()]
+    code = "\n".join(path.read_text() for path in sources)
+    used = set(re.findall(r"""["{'`]([a-z_0-9]+(?:\.[a-z_0-9]+)*)["}'`]""", code))
+    made = {match.rstrip(".") for match in re.findall(r"`([a-z_.]+\.)\$\{", code)}
+    unused = {
+        key for key in ENGLISH if key not in used and not any(key.startswith(each) for each in made)
+    }
+    assert not unused
+    asked = set(re.findall(r"""\bt\(["']([a-z_0-9.]+)["']""", code))
+    asked |= set(re.findall(r'data-text(?:-[a-z-]+)?="([^"]+)"', code))
+    assert asked <= ENGLISH.keys()
+
+
+def _pages() -> list[Path]:
+    return [Path(__file__).parents[2] / "app/api/page/pages.py"]
+
+
+def test_the_page_has_no_words_of_its_own(
+    page: Page, device: Service, emptied: None, tmp_path: Path
+) -> None:
+    """With every text in a mark, whatever is unmarked stands in the HTML or in a script."""
+
+    def marked(route: Route) -> None:
+        def mark(said: Any) -> Any:
+            return (
+                {form: mark(text) for form, text in said.items()}
+                if isinstance(said, dict)
+                else f"⟦{said}⟧"
+            )
+
+        route.fulfill(json={key: mark(said) for key, said in ENGLISH.items()})
+
+    page.route("**/static/text/en.json", marked)
+    chat = signed_in(page, device.url)
+    seen = [page.evaluate(_UNMARKED, _OWN)]
+    note = tmp_path / "a note.txt"
+    note.write_text("The heron sleeps in the boathouse.\n")
+    broken = tmp_path / "broken.docx"
+    broken.write_bytes(b"PK nothing")
+    chat.open_panel("documents")
+    chat.upload(note, broken)
+    chat.ask("Where does the heron sleep?")
+    chat.wait_answer()
+    page.get_by_test_id("provenance").first.click()
+    for panel in ("documents", "live", "ledger"):
+        chat.open_panel(panel)
+        page.wait_for_timeout(200)
+        seen.append(page.evaluate(_UNMARKED, _OWN))
+    page.get_by_test_id("scope").click()
+    seen.append(page.evaluate(_UNMARKED, _OWN))
+    page.keyboard.press("Escape")
+    page.get_by_test_id("open-settings").click()
+    expect(page.get_by_test_id("model").first).to_be_visible()
+    seen.append(page.evaluate(_UNMARKED, _OWN))
+    page.keyboard.press("Escape")
+    page.locator("#open-help").click()
+    seen.append(page.evaluate(_UNMARKED, _OWN))
+    page.keyboard.press("Escape")
+    assert {text for texts in seen for text in texts} == set()
+
+
+@pytest.mark.parametrize(
+    ("locale", "send", "sign_in"),
+    [
+        ("de-AT", "Senden", "Bei DRAGON anmelden"),
+        ("es-MX", "Enviar", "Iniciar sesión en DRAGON"),
+        ("fr-FR", "Send", "Sign in to DRAGON"),
+    ],
+)
+def test_the_browser_chooses_the_language(
+    browser: Browser, device: Service, locale: str, send: str, sign_in: str
+) -> None:
+    context = browser.new_context(locale=locale)
+    page = context.new_page()
+    page.goto(f"{device.url}/")
+    expect(page.get_by_role("heading", level=1)).to_have_text(sign_in)
+    page.goto(f"{device.url}/sign-in?key={KEY}")
+    expect(page.get_by_test_id("send")).to_have_attribute("aria-label", send)
+    assert page.locator("html").get_attribute("lang") == (locale[:2] if send != "Send" else "en")
+    context.close()

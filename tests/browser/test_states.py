@@ -1,0 +1,144 @@
+"""What the page says of the state of things is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from harness.services import Service
+from tests.browser.conftest import signed_in
+from tests.browser.page import ChatPage
+
+
+def write(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
+    chat.wait_peer("connected")
+    said = chat.peer_status
+    expect(said).to_have_text("Cloud always")  # as the tests' device is set
+    chat.page.get_by_test_id("private-switch").check()
+    expect(said).to_have_text("Private")
+    expect(said).to_have_attribute("data-rung", "never")
+    chat.page.get_by_test_id("private-switch").uncheck()
+    chat.page.get_by_test_id("open-settings").click()
+    chat.page.get_by_test_id("cloud").select_option("when_needed")
+    chat.page.keyboard.press("Escape")
+    expect(said).to_have_text("Cloud when needed")
+    chat.page.get_by_test_id("open-settings").click()
+    chat.page.get_by_test_id("cloud").select_option("never")
+    chat.page.keyboard.press("Escape")
+    expect(said).to_have_text("Private")
+
+
+def test_a_miss_in_private_offers_to_ask_the_cloud(
+    chat: ChatPage, emptied: None, tmp_path: Path
+) -> None:
+    """The private question stays what it was; the one that is sent is another branch."""
+    chat.wait_peer("connected")
+    chat.upload(write(tmp_path, "boat.txt", b"The boat is kept in the shed.\n"))
+    answer = chat.ask("What is the capital of Kenya?", private=True)
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("None of your documents answers this.")
+    answer.get_by_test_id("ask-cloud").click()
+    expect(chat.last_answer).to_contain_text("Nairobi")
+    question = chat.page.get_by_test_id("question")
+    expect(question.get_by_test_id("branches")).to_have_text("2/2")
+    expect(question).not_to_contain_text("Kept on this device")
+    question.get_by_test_id("branch-back").click()
+    expect(question).to_contain_text("Kept on this device")
+
+
+def test_what_could_not_be_read_stands_apart_under_its_own_name(
+    chat: ChatPage, emptied: None, tmp_path: Path
+) -> None:
+    chat.open_panel("documents")
+    chat.upload(
+        write(tmp_path, "good.txt", b"The boat is kept in the shed.\n"),
+        write(tmp_path, "broken.docx", b"PK\x03\x04" + bytes(100)),
+        write(tmp_path, "empty.txt", b""),
+    )
+    stored = chat.page.get_by_role("region", name="On this device")
+    failed = chat.page.get_by_role("region", name="Could not be read")
+    expect(stored.get_by_test_id("document")).to_have_count(1)
+    expect(failed.get_by_test_id("document")).to_have_count(2)
+    expect(chat.document("broken.docx")).to_contain_text("The Word document is damaged")
+    expect(chat.document("empty.txt")).to_contain_text("The file is empty")
+
+
+def test_dialogs_can_be_cancelled(chat: ChatPage, emptied: None, tmp_path: Path) -> None:
+    page = chat.page
+    note = write(tmp_path, "boat.txt", b"The boat is kept in the shed.\n")
+    chat.open_panel("documents")
+    chat.upload(note)
+    chat.document("boat.txt").get_by_test_id("delete-document").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("Answers that quote it keep their text")
+    expect(page.get_by_test_id("confirm-cancel")).to_be_focused()
+    page.get_by_test_id("confirm-cancel").click()
+    expect(chat.documents).to_have_count(1)
+    note.write_bytes(b"The boat is kept in the garage.\n")
+    chat.upload(note, wait=False)
+    expect(dialog).to_contain_text("Replace boat.txt?")
+    page.get_by_test_id("confirm-cancel").click()
+    expect(dialog).to_be_hidden()
+    expect(chat.documents).to_have_count(1)
+    chat.upload(note, wait=False)
+    page.get_by_test_id("confirm-other").click()
+    expect(chat.documents).to_have_count(2)
+
+
+def test_two_tabs_of_a_chat_follow_each_other(
+    chat: ChatPage, context: BrowserContext, device: Service
+) -> None:
+    chat.wait_peer("connected")
+    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    other = ChatPage(context.new_page())
+    other.page.goto(chat.page.url)
+    expect(other.answers).to_have_count(1)
+    chat.wait_answer(chat.ask("What is the capital of Bhutan?"))
+    expect(other.answers).to_have_count(2)
+    expect(other.last_answer).to_have_attribute("data-state", "done")
+    assert other.text() == chat.text()
+    other.menu("What is the capital of Kenya?", "rename")
+    other.page.get_by_test_id("title-input").fill("Capitals")
+    other.page.get_by_test_id("title-input").press("Enter")
+    expect(chat.conversations.first).to_contain_text("Capitals")
+    other.menu("Capitals", "delete-conversation")
+    other.page.get_by_test_id("confirm-delete").click()
+    expect(chat.answers).to_have_count(0)
+
+
+@pytest.mark.usefixtures("emptied")
+def test_another_answer_has_a_seed_of_its_own_and_is_a_branch(chat: ChatPage) -> None:
+    """The seed 5 is set in the settings; the first answer keeps it."""
+    chat.wait_peer("connected")
+
+    def seed() -> str:
+        chat.last_answer.get_by_test_id("summary").click()
+        fact = chat.page.get_by_test_id("live").locator("dt", has_text="Seed")
+        return fact.locator("+ dd").inner_text()
+
+    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    assert seed() == "5"
+    chat.last_answer.get_by_test_id("again").click()
+    expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
+    chat.wait_answer()
+    assert seed() != "5"
+    chat.last_answer.get_by_test_id("branch-back").click()
+    expect(chat.last_answer.get_by_test_id("branches")).to_have_text("1/2")
+    assert seed() == "5"
+
+
+def test_on_a_phone_private_is_said_in_words(page: Page, device: Service) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    chat = signed_in(page, device.url)
+    page.get_by_test_id("private-switch").check()
+    box = chat.peer_status.locator(".peer-line").bounding_box()
+    assert box is not None
+    assert box["width"] > 30
