@@ -101,6 +101,10 @@ def tour(tour: Tour, *, first: bool) -> None:
     page.get_by_test_id("answer-text").last.focus()
     page.keyboard.press("ArrowRight")
     tour.take(page, "provenance")
+    page.get_by_test_id("open-settings").click()
+    page.get_by_test_id("model").first.scroll_into_view_if_needed()
+    tour.take(page, "settings")
+    page.keyboard.press("Escape")
     address = page.url
     page.context.close()
     phone = tour.page(PHONE)

@@ -65,7 +65,7 @@ const chat = new Chat({
   },
   onShade: () => settings.set({ shading: !settings.values.shading }),
   reachable: () => status.joint,
-  onWritten: (conversation) => tell({ conversation }),
+  onWritten: (conversation) => tell(conversation),
 });
 
 const composer = new Composer({
@@ -81,12 +81,12 @@ const composer = new Composer({
 const list = new ConversationList({
   onOpen: openConversation,
   onRename: (conversation) => {
-    tell({ list: true });
+    tell(conversation.id);
     if (chat.conversation?.id === conversation.id) chat.conversation.title = conversation.title;
     changed();
   },
   onDelete: (id) => {
-    tell({ conversation: id });
+    tell(id);
     if (chat.conversation?.id === id) openConversation(null);
   },
   onError: (message) => composer.refuse(message),
@@ -211,9 +211,9 @@ function searchConversations() {
   list.focusSearch();
 }
 
-hear(({ list: listed, conversation }) => {
-  if (listed || conversation) list.load();
-  if (conversation && conversation === chat.conversation?.id) followTab();
+hear((conversation) => {
+  list.load();
+  if (conversation === chat.conversation?.id) followTab();
 });
 session.addEventListener("signed-out", showSignedOut);
 addEventListener("popstate", () => openConversation(location.hash.slice(1) || null));

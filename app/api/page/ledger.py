@@ -86,7 +86,8 @@ class Epsilon(BaseModel):
 class AnswerLedger(BaseModel):
     """All that left the device for an answer; `fivegrams` is null until it is over.
 
-    `left` says it in words, `words` are those of the answer that were sent, null if not known.
+    `left` says it in words: `asked` is what the cloud was asked ("nothing", "question", "prompt"),
+    `words` are those of the answer that were sent. Each is null if not known.
     `epsilon` is null of an answer without a privacy budget.
     """
 
@@ -94,6 +95,7 @@ class AnswerLedger(BaseModel):
     started_at: float
     private: bool
     left: str | None
+    asked: str | None
     words: list[str] | None
     frames: list[Frame]
     bytes: int
@@ -158,6 +160,7 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
         started_at=row.started_at,
         private=row.private,
         left=_left(row),
+        asked=row.asked,
         words=row.words,
         frames=[_frame(link) for link in links],
         bytes=sum(link.entry.bytes for link in links),

@@ -1,15 +1,13 @@
-/** Tabs of the page tell each other what has changed, so that they show the same. */
-
-/** @typedef {{list?: true, conversation?: string}} Change */
+/** Tabs of the page tell each other which conversation has changed, so that they show the same. */
 
 const channel = new BroadcastChannel("dragon");
 
-/** Tells the other tabs. @param {Change} change */
-export function tell(change) {
-  channel.postMessage(change);
+/** Tells the other tabs. @param {string} conversation */
+export function tell(conversation) {
+  channel.postMessage(conversation);
 }
 
-/** @param {(change: Change) => void} act */
+/** @param {(conversation: string) => void} act */
 export function hear(act) {
   channel.addEventListener("message", (event) => act(event.data));
 }

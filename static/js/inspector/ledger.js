@@ -49,8 +49,16 @@ function together(entries) {
       fivegrams[name] += entry.fivegrams?.[name] ?? 0;
     }
   }
-  const left = [...new Set(entries.filter((entry) => entry.frames.length).map((entry) => entry.left))].filter(Boolean).join(". ");
+  const left = [...new Set(entries.filter((entry) => entry.frames.length && entry.asked).map(leftFor))].join(". ");
   return { left, frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
+}
+
+/** What left the device, in words. @param {any} entry */
+function leftFor({ asked, words }) {
+  const question = asked === "nothing" ? t("ledger.joint") : t(`ledger.asked.${asked}`);
+  if (words === null) return t("ledger.left.lost", { asked: question });
+  const quoted = words.map((/** @type {string} */ text) => t("quoted", { text })).join(", ");
+  return quoted ? t("ledger.left.words", { asked: question, words: quoted }) : question;
 }
 
 /** @param {any} entry */
