@@ -112,11 +112,13 @@ function changed() {
 }
 
 function drawWelcome() {
-  const ready = stored.files.map(({ filename }) => filename);
-  showWelcome({ visible: chat.empty, ready, waiting: stored.waiting }, {
+  showWelcome({ visible: chat.empty, files: stored.files, waiting: stored.waiting }, {
     add: (file) => documents.upload([file]),
     choose: () => documents.choose(),
-    ask: (question) => chat.ask(question),
+    ask: (question, only) => {
+      if (only) scope.set([only]);
+      chat.ask(question);
+    },
   });
 }
 

@@ -78,7 +78,7 @@ def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
         arg=len(written) + 20,
     )
     chat.stop()
-    begun = "Begun openly, then kept on this device"
+    begun = "Begun with the cloud, then kept on this device"
     expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
     page.reload()
     expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
@@ -214,7 +214,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     page = chat.page
     chat.wait_peer("connected")
     page.get_by_test_id("open-settings").click()
-    expect(page.get_by_test_id("model-facts")).to_contain_text("dragon-7m")
+    expect(page.get_by_test_id("model-now")).to_contain_text("dragon-7m")
     expect(page.get_by_test_id("model-facts")).to_contain_text("2,048 tokens")
     page.get_by_label("Temperature").fill("0.7")
     page.get_by_label("Seed").fill("42")

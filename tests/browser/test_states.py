@@ -142,3 +142,27 @@ def test_on_a_phone_private_is_said_in_words(page: Page, device: Service) -> Non
     box = chat.peer_status.locator(".peer-line").bounding_box()
     assert box is not None
     assert box["width"] > 30
+
+
+def test_three_questions_are_made_from_the_newest_document(
+    chat: ChatPage, emptied: None, tmp_path: Path
+) -> None:
+    note = (
+        b"# The boat\n\nThe boat is kept in the shed until spring. The spare oar hangs behind the "
+        b"red door. The hull is painted in April.\nThe password of the winch is otter-9.\n"
+    )
+    chat.open_panel("documents")
+    chat.upload(write(tmp_path, "old.txt", b"The lamp is under the stairs.\n"))
+    chat.upload(write(tmp_path, "boat.md", note))
+    chat.page.locator("#inspector-close").click()
+    questions = chat.page.get_by_test_id("start-question")
+    expect(questions).to_have_text(
+        [
+            "Where is the boat kept?",
+            "Where does the spare oar hang?",
+            "When is the hull painted?",
+        ]
+    )
+    chat.page.get_by_test_id("only-this").nth(1).click()
+    expect(chat.last_answer).to_contain_text("behind the red door")
+    expect(chat.page.get_by_test_id("scope")).to_contain_text("1 of 2 documents")

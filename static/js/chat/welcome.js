@@ -2,34 +2,35 @@
 
 import { byId, el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
+import { suggestions } from "./suggestions.js";
 
 const SAMPLE = "The cabin by the lake.md";
-const QUESTIONS = ["What is the wifi password of the cabin?", "Where does the spare key hang?", "When is the chimney swept?"];
+
+/** @typedef {import("../core/types.js").StoredFile} StoredFile */
 
 /**
  * @param {object} state
  * @param {boolean} state.visible
- * @param {string[]} state.ready Names of the documents that can be asked.
+ * @param {StoredFile[]} state.files That can be asked, the newest first.
  * @param {number} state.waiting How many are being prepared.
  * @param {object} actions
  * @param {(file: File) => void} actions.add
  * @param {() => void} actions.choose
- * @param {(question: string) => void} actions.ask
+ * @param {(question: string, only?: string) => void} actions.ask `only` is the document that may be used.
  */
-export function showWelcome({ visible, ready, waiting }, { add, choose, ask }) {
+export function showWelcome({ visible, files, waiting }, { add, choose, ask }) {
   byId("welcome").hidden = !visible;
   if (!visible) return;
-  const sample = ready.includes(SAMPLE);
+  const [newest] = files;
   const cards = [];
   if (waiting > 0) {
     cards.push(el("p", { class: "start-wait", role: "status" }, t("welcome.preparing", { count: waiting })));
-  } else if (sample) {
-    cards.push(el("p", { class: "start-line" }, icon("icon-check"), t("welcome.sample.ready")));
-    for (const question of QUESTIONS) cards.push(start("icon-send", question, "", () => ask(question), "start-question"));
-  } else if (ready.length) {
-    cards.push(el("p", { class: "start-line" }, icon("icon-check"), ready.length === 1 ? t("welcome.ready", { name: ready[0] ?? "" }) : t("welcome.ready.many", { count: ready.length })));
-  }
-  if (!ready.length && !waiting) {
+  } else if (newest) {
+    const ready = newest.filename === SAMPLE ? t("welcome.sample.ready") : files.length === 1 ? t("welcome.ready", { name: newest.filename }) : t("welcome.ready.many", { count: files.length });
+    const asking = el("div", { class: "suggestions", "data-testid": "suggestions" });
+    cards.push(el("p", { class: "start-line" }, icon("icon-check"), ready), asking);
+    suggestions(newest.id, newest.filename).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, ask))));
+  } else {
     cards.push(
       start("icon-upload", t("welcome.add"), t("welcome.add.text"), choose, "start-upload"),
       start("icon-document", t("welcome.sample"), t("welcome.sample.text"), async () => {
@@ -39,6 +40,13 @@ export function showWelcome({ visible, ready, waiting }, { add, choose, ask }) {
     );
   }
   byId("starts").replaceChildren(...cards);
+}
+
+/** @param {string} question @param {StoredFile} file @param {(question: string, only?: string) => void} ask */
+function suggested(question, { id, filename }, ask) {
+  const only = el("button", { class: "link", type: "button", title: filename, "data-testid": "only-this" }, t("suggest.only"));
+  only.addEventListener("click", () => ask(question, id));
+  return el("div", { class: "suggestion" }, start("icon-send", question, "", () => ask(question), "start-question"), only);
 }
 
 /** @param {string} symbol @param {string} title @param {string} text @param {() => void} act @param {string} testid */

@@ -137,8 +137,8 @@ export class Settings {
         )),
       el("fieldset", {}, el("legend", {}, t("sidebar.keyboard")),
         el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), t("settings.keys"))),
-      facts,
       this.#models.element,
+      facts,
       leaving,
     );
     this.#explain();

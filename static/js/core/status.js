@@ -81,7 +81,7 @@ export class PeerStatus {
     if (this.#said === "link.refused" && peer?.detail) this.#line.append(`: ${peer.detail}`);
     this.#explanation.textContent = t(`${this.#said}.text`);
     this.#facts.replaceChildren(
-      ...fact(t("link.trip"), state === "connected" ? roundTrip : null),
+      ...fact(t("link.trip"), apart ? null : roundTrip),
       ...fact(t("link.reason"), state === "connected" ? null : peer?.detail),
       ...fact(t("link.model"), this.#model),
     );
