@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dotenv import dotenv_values
+
 from app.models import files, hub, servers
-from app.models.model import Kind, Model
+from app.models.model import SETTINGS, Kind, Model
 from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server
@@ -37,7 +39,8 @@ def look(settings: Settings) -> Listing:
     Blocks: it reads folders and asks servers.
     """
     models = list(_distinct([_demo(), *_everywhere(settings)]))
-    following = Settings.read().model
+    # Read alone: another setting may be wrong by now.
+    following = {**dotenv_values(".env"), **os.environ}.get(SETTINGS[0]) or str(EMBEDDED_MODEL)
     for setting in dict.fromkeys((settings.model, following)):
         if not any(model.is_set_by(setting) for model in models):
             models.append(_elsewhere(setting))

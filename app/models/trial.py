@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.models.choice import BOTH, on_this_machine
-from app.models.model import Model, gigabytes
+from app.models.model import Kind, Model, gigabytes
 from dragon.errors import (
     DragonError,
     HandshakeError,
@@ -62,7 +62,10 @@ COMMAND = (sys.executable, "-m", "app.models.trial")
 
 def environment(model: Model) -> dict[str, str]:
     """That of the process that tries a model."""
-    return os.environ | model.settings | {"DRAGON_MODEL": model.setting}
+    # Named even where it is the model's own: `.env` may name that of the one in use.
+    own = "" if model.kind is Kind.SERVER else model.setting
+    tokenizer = {"DRAGON_TOKENIZER": model.tokenizer or own}
+    return os.environ | model.settings | {"DRAGON_MODEL": model.setting} | tokenizer
 
 
 def result(output: bytes, status: int | None) -> Report:
@@ -73,11 +76,13 @@ def result(output: bytes, status: int | None) -> Report:
         said = {}
     if "error" in said:
         raise InvalidRequestError(said["error"])
-    if not said:
+    if not said and status is not None and status < 0:
         raise InvalidRequestError(
-            f"The process that loaded it was ended (status {status}), most likely for want of "
+            f"The process that loaded it was killed (signal {-status}), most likely for want of "
             "memory: close other programs, or choose a smaller model."
         )
+    if not said:
+        raise InvalidRequestError("It could not be loaded; the log of DRAGON says why.")
     return Report(**said)
 
 
@@ -98,6 +103,14 @@ class Trials:
         if self._busy:
             raise OverloadedError("Another model is being tried; wait until that is done.")
         self._busy = True
+        try:
+            return await self._run(model, gone)
+        finally:
+            self._busy = False
+
+    async def _run(
+        self, model: Model, gone: Callable[[], Coroutine[Any, Any, None]]
+    ) -> Report | None:
         process = await asyncio.create_subprocess_exec(
             *COMMAND, env=environment(model), stdout=asyncio.subprocess.PIPE
         )
@@ -117,7 +130,6 @@ class Trials:
             for task in both:
                 task.cancel()
             await process.wait()
-            self._busy = False
 
 
 def table(report: Report) -> list[tuple[str, str]]:

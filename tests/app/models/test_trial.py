@@ -68,8 +68,10 @@ async def test_one_at_a_time_and_it_ends_with_whoever_asked(
 
 
 def test_a_process_that_was_killed_points_at_memory() -> None:
-    with pytest.raises(InvalidRequestError, match=r"status -9.*want of memory"):
+    with pytest.raises(InvalidRequestError, match=r"signal 9.*want of memory"):
         trial.result(b"", -9)
+    with pytest.raises(InvalidRequestError, match="log of DRAGON"):
+        trial.result(b"", 1)
 
 
 def test_what_a_runtime_prints_before_is_no_matter() -> None:
