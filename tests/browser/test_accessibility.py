@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -148,3 +148,19 @@ def test_of_documents(looked_at: Page, device: Service) -> None:
 def test_without_a_sign_in(looked_at: Page, device: Service) -> None:
     looked_at.goto(device.url)
     assert serious(looked_at) == []
+
+
+@pytest.mark.parametrize(("locale", "scheme"), [("en", "light"), ("de", "dark"), ("es", "light")])
+def test_of_the_welcome_and_the_models_in_each_language(
+    browser: Browser, device: Service, locale: str, scheme: Literal["light", "dark"]
+) -> None:
+    context = browser.new_context(
+        locale=locale, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True
+    )
+    page = context.new_page()
+    signed_in(page, device.url)
+    assert serious(page) == []
+    press(page, "s")
+    expect(page.get_by_test_id("model").first).to_be_visible()
+    assert serious(page) == []
+    context.close()

@@ -46,7 +46,8 @@ _OWN = ", ".join(
         ".brand, noscript, script, style, kbd, code, input, time, option[value='']",
         ".bubble, .text, .source-title, .source-start, .passage, .document-name, .title",
         ".conversation, [data-testid=preview-text], #preview-title, #scope-menu .is-document",
-        ".model-name, .start-question strong, .said strong, #confirm-title, .receipt, .frames th",
+        "[data-testid=start-question] strong, [data-testid=only-this], .model-name, .receipt",
+        ".said strong, #confirm-title, .frames th",
         "dd, .weight, .figures, .document-detail, .card, .summary, .number, svg.drawn text",
     )
 )
@@ -108,7 +109,7 @@ def test_the_page_has_no_words_of_its_own(
     note = tmp_path / "a note.txt"
     note.write_text("The heron sleeps in the boathouse.\n")
     broken = tmp_path / "broken.docx"
-    broken.write_bytes(b"PK nothing")
+    broken.write_bytes(b"PK\x03\x04" + bytes(100))
     chat.open_panel("documents")
     chat.upload(note, broken)
     chat.ask("Where does the heron sleep?")
