@@ -1,10 +1,11 @@
-"""Kills, power cuts and full disks at a device's storage: `python -m bench.cuts [--kills 200] ...`
+"""Kills, power cuts, failing disks at a device's storage: `python -m bench.cuts [--kills 200] ...`
 
 A device adds, replaces and deletes files and writes its ledger (`harness.faults.storage`). It is
 killed before an operation on files or database, or loses its power there: then the disk holds what
 was synchronised, and in every second case some of the rest. Started again it must keep what it had
 promised: uploads whole and found, deletions without a trace, the ledger's chain. Or three
-operations in a row find the disk full: then it must get through with everything without a start.
+operations in a row find the disk full or broken, or the database locked by another process: then it
+must get through with everything without a start.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.lib import report
+from harness.faults.disk import Failure
 from harness.faults.promises import CutShort, Cutter, operations, spread
 
 Row = dict[str, Any]
 
 
-def cut_short(kills: int, power: int, full: int) -> Iterator[Row]:
-    """A row each for kills, power cuts and full disks: what promises they broke."""
+def cut_short(kills: int, power: int, failures: int) -> Iterator[Row]:
+    """A row each for kills, power cuts and ways to fail: what promises they broke."""
     with tempfile.TemporaryDirectory() as folder:
         cutter = Cutter(Path(folder))
         last = operations(cutter)
@@ -34,7 +36,8 @@ def cut_short(kills: int, power: int, full: int) -> Iterator[Row]:
             for number, at in enumerate(spread(power, last))
         )
         yield row("power cuts", without)
-        yield row("full disks", (cutter.without_room(at, 3) for at in spread(full, last)))
+        for how in Failure:
+            yield row(how, (cutter.failing(how, at) for at in spread(failures, last)))
 
 
 def row(name: str, cuts: Iterator[CutShort | None]) -> Row:
@@ -55,9 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--power", type=int, default=50)
-    parser.add_argument("--full", type=int, default=200)
+    parser.add_argument("--failures", type=int, default=200, help="of each kind")
     options = parser.parse_args()
-    rows = list(cut_short(options.kills, options.power, options.full))
+    rows = list(cut_short(options.kills, options.power, options.failures))
     for each in rows:
         print(each)
     shown = [{**each, "broken": len(each["broken"])} for each in rows]

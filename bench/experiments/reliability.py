@@ -11,7 +11,7 @@ Real services as installed, on loopback. Each scenario makes rows of its own.
 - `sockets`: 2,000 connections that say nothing, or half of a request's head.
 - `bodies`: eight of the largest bodies that are taken, at once.
 - `frames`: a million wrong frames (`harness.faults.fuzz`) to a side's decoder and sessions.
-- `cuts`: 200 kills, 50 power cuts and 200 full disks (`bench.cuts`).
+- `cuts`: 200 kills, 50 power cuts, 200 failures of each kind (`bench.cuts`).
 
 `health` is the 99th percentile of `/health` in ms meanwhile, `grown` what the attacked process
 takes more afterwards, in MB.
@@ -156,7 +156,7 @@ def frames() -> Iterator[Row]:
 
 def cuts() -> Iterator[Row]:
     """Promises that were broken, in place of statuses."""
-    for each in cut_short(kills=200, power=50, full=200):
+    for each in cut_short(kills=200, power=50, failures=200):
         yield {**each, "whole": not each["broken"], "statuses": json.dumps(each["broken"])}
 
 

@@ -1,11 +1,12 @@
 """A device's storage in a process of its own, which is cut short at one of its operations.
 
-    python -m harness.faults.cut_short DATA_DIR PROMISED AT [--out OUT] [--seed SEED] [--full N]
+    python -m harness.faults.cut_short DATA_DIR PROMISED AT [--out OUT] [--seed N] [--failing HOW]
 
 takes the steps of `harness.faults.storage`. Before operation AT on files or database it is killed;
-with OUT the power fails instead: OUT is what the disk then holds (`durable`), with a SEED some of
-what was not synchronised. With N it goes on, but N operations find the disk full: what is refused
-is asked for again. PROMISED gets a line of JSON for each step that was done. Status 0 if all were.
+with OUT the power fails instead: OUT is what the disk then holds (`durable`), with a seed some of
+what was not synchronised. With HOW (`disk.Failure`) it goes on, but this operation and those next
+to it fail: what is refused is asked for again. PROMISED gets a line of JSON for each step that was
+done. Status 0 if all were.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from sqlalchemy.exc import OperationalError
 
 from app.storage import database
 from dragon.errors import StorageError
-from harness.faults.disk import full
+from harness.faults.disk import Failure
 from harness.faults.durable import Durable
 from harness.faults.storage import HUT, MOVED, NOTES, STEPS, storage
 
 T = TypeVar("T")
 _ATTEMPTS = 50
+_FAILING = 3  # operations in a row
 _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
 
 
@@ -62,7 +64,7 @@ async def work(
 
 
 async def again(step: Callable[[], Awaitable[T]]) -> T:
-    """Do what a person does whom a full disk has refused."""
+    """Do what a person does whom a failing disk has refused."""
     for _ in range(_ATTEMPTS):
         try:
             return await step()
@@ -121,15 +123,6 @@ def follow_commits(durable: Durable) -> None:
     sqlite3.connect = connected  # type: ignore[assignment]
 
 
-def no_room(statement: bool) -> Exception:
-    """What a full disk says to whoever writes a file, or to the database."""
-    if not statement:
-        return full()
-    said = sqlite3.OperationalError("database or disk is full")
-    said.sqlite_errorname = "SQLITE_FULL"
-    return OperationalError("a statement", {}, said)
-
-
 def main() -> None:
     """Work until the operation that is not done."""
     parser = argparse.ArgumentParser()
@@ -138,7 +131,7 @@ def main() -> None:
     parser.add_argument("at", type=int)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--full", type=int)
+    parser.add_argument("--failing", type=Failure, choices=list(Failure))
     options = parser.parse_args()
     sink = os.open(options.promised, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     durable: Durable | None = None
@@ -151,9 +144,10 @@ def main() -> None:
     def before(*, statement: bool = False) -> None:
         nonlocal left
         left -= 1
-        if options.full is not None:
-            if -options.full < left <= 0:
-                raise no_room(statement)
+        if (failing := options.failing) is not None:
+            error = failing.error(statement=statement)
+            if -_FAILING < left <= 0 and error is not None:
+                raise error
         elif left == 0:
             if durable is not None:
                 chance = None if options.seed is None else random.Random(options.seed)
@@ -163,11 +157,11 @@ def main() -> None:
     def promise(what: str, which: str) -> None:
         os.write(sink, json.dumps([what, which]).encode() + b"\n")
 
-    # A service that does not start for want of room is started again by who supervises it.
+    # A service that does not start for want of a disk is started again by who supervises it.
     count = partial(count_operations, options.data_dir, before)
-    if options.full is None:
+    if options.failing is None:
         count()
-    asyncio.run(work(options.data_dir, promise, count if options.full else lambda: None))
+    asyncio.run(work(options.data_dir, promise, count if options.failing else lambda: None))
 
 
 if __name__ == "__main__":

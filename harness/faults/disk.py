@@ -1,4 +1,4 @@
-"""A disk that fails: full, or with the database in somebody else's hands."""
+"""A disk that fails: full, broken, or with the database in somebody else's hands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from enum import StrEnum
 from pathlib import Path
+
+from sqlalchemy.exc import OperationalError
 
 from app.storage.database import DATABASE
 
@@ -36,3 +39,33 @@ def small_disk(at: Path, size: int) -> Iterator[None]:
 def full() -> OSError:
     """What the system says of a full disk."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Failure(StrEnum):
+    """How an operation on files or database fails."""
+
+    FULL = "full disk"
+    BROKEN = "broken disk"
+    LOCKED = "locked database"
+
+    def error(self, *, statement: bool) -> Exception | None:
+        """What is said to whoever changes a file, or runs a statement; None if it succeeds."""
+        if statement:
+            name, message = _OF_STATEMENTS[self]
+            said = sqlite3.OperationalError(message)
+            said.sqlite_errorname = name
+            return OperationalError("a statement", {}, said)
+        match self:
+            case Failure.FULL:
+                return full()
+            case Failure.BROKEN:
+                return OSError(errno.EIO, os.strerror(errno.EIO))
+            case Failure.LOCKED:
+                return None
+
+
+_OF_STATEMENTS = {
+    Failure.FULL: ("SQLITE_FULL", "database or disk is full"),
+    Failure.BROKEN: ("SQLITE_IOERR", "disk I/O error"),
+    Failure.LOCKED: ("SQLITE_BUSY", "database is locked"),
+}

@@ -17,6 +17,7 @@ from app.storage.tables import Status
 from cli.doctor import examine
 from dragon.errors import NotFoundError
 from harness import warm
+from harness.faults.disk import Failure
 from harness.faults.storage import NOTES, STEPS, storage
 
 
@@ -102,9 +103,11 @@ class Cutter:
         name = f"power-{at}-{seed}"
         return self._run(name, at, "--out", str(self._base / name / "out"), *seeded)
 
-    def without_room(self, at: int, operations: int) -> CutShort | None:
-        """Through with all steps, though so many operations found the disk full."""
-        return self._run(f"full-{at}", at, "--full", str(operations), whole=True)
+    def failing(self, how: Failure, at: int) -> CutShort:
+        """Through with all steps, though some operations from one on failed."""
+        cut = self._run(f"{how}-{at}", at, "--failing", how, whole=True)
+        assert cut is not None
+        return cut
 
     def _run(self, name: str, at: int, *more: str, whole: bool = False) -> CutShort | None:
         place = self._base / name

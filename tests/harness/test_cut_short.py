@@ -1,4 +1,4 @@
-"""A device's storage that is killed, or loses its power, keeps what it has promised.
+"""A device's storage that is killed, loses its power or its disk keeps what it has promised.
 
 Covers what `python -m bench.cuts` does at length.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.faults.disk import Failure
 from harness.faults.durable import Durable
 from harness.faults.promises import Cutter
 from harness.faults.storage import STEPS
@@ -17,7 +18,7 @@ from harness.faults.storage import STEPS
 KILLS = (14, 47, 83, 119, 158, 186)
 POWER = ((22, None), (52, 1), (88, None), (121, 2), (141, 141), (160, None), (189, 3))
 
-FULL = (9, 31, 58, 97, 133, 171)
+FAILURES = (9, 31, 58, 97, 133, 171)
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +40,10 @@ def test_without_power(cutter: Cutter, at: int, seed: int | None) -> None:
     assert cut.broken() == []
 
 
-@pytest.mark.parametrize("at", FULL)
-def test_without_room(cutter: Cutter, at: int) -> None:
-    went_on = cutter.without_room(at, 3)
-    assert went_on is not None
+@pytest.mark.parametrize("how", list(Failure))
+@pytest.mark.parametrize("at", FAILURES)
+def test_operations_that_fail(cutter: Cutter, at: int, how: Failure) -> None:
+    went_on = cutter.failing(how, at)
     assert tuple(went_on.promised) == STEPS
     assert went_on.broken() == []
 
