@@ -4,14 +4,16 @@ FROM python:3.11-slim
 RUN useradd --create-home --uid 10001 dragon \
     && install -d -o dragon -g dragon -m 700 /data
 WORKDIR /srv/dragon
-COPY pyproject.toml constraints.txt README.md ./
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY pyproject.toml README.md ./
 COPY dragon dragon
 COPY app app
 COPY peer peer
 COPY cli cli
 COPY alembic alembic
 COPY static static
-RUN pip install --no-cache-dir -c constraints.txt -e .
+RUN pip install --no-cache-dir --no-deps --no-build-isolation -e .
 
 USER dragon
 ENV DRAGON_DATA_DIR=/data DRAGON_HOST=0.0.0.0 PYTHONUNBUFFERED=1

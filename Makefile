@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFORMANCE := .venv-conformance
 
-.PHONY: run test test-app test-browser test-contract test-rest conformance lint fmt bench screenshots
+.PHONY: run lock test test-app test-browser test-contract test-rest conformance lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
@@ -61,6 +61,14 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.preemption --steps 80
 	$(BIN)/python -m bench.drift --questions 4 --seeds 1 --tokens 16
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
+
+# The versions of constraints.txt with the hashes of their files, for the image: after a change of
+# dependencies. With what builds the package, since the image is built of hashed files alone.
+lock: $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.9
+	printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --constraints constraints.txt pyproject.toml - --output-file requirements.lock
 
 # Pictures of the page for the README; needs Chromium.
 screenshots: $(VENV)/test.stamp

@@ -5,13 +5,18 @@ Covers `app.packaged`.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Collection
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from harness.services import ROOT
 
@@ -51,6 +56,33 @@ def test_the_image_has_all_that_is_installed() -> None:
     allowed = (ROOT / ".dockerignore").read_text().split()
     assert all(f"!{name}" in allowed for name in copied)
     assert {*PACKAGES, *MOVED} <= copied
+
+
+def pinned(file: str) -> dict[str, str]:
+    """The versions in a file of requirements, by normalised name."""
+    pins = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / file).read_text(), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def needed(name: str, extras: Collection[str], known: set[str]) -> None:
+    """Add what an installed distribution needs, directly or not."""
+    for requirement in map(Requirement, requires(name) or ()):
+        marker, each = requirement.marker, canonicalize_name(requirement.name)
+        wanted = marker is None or any(marker.evaluate({"extra": e}) for e in ("", *extras))
+        if wanted and each not in known:
+            known.add(each)
+            needed(each, requirement.extras, known)
+
+
+def test_the_lock_of_the_image_is_that_of_the_project() -> None:
+    """`make lock` writes it: the versions that everything else has, each file by its hash."""
+    locked, constraints = pinned("requirements.lock"), pinned("constraints.txt")
+    assert [n for n, version in locked.items() if constraints.get(n, version) != version] == []
+    known = set[str]()
+    needed("dragon-rag", (), known)
+    assert known <= locked.keys()
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    assert all("==" in line or line.startswith("    --hash=sha256:") for line in lines)
 
 
 def test_the_program_is_installed() -> None:
