@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -136,11 +136,9 @@ class Connection:
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
         fault = control.Fault(code=error.code, message=error.message[:1000])
-        try:
+        with suppress(RuntimeError, WebSocketDisconnect):  # gone already
             await self._socket.send_text(str(registry.encode(fault)))
             await self._socket.close(1002, error.code)
-        except (RuntimeError, WebSocketDisconnect):
-            pass  # gone already
 
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
         """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
@@ -184,7 +182,11 @@ class Connection:
         if not self._hung_up:
             self._hung_up = True
             log.warning("hanging up on a device: it %s", reason)
-            self._start(self._socket.close(1008, reason))
+            self._start(self._close_socket(1008, reason))
+
+    async def _close_socket(self, code: int, reason: str) -> None:
+        with suppress(RuntimeError, WebSocketDisconnect):  # gone already
+            await self._socket.close(code, reason)
 
     def _decode(self, frame: registry.Frame) -> tuple[int, registry.Message]:
         return registry.decode(frame, Role.DEVICE, self._shared.tokenizer.vocab_size)

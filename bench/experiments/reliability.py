@@ -30,27 +30,24 @@ from pathlib import Path
 
 import httpx
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
 
 from bench.experiments.cuts import cut_short
 from bench.lib import report
-from bench.lib.crowds import NOTE, PUBLIC, Row, bodies, body, both, crowd, second_caller, sockets
-from bench.lib.watched import Watched, memory
-from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.link import batching, control, registry
+from bench.lib.crowds import NOTE, Row, bodies, body, both, crowd, second_caller, sockets
+from bench.lib.watched import Watched
+from dragon.inference.tokenizer import Tokenizer
+from dragon.link import batching, registry
 from dragon.protocol.messages import Draft
-from dragon.retrieval import relevance
-from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
-from dragon.retrieval.reranker import Reranker
 from dragon.sampling.mixture import Side
-from dragon.sampling.params import Mode
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness import services, two_sided
 from harness.faults.disturbances import Behaviour
 from harness.faults.fuzz import feed
 from harness.faults.hostile_peer import HostilePeer, hostile_peer
-from harness.services import EMBEDDED_MODEL, KEY, Service, Setup
+from harness.memory import resident
+from harness.raw_link import greeted, opening
+from harness.services import EMBEDDED_MODEL, Service, Setup
 
 PRIVATE = "What is the wifi password of the cabin?"
 _FRAMES = 1_000_000
@@ -107,13 +104,13 @@ def flooding_peer() -> Iterator[Row]:
 
 def flooding_device() -> Iterator[Row]:
     """The peer's `/health` while a device sends all it can."""
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
     draft = registry.encode(
         Draft(99, 0, 0, 0, 0, 5, 1000, Side(WireDistribution.of([5], [SCALE]), 0)), 1
     )
     assert isinstance(draft, bytes)
     (bundle,) = batching.messages([draft] * (batching.MAX_BYTES // (len(draft) + 4) - 1))
-    with both() as (_, peer), linked(peer, tokenizer) as link:
+    with both() as (_, peer), greeted(peer.port) as link:
+        link.send(opening(1))
         with Watched(peer) as watched, suppress(ConnectionClosed):
             deadline = time.monotonic() + _SECONDS
             while time.monotonic() < deadline:
@@ -121,35 +118,13 @@ def flooding_device() -> Iterator[Row]:
         yield {"scenario": "flooding device", **watched.row()}
 
 
-@contextmanager
-def linked(peer: Service, tokenizer: Tokenizer) -> Iterator[ClientConnection]:
-    """A link that has greeted and opened an answer."""
-    hello = control.Hello(
-        tokenizer=tokenizer.fingerprint,
-        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, Reranker.load().fingerprint),
-        model="another",
-    )
-    opening = control.Open(
-        conversation=tuple(tokenizer.conversation([Message("user", PUBLIC)])),
-        raw=False, query=PUBLIC, mode=Mode.ONEWAY, temperature=1.0, top_p=1.0, seed=1, stream=0,
-        max_tokens=400, top_k=1, catch_up=False,
-    )  # fmt: skip
-    headers = {"Authorization": f"Bearer {KEY}"}
-    url = f"ws://127.0.0.1:{peer.port}/v1/link"
-    with connect(url, additional_headers=headers, compression=None, close_timeout=1) as link:
-        link.send(registry.encode(hello))
-        link.recv()
-        link.send(registry.encode(opening, 1))
-        yield link
-
-
 def frames() -> Iterator[Row]:
     """Each way; what nobody handles is raised."""
     for receiver in Role:
         feed(receiver, _FRAMES // 100, seed=1)  # what is imported and cached at first
-        before = memory(os.getpid())
+        before = resident(os.getpid())
         counts = feed(receiver, _FRAMES, seed=2)
-        grown = round(memory(os.getpid()) - before, 1)
+        grown = round(resident(os.getpid()) - before, 1)
         statuses = json.dumps({"refused": counts.refused, "taken": counts.taken})
         yield {"scenario": f"frames to the {receiver}", "statuses": statuses, "grown": grown}
 

@@ -26,9 +26,9 @@ import httpx
 import numpy as np
 
 from bench.lib import report
-from bench.lib.watched import memory
 from dragon.sampling.params import Mode
 from harness import services
+from harness.memory import resident
 from harness.services import EMBEDDED_MODEL, Service, Setup
 
 _CANARIES = tuple(f"zyxwort{number:03}" for number in range(100))
@@ -150,7 +150,7 @@ async def soaked(device: Service, peer: Service, minutes: float, seed: int) -> l
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(everyone), _EVERY_S)
         hours = (time.monotonic() - began) / 3600
-        held.append((hours, memory(device.process.pid), memory(peer.process.pid)))
+        held.append((hours, resident(device.process.pid), resident(peer.process.pid)))
         print(*(round(each, 3) for each in held[-1]), dict(soak.failed), flush=True)
     hours, *each = np.array([row for row in held if row[0] >= minutes / 240]).T
     rows = []

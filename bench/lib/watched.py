@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
+from harness.memory import resident
 from harness.services import Service
-
-
-def memory(pid: int | None) -> float:
-    """What a process holds in memory, MB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 class Watched:
@@ -27,7 +21,7 @@ class Watched:
         self._over = threading.Event()
         self._taken: list[float] = []
         self._failed = 0
-        self._before = memory(service.process.pid)
+        self._before = resident(service.process.pid)
         self._thread = threading.Thread(target=self._ask)
 
     def __enter__(self) -> Watched:
@@ -43,7 +37,7 @@ class Watched:
         return {
             "health": round(float(np.percentile(self._taken, 99)), 1),
             "health_failed": self._failed,
-            "grown": round(memory(self._service.process.pid) - self._before, 1),
+            "grown": round(resident(self._service.process.pid) - self._before, 1),
         }
 
     def _ask(self) -> None:

@@ -1,0 +1,11 @@
+"""What a process holds in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def resident(pid: int | None) -> float:
+    """Its resident set, MB. Linux only."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
