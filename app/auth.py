@@ -30,6 +30,7 @@ SESSION_S = 30 * 24 * 3600.0
 LINK_S = 24 * 3600.0
 MAX_ATTEMPTS = 10
 _MAX_SESSIONS = 100
+_MAX_SPENT = 1000
 _HELP = "`dragon key` prints it"
 
 
@@ -79,6 +80,7 @@ class Sessions:
     """Signed-in browsers, by the SHA-256 of what their cookies hold, until they expire or sign out.
 
     Kept in a file, if there is one, so that a restart signs nobody out. A new key ends all of them.
+    What was made while the clock was far ahead is worth nothing once it is right again.
     """
 
     def __init__(self, key: str, path: Path | None = None) -> None:
@@ -103,11 +105,10 @@ class Sessions:
 
     def spend(self, stated: str, until: float) -> bool:
         """Whether a one-time code is used for the first time."""
-        now = time.time()
-        if stated in self._spent or until < now:
+        if stated in self._spent or not _lasts(until, LINK_S):
             return False
-        self._spent = {each: end for each, end in self._spent.items() if end > now}
-        self._spent[stated] = until
+        # By number, not by age: the clock may have been ahead, and codes not have expired.
+        self._spent = dict([*self._spent.items(), (stated, until)][-_MAX_SPENT:])
         self._keep()
         return True
 
@@ -118,7 +119,7 @@ class Sessions:
 
     def has(self, token: str) -> bool:
         """Whether this is a cookie of a signed-in browser."""
-        return self._until.get(_digest(token), 0.0) > time.time()
+        return _lasts(self._until.get(_digest(token), 0.0), SESSION_S)
 
     def _keep(self) -> None:
         if self._path is not None:
@@ -126,6 +127,11 @@ class Sessions:
             with tempfile.NamedTemporaryFile("w", dir=self._path.parent, delete=False) as draft:
                 draft.write(content)
             os.replace(draft.name, self._path)
+
+
+def _lasts(until: float, lifetime: float) -> bool:
+    """Whether what ends at `until` was made by a clock about like the present one, and goes on."""
+    return 0.0 < until - time.time() < 2 * lifetime
 
 
 class Attempts:

@@ -87,6 +87,26 @@ def test_a_link_that_was_used_is_used_after_a_restart(tmp_path: Path) -> None:
     assert not Authenticator(KEY, path).accepts_code(code)
 
 
+def test_a_clock_that_was_years_ahead_leaves_nobody_signed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, path = time.time(), tmp_path / "sessions.json"
+    used = one_time_code(KEY, now)
+    assert Authenticator(KEY, path).accepts_code(used)
+    monkeypatch.setattr(time, "time", lambda: now + 10 * SESSION_S)
+    ahead = Authenticator(KEY, path)
+    assert ahead.accepts_code(one_time_code(KEY, time.time()))
+    token, unused = ahead.sessions.begin(), one_time_code(KEY, time.time())
+    assert ahead.sessions.has(token)
+    monkeypatch.setattr(time, "time", lambda: now)
+    assert not ahead.sessions.has(token)
+    assert not ahead.accepts_code(unused)
+    assert not ahead.accepts_code(used)
+    token = ahead.sessions.begin()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)  # an hour that comes twice
+    assert ahead.sessions.has(token)
+
+
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/nothing", "/api/status"])
 async def test_the_gate_says_what_to_send(client: httpx.AsyncClient, path: str) -> None:
     reply = await client.get(path, headers={"Authorization": "Bearer nö".encode()})
