@@ -31,6 +31,7 @@ LINK_S = 24 * 3600.0
 MAX_ATTEMPTS = 10
 _MAX_SESSIONS = 100
 _MAX_SPENT = 1000
+_CLOSED = frozenset({"/mcp", "/tokenize", "/detokenize"})
 _HELP = "`dragon key` prints it"
 
 
@@ -73,7 +74,7 @@ def _seal(key: str, stated: str) -> str:
 
 def needs_key(path: str) -> bool:
     """Whether a path is closed to those without the key."""
-    return path.startswith(("/v1/", "/api/", "/ws/")) or path in ("/tokenize", "/detokenize")
+    return path.startswith(("/v1/", "/api/", "/ws/")) or path in _CLOSED
 
 
 class Sessions:

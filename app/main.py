@@ -9,11 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from app.api import errors, health
+from app.api.mcp.endpoint import Endpoint
 from app.api.openai import chat, completions, embeddings, files, models, openapi, search, tokenize
-from app.api.page import conversations, ledger, model_choice, pages, socket
+from app.api.page import conversations, ledger, ledger_reads, model_choice, pages, socket
 from app.auth import Authenticator, api_key
 from app.container import AppState
 from app.metrics import Metrics
@@ -31,6 +33,7 @@ _ROUTERS = (
     search,
     conversations,
     health,
+    ledger_reads,
     ledger,
     model_choice,
     pages,
@@ -41,15 +44,18 @@ _ROUTERS = (
 def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     """The device's ASGI app. Its parts are built when it starts, unless `state` brings them."""
 
+    mcp = Endpoint()
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_state(settings) as built:
-            app.state.dragon = built
+        async with AsyncExitStack() as stack:
+            app.state.dragon = state or await stack.enter_async_context(open_state(settings))
+            stack.push_async_callback(mcp.close)
             yield
 
     app = FastAPI(
         title="DRAGON",
-        lifespan=lifespan if state is None else None,
+        lifespan=lifespan,
         # The documentation pages load scripts of others.
         docs_url=None,
         redoc_url=None,
@@ -67,6 +73,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     openapi.install(app)
     for module in _ROUTERS:
         app.include_router(module.router)
+    app.router.routes.append(Route("/mcp", mcp))
     app.mount("/static", GZipMiddleware(StaticFiles(directory=pages.STATIC)))
     return app
 

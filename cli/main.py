@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import corpus, data, doctor, first_session, models, profile, services
+from cli import corpus, data, doctor, first_session, mcp_stdio, models, profile, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -19,6 +19,7 @@ for command in (
     services.up,
     first_session.add,
     first_session.ask,
+    mcp_stdio.mcp,
     services.device,
     services.peer,
     data.key,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger.leakage import Asked, Left
-from app.ledger.writer import BEGIN, END, GENESIS, Entry, digest_of
-from app.storage.tables import LedgerAnswer, LedgerEntry
+from app.ledger.reads import Read
+from app.ledger.writer import BEGIN, END, GENESIS, READ, Entry, digest_of
+from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
 
 Sessions = async_sessionmaker[AsyncSession]
@@ -122,21 +123,28 @@ async def _batch(session: AsyncSession, behind: int) -> Sequence[LedgerEntry]:
 
 
 async def verify(sessions: Sessions) -> Verified:
-    """Check every entry, and every answer's row. Raises `LedgerDamagedError` at the first fault."""
+    """Check every entry and every row it covers. Raises `LedgerDamagedError` at the first fault."""
     async with sessions() as session:
         # Read one snapshot, since answers may be written meanwhile.
         await session.execute(text("BEGIN"))
         rows = {row.id: row for row in await session.scalars(select(LedgerAnswer))}
+        reads = {row.id: row for row in await session.scalars(select(LedgerRead))}
         begun: set[str] = set()
         ended: set[str] = set()
         head, count = GENESIS, 0
         while batch := await _batch(session, count):
             for each in batch:
                 count += 1
-                _check(each, count, head, rows)
+                _check_link(each, count, head)
                 head = each.hash
+                if each.kind == READ:
+                    _check_read(each, reads.pop(each.answer, None))
+                    continue
+                _check_answer(each, rows.get(each.answer))
                 if each.kind in (BEGIN, END):
                     (begun if each.kind == BEGIN else ended).add(each.answer)
+    if reads:
+        raise LedgerDamagedError(f"The entry of {min(reads)} is missing.")
     if surplus := rows.keys() - begun:
         raise LedgerDamagedError(f"The first entry of answer {min(surplus)} is missing.")
     if surplus := {row.id for row in rows.values() if row.documents is not None} - ended:
@@ -144,20 +152,35 @@ async def verify(sessions: Sessions) -> Verified:
     return Verified(len(rows), count, head)
 
 
-def _check(found: LedgerEntry, seq: int, head: str, rows: Mapping[str, LedgerAnswer]) -> None:
-    """Raises `LedgerDamagedError` unless an entry follows `head` and agrees with its answer."""
-    entry = _link(found, head).entry
+def _check_link(found: LedgerEntry, seq: int, head: str) -> None:
+    """Raises `LedgerDamagedError` unless an entry follows `head`."""
     if found.seq != seq:
         raise LedgerDamagedError(f"Entry {seq} is missing.")
-    if entry.hash(seq, head) != found.hash:
+    if _link(found, head).entry.hash(seq, head) != found.hash:
         raise LedgerDamagedError(f"Entry {seq} was changed, or one before it was removed.")
-    if (row := rows.get(entry.answer)) is None:
-        raise LedgerDamagedError(f"Answer {entry.answer} is missing (entry {seq}).")
+
+
+def _check_answer(entry: LedgerEntry, row: LedgerAnswer | None) -> None:
+    """Raises `LedgerDamagedError` unless an entry agrees with its answer."""
+    if row is None:
+        raise LedgerDamagedError(f"Answer {entry.answer} is missing (entry {entry.seq}).")
     if entry.kind in (BEGIN, END):
         said = _begin(row) if entry.kind == BEGIN else _end(row)
         erased = row.words is None
         if digest_of(said) != entry.digest or not (erased or digest_of(row.words) == row.digest):
             raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
+
+
+def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
+    """Raises `LedgerDamagedError` unless an entry agrees with what was read."""
+    if row is None:
+        raise LedgerDamagedError(f"{entry.answer} is missing (entry {entry.seq}).")
+    read = Read(row.reader, row.tool, row.bytes, answer=row.answer, id=row.id, at=row.at)
+    erased = row.passages is None
+    if digest_of(read.stated(row.digest)) != entry.digest or not (
+        erased or digest_of(row.passages) == row.digest
+    ):
+        raise LedgerDamagedError(f"What is said of {row.id} was changed.")
 
 
 def _begin(row: LedgerAnswer) -> dict[str, object]:

@@ -4,7 +4,8 @@ An entry holds a frame's kind, size and SHA-256, never its content, so that noth
 document remains here. Its hash covers the entry and the previous hash: changing, dropping or
 inserting an entry breaks the chain, which `verify` detects. Each answer begins with an entry
 `begin` and ends with an entry `end`, whose digests cover its row in `LedgerAnswer`; of the words
-that left, only their digest, so that they can be erased with the document they come from.
+that left, only their digest, so that they can be erased with the document they come from. What a
+program reads is an entry `read`, whose digest covers its row in `LedgerRead` in the same way.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of
 from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
+from app.ledger.reads import Read
 from app.ledger.spending import Spending
-from app.storage.tables import LedgerAnswer, LedgerEntry
+from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.link.registry import Frame, Message, name_of
 from dragon.sampling.accountant import Budget
 
@@ -33,7 +35,7 @@ log = logging.getLogger(__name__)
 Decode = Callable[[Sequence[int]], str]
 
 GENESIS = "0" * 64
-BEGIN, END = "begin", "end"
+BEGIN, END, READ = "begin", "end", "read"
 _WRITE_S = 0.25
 _RETRY_S = 1.0
 _PATIENCE_S = 5.0
@@ -126,6 +128,13 @@ class Ledger:
         for stream in account.streams:
             self._streams.pop(stream, None)
 
+    async def read(self, read: Read) -> None:
+        """Record what a program is about to be given; it is on disk when this returns."""
+        passages = [asdict(passage) for passage in read.passages]
+        stated = read.stated(digest_of(passages))
+        self._append(read.id, READ, read.bytes, digest_of(stated), stated | {"passages": passages})
+        await self.written()
+
     # Writing.
 
     async def start(self) -> None:
@@ -165,6 +174,8 @@ class Ledger:
                     entries.append({"seq": seq, "hash": previous, **vars(entry)})
                     if entry.kind == BEGIN:
                         await session.execute(insert(LedgerAnswer).values(row))
+                    elif entry.kind == READ:
+                        await session.execute(insert(LedgerRead).values(row))
                     elif entry.kind == END:
                         of_answer = LedgerAnswer.id == entry.answer
                         await session.execute(update(LedgerAnswer).where(of_answer).values(row))

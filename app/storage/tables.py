@@ -172,6 +172,26 @@ class LedgerAnswer(Base):
     passages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
 
 
+class LedgerRead(Base):
+    """What a program was given of the person's documents (`app.ledger.reads`).
+
+    `bytes` is the size of what it was given. `passages` are null where a document they are of was
+    deleted since; `digest` is their SHA-256.
+    """
+
+    __tablename__ = "ledger_reads"
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    at: Mapped[float]
+    reader: Mapped[str]
+    tool: Mapped[str]
+    answer: Mapped[str | None]
+    bytes: Mapped[int]
+    passages: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True))
+    digest: Mapped[str]
+
+
 class LedgerEntry(Base):
     """An entry of the ledger's hash chain (`app.ledger`); `at` in Unix seconds, hashes hex."""
 

@@ -8,14 +8,12 @@ from fastapi.responses import Response
 from app.api.openai.choices import choices_of
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
-from app.api.openai.parameters import requests_of
+from app.api.openai.parameters import chat_requests
 from app.api.openai.renderers import ChatRenderer
 from app.api.openai.respond import Call, respond
 from app.api.openai.responses import ChatCompletion, ChatCompletionChunk
-from app.api.openai.schemas import ChatBody, as_messages
+from app.api.openai.schemas import ChatBody
 from app.container import State
-from app.generation.prompts import chat_prompt
-from app.settings import Cloud
 
 router = APIRouter(tags=["chat"])
 
@@ -28,12 +26,6 @@ router = APIRouter(tags=["chat"])
 async def create_chat_completion(http: Request, body: ChatBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
-    messages = as_messages(body.messages)
-    asked = body.dragon.cloud if body.dragon else None
-    trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
-    shown = await state.generation.cloud_view.of(messages, trusted=trusted)
-    prompt = await chat_prompt(state.generation, messages, shown)
-    limit = body.max_completion_tokens or body.max_tokens
-    requests = requests_of(body, [prompt], limit, state, raw=False, details=body.details)
+    requests = await chat_requests(body, state)
     renderer = ChatRenderer(body.model, state.generation.tokenizer, logprobs=bool(body.logprobs))
     return await respond(http, state, Call(body, choices_of(requests, 1), 1, renderer))

@@ -57,11 +57,11 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
     return DragonChoice(
         index=choice.index,
         ledger=answer.request.id,
-        sources=[SourceReply(**asdict(source)) for source in found.sources],
+        sources=[SourceReply.of(source) for source in found.sources],
         citations=_cited(answer.citations),
         nothing_relevant=found.nothing_relevant,
         unread_documents=found.unread_documents,
-        closest=[SourceReply(**asdict(source)) for source in found.closest],
+        closest=[SourceReply.of(source) for source in found.closest],
         not_asked=None if answer.not_asked is None else NotAskedReply(**asdict(answer.not_asked)),
         hops=list(end.hops),
         participation=list(end.participation),

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.api.openai.schemas import MAX_CHOICES, DragonOptions, GenerationBody
+from app.api.openai.schemas import (
+    MAX_CHOICES,
+    ChatBody,
+    DragonOptions,
+    GenerationBody,
+    as_messages,
+)
 from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
-from app.generation.prompts import Prompt
+from app.generation.prompts import Prompt, chat_prompt
+from app.settings import Cloud
 from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Mode, Sampling
+
+
+async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationRequest]:
+    """A generation for each choice of a chat, whose cloud sees of it what it may see."""
+    messages = as_messages(body.messages)
+    asked = body.dragon.cloud if body.dragon else None
+    trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
+    shown = await state.generation.cloud_view.of(messages, trusted=trusted)
+    prompt = await chat_prompt(state.generation, messages, shown)
+    limit = body.max_completion_tokens or body.max_tokens
+    return requests_of(body, [prompt], limit, state, raw=False, details=body.details)
 
 
 def requests_of(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from app.api.openai.logprobs import ChatLogprobs, TextLogprobs
+from app.generation.events import Source
 
 FinishReason = Literal["stop", "length"]
 
@@ -46,6 +47,11 @@ class CitationReply(BaseModel):
     start: int
     end: int
     source: int
+
+    @classmethod
+    def of(cls, source: Source) -> SourceReply:
+        """The reply's form of a source."""
+        return cls.model_validate(source, from_attributes=True)
 
 
 class TokenProvenance(BaseModel):

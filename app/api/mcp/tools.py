@@ -1,0 +1,174 @@
+"""The tools: what a program may ask of the device, and which passages its results hold."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import BaseModel, Field
+
+from app.api.openai import files, search
+from app.api.openai.field_types import Names, Str, Strict
+from app.api.openai.parameters import chat_requests
+from app.api.openai.responses import SourceReply
+from app.api.openai.schemas import ChatBody
+from app.container import AppState
+from app.documents.store import MAX_WINDOW
+from app.generation.accumulator import AnswerState
+from app.generation.events import Source, SourcesFound
+from app.ledger.reads import Passage
+from app.settings import Cloud
+from dragon.errors import InvalidRequestError
+
+A = TypeVar("A", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tool's result, the passages in it, and the answer it is, by its id in the ledger."""
+
+    result: BaseModel
+    passages: tuple[Passage, ...] = ()
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class Tool(Generic[A]):
+    """A tool: the docstring of `call` describes it to programs."""
+
+    arguments: type[A]
+    result: type[BaseModel]
+    call: Callable[[AppState, A], Awaitable[Given]]
+    asks_the_cloud: bool = False
+
+    @property
+    def name(self) -> str:
+        """What programs call it."""
+        return self.call.__name__
+
+
+class SearchArguments(Strict):
+    """What to look for; `documents` (ids) and `collections` (names) limit where."""
+
+    query: Annotated[Str, Field(min_length=1, max_length=8192)]
+    top_k: Annotated[int, Field(ge=1, le=100)] = 5
+    documents: Names | None = None
+    collections: Names | None = None
+
+
+async def search_documents(state: AppState, arguments: SearchArguments) -> Given:
+    """Find passages of the person's private documents, those that fit best first.
+
+    Nothing leaves the device for it. `start` and `end` are the passage's place in the document's
+    text, around which `read_passage` reads more.
+    """
+    request = search.SearchRequest.model_validate(arguments, from_attributes=True)
+    found = await search.search(request, state.documents)
+    return Given(found, tuple(Passage(hit.document, hit.start, hit.end) for hit in found.data))
+
+
+class ListArguments(Strict):
+    """Which documents: of one collection, behind the document `after`."""
+
+    collection: Str | None = None
+    after: Str | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+
+async def list_documents(state: AppState, arguments: ListArguments) -> Given:
+    """List the person's documents, newest first: ids, file names and whether they can be found."""
+    found = await files.list_files(state.documents, order="desc", **dict(arguments))
+    return Given(found)
+
+
+class PassageArguments(Strict):
+    """A document by its id, and a range of characters of its text."""
+
+    document: Str
+    start: Annotated[int, Field(ge=0)] = 0
+    length: Annotated[int, Field(ge=1, le=MAX_WINDOW)] = 4000
+
+
+async def read_passage(state: AppState, arguments: PassageArguments) -> Given:
+    """Read a part of a document's text, from character `start` on. Pages end with form feeds."""
+    start = arguments.start
+    end = start + arguments.length
+    window = await files.file_text(arguments.document, state.documents, start, end)
+    return Given(window, (Passage(window.id, window.start, window.end),))
+
+
+class AskArguments(Strict):
+    """A question, and what may be used to answer it.
+
+    `private` keeps it on the device, `cloud` says when the cloud peer is asked; by default what
+    the person has set.
+    """
+
+    question: Annotated[Str, Field(min_length=1)]
+    private: bool = False
+    cloud: Annotated[Cloud | None, Field(strict=False)] = None
+    documents: Names | None = None
+    collections: Names | None = None
+
+
+class Answer(BaseModel):
+    """The answer and the passages it was written from, private ones and the cloud's.
+
+    `nothing_relevant`: none of the person's documents answers, though these passages are `closest`.
+    `ledger` is the answer's id in the ledger, which says what left the device for it.
+    """
+
+    text: str
+    sources: list[SourceReply]
+    nothing_relevant: bool
+    closest: list[SourceReply]
+    ledger: str
+
+
+async def ask(state: AppState, arguments: AskArguments) -> Given:
+    """Have the device answer a question, from the person's documents and if allowed the cloud's."""
+    named = arguments.model_dump(mode="json", exclude={"question"})
+    question = {"role": "user", "content": arguments.question}
+    asked = {"messages": [question], "temperature": 0.0, "dragon": named}
+    body = ChatBody.model_validate({"model": state.generation.model_name, **asked})
+    (request,) = await chat_requests(body, state)
+    answer = AnswerState(request)
+    state.generation.check(request)
+    async with aclosing(state.admission.admitted(state.answers.write(answer))) as events:
+        async for _ in events:
+            pass
+    found = answer.found or SourcesFound(())
+    result = Answer(
+        text=answer.text,
+        sources=[SourceReply.of(source) for source in found.sources],
+        nothing_relevant=found.nothing_relevant,
+        closest=[SourceReply.of(source) for source in found.closest],
+        ledger=request.id,
+    )
+    return Given(result, _private((*found.sources, *found.closest)), request.id)
+
+
+def _private(sources: tuple[Source, ...]) -> tuple[Passage, ...]:
+    return tuple(
+        Passage(source.id, source.start or 0, source.end or 0)
+        for source in sources
+        if source.side == "private"
+    )
+
+
+_TOOLS: tuple[Tool[Any], ...] = (
+    Tool(SearchArguments, search.SearchResult, search_documents),
+    Tool(AskArguments, Answer, ask, asks_the_cloud=True),
+    Tool(ListArguments, files.FileList, list_documents),
+    Tool(PassageArguments, files.TextWindow, read_passage),
+)
+TOOLS = {tool.name: tool for tool in _TOOLS}
+
+
+def tool_named(name: str) -> Tool[Any]:
+    """The tool. Raises `InvalidRequestError`."""
+    if name not in TOOLS:
+        raise InvalidRequestError(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
+    return TOOLS[name]
