@@ -23,6 +23,7 @@ from app.ledger.writer import Ledger
 from app.metrics import Metrics
 from app.models.trial import Trials
 from app.peer_link.status import PeerStatus
+from app.reranking import RerankingService
 from app.settings import Settings
 from dragon.inference.tokenizer import Tokenizer
 
@@ -82,6 +83,7 @@ class AppState:
     answers: ObservedGeneration
     admission: Admission
     embeddings: EmbeddingService
+    reranking: RerankingService
     documents: DocumentStore
     metrics: Metrics
     ledger: Ledger

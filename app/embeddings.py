@@ -52,6 +52,11 @@ class EmbeddingService:
             parts.append(await asyncio.wrap_future(self._run_idle(work)))
         return Embedded(np.concatenate(parts), sum(map(len, rows)))
 
+    def cut(self, text: str) -> list[int]:
+        """The tokens of a text, without those that are too many."""
+        room = self.context_length - len(self.tokenizer.framed([]))
+        return self.tokenizer.encode(text)[:room]
+
     def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
         """Rows for a job each: a few short ones take no longer than one of full length."""
         batch: list[list[int]] = []

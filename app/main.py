@@ -14,7 +14,19 @@ from starlette.staticfiles import StaticFiles
 
 from app.api import errors, health
 from app.api.mcp.endpoint import Endpoint
-from app.api.openai import chat, completions, embeddings, files, models, openapi, search, tokenize
+from app.api.ollama import generation as ollama_generation
+from app.api.ollama import models as ollama_models
+from app.api.openai import (
+    chat,
+    completions,
+    embeddings,
+    files,
+    models,
+    openapi,
+    rerank,
+    search,
+    tokenize,
+)
 from app.api.page import conversations, ledger, ledger_reads, model_choice, pages, socket
 from app.auth import Authenticator, api_key
 from app.container import AppState
@@ -31,6 +43,9 @@ _ROUTERS = (
     tokenize,
     files,
     search,
+    rerank,
+    ollama_models,
+    ollama_generation,
     conversations,
     health,
     ledger_reads,
@@ -96,6 +111,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.generation.service import open_generation
     from app.ledger.writer import Ledger
     from app.peer_link.client import Link
+    from app.reranking import RerankingService
     from app.storage.data_dir import note_database, owned, require_database
     from app.storage.database import connect, database_url, migrate, session_maker
     from dragon.inference.backends.torch.kv_store import KVStore
@@ -103,6 +119,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
     from dragon.inference.profile import Profile
     from dragon.link.control import Hello
+    from dragon.models import EMBEDDED_RERANKER
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
     from dragon.retrieval.reranker import Reranker
@@ -168,6 +185,12 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             answers=answers,
             admission=admission,
             embeddings=EmbeddingService(embedder, engine.submit_idle),
+            reranking=RerankingService(
+                reranker,
+                tokenizer,
+                settings.reranker.name if settings.reranker else EMBEDDED_RERANKER.name,
+                engine.submit_idle,
+            ),
             documents=documents,
             ledger=ledger,
             metrics=metrics,

@@ -34,6 +34,7 @@ CHECKS = [
     negative_data_rejection,
 ]
 _TOKENS = 3
+_MODELS = {"embeddings": "all-MiniLM-L6-v2", "embed": "all-MiniLM-L6-v2", "rerank": "reranker"}
 
 
 def described(
@@ -65,12 +66,14 @@ def fit(case: Case, file: str) -> None:
     if not isinstance(body, dict):
         return
     if isinstance(body.get("model"), str):
-        body["model"] = "all-MiniLM-L6-v2" if case.path.endswith("embeddings") else "dragon-7m"
+        body["model"] = _MODELS.get(case.path.rpartition("/")[2], "dragon-7m")
     for limit in ("max_tokens", "max_completion_tokens"):
         if type(body.get(limit)) is int:
             body[limit] = min(_TOKENS, body[limit])
     if case.path.endswith("completions") and body.get("max_tokens", None) is None:
         body["max_tokens"] = _TOKENS
+    if case.path in ("/api/chat", "/api/generate") and body.get("options") is None:
+        body["options"] = {"num_predict": _TOKENS}
     if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
         if body.get("stream_options") is not None:
             body["stream"] = True

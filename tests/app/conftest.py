@@ -26,6 +26,7 @@ from app.generation.admission import Admission
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
+from app.reranking import RerankingService
 from app.settings import Settings
 from app.storage.database import connect, database_url, session_maker
 from app.storage.purge import Purge
@@ -35,7 +36,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
-from tests.samples import embedder
+from tests.samples import embedder, reranker
 
 KEY = "test-key"
 
@@ -67,6 +68,12 @@ def embeddings() -> Iterator[EmbeddingService]:
         yield EmbeddingService(embedder(), chores.submit)
 
 
+@pytest.fixture(scope="session")
+def reranking(tokenizer: Tokenizer) -> Iterator[RerankingService]:
+    with ThreadPoolExecutor(1) as chores:
+        yield RerankingService(reranker(), tokenizer, "reranker", chores.submit)
+
+
 @pytest.fixture
 def conversations(tmp_path: Path) -> Iterator[ConversationStore]:
     """Without tables: who stores something migrates first, for that takes a while."""
@@ -81,6 +88,7 @@ def state(
     settings: Settings,
     generation: FakeGeneration,
     embeddings: EmbeddingService,
+    reranking: RerankingService,
     conversations: ConversationStore,
 ) -> AppState:
     metrics = Metrics(
@@ -96,6 +104,7 @@ def state(
         answers=answers,
         admission=Admission(),
         embeddings=embeddings,
+        reranking=reranking,
         documents=FakeDocuments(),
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),
         metrics=metrics,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, Field
 
 from app.api.openai import files, search
+from app.api.openai.delivery import begun
 from app.api.openai.field_types import Names, Str, Strict
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import SourceReply
@@ -135,8 +136,7 @@ async def ask(state: AppState, arguments: AskArguments) -> Given:
     body = ChatBody.model_validate({"model": state.generation.model_name, **asked})
     (request,) = await chat_requests(body, state)
     answer = AnswerState(request)
-    state.generation.check(request)
-    async with aclosing(state.admission.admitted(state.answers.write(answer))) as events:
+    async with aclosing(begun(state, [answer])) as events:
         async for _ in events:
             pass
     found = answer.found or SourcesFound(())

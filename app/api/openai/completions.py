@@ -8,13 +8,12 @@ from fastapi.responses import Response
 from app.api.openai.choices import choices_of
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures, streamed
-from app.api.openai.parameters import requests_of
+from app.api.openai.parameters import completion_requests
 from app.api.openai.renderers import CompletionRenderer
 from app.api.openai.respond import Call, respond
 from app.api.openai.responses import Completion
 from app.api.openai.schemas import CompletionBody
 from app.container import State
-from app.generation.prompts import text_prompt
 
 router = APIRouter(tags=["completions"])
 
@@ -27,21 +26,12 @@ router = APIRouter(tags=["completions"])
 async def create_completion(http: Request, body: CompletionBody, state: State) -> Response:
     """Continue one prompt or several, at once or as a stream."""
     require_model(body.model, state.generation.model_name)
-    prompts = [await text_prompt(state.generation, prompt) for prompt in body.prompt]
-    requests = requests_of(
-        body,
-        prompts,
-        body.max_tokens,
-        state,
-        raw=True,
-        details=body.details,
-        best_of=body.best_of,
-    )
+    requests = await completion_requests(body, state)
     renderer = CompletionRenderer(
         body.model,
         state.generation.tokenizer,
         logprobs=body.logprobs is not None,
         echo=bool(body.echo),
     )
-    choices = choices_of(requests, len(prompts))
-    return await respond(http, state, Call(body, choices, len(prompts), renderer))
+    choices = choices_of(requests, len(body.prompt))
+    return await respond(http, state, Call(body, choices, len(body.prompt), renderer))

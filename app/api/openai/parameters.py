@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from app.api.openai.schemas import (
     MAX_CHOICES,
     ChatBody,
+    CompletionBody,
     DragonOptions,
     GenerationBody,
     as_messages,
@@ -14,7 +15,7 @@ from app.api.openai.schemas import (
 from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
-from app.generation.prompts import Prompt, chat_prompt
+from app.generation.prompts import Prompt, chat_prompt, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Mode, Sampling
@@ -29,6 +30,13 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     prompt = await chat_prompt(state.generation, messages, shown)
     limit = body.max_completion_tokens or body.max_tokens
     return requests_of(body, [prompt], limit, state, raw=False, details=body.details)
+
+
+async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
+    """A generation for each choice of each prompt of a completion."""
+    prompts = [await text_prompt(state.generation, prompt) for prompt in body.prompt]
+    limit, best_of = body.max_tokens, body.best_of
+    return requests_of(body, prompts, limit, state, raw=True, details=body.details, best_of=best_of)
 
 
 def requests_of(

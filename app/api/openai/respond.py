@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 from fastapi import Request
@@ -12,11 +13,11 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from app.api.openai import dragon_fields
-from app.api.openai.choices import Choice, best, merged
+from app.api.openai.choices import Choice, best
+from app.api.openai.delivery import Events, as_stream, at_once, begun
 from app.api.openai.renderers import Renderer
 from app.api.openai.responses import Dragon, Usage
 from app.api.openai.schemas import GenerationBody
-from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState
 from app.generation.events import (
     Cited,
@@ -48,46 +49,29 @@ async def respond(http: Request, state: AppState, call: Call) -> Response:
 
     Raises `ClientDisconnect` when nobody is left to answer.
     """
-    answers = [choice.answer for choice in call.choices]
-    for answer in answers:
-        state.generation.check(answer.request)  # all of them, before one begins
     if call.body.user:
         CALLER.set(f"{CALLER.get()} {call.body.user}")
-    events = state.admission.admitted(merged(state.answers.write, answers))
-    try:
-        if call.body.stream:
-            # The first event is awaited here, so that a refusal still gets its own status.
-            first = await unless_gone(http.receive, anext(events))
-            return EventStream(_frames(call, first, events), events)
-        async with aclosing(events):
-            return await unless_gone(http.receive, _whole(call, events))
-    except BaseException:
-        await events.aclose()
-        raise
+    events = begun(state, [choice.answer for choice in call.choices])
+    if call.body.stream:
+        return await as_stream(http, events, partial(_frames, call))
+    return await at_once(http, events, partial(_whole, call))
 
 
-async def _whole(call: Call, events: AsyncGenerator[tuple[int, Event], None]) -> Response:
-    async for _ in events:
-        pass
+def _whole(call: Call) -> bytes:
     kept = best(call.choices, call.prompts, call.body.n or 1)
     dragon = None
     if call.body.dragon is not None:
         dragon = dragon_fields.reply(kept, provenance=call.body.dragon.provenance)
-    content = call.renderer.whole(kept, _usage(call), dragon)
-    return Response(content, media_type="application/json")
+    return call.renderer.whole(kept, _usage(call), dragon)
 
 
-async def _frames(
-    call: Call, first: tuple[int, Event], events: AsyncGenerator[tuple[int, Event], None]
-) -> AsyncGenerator[bytes, None]:
+async def _frames(call: Call, events: Events) -> AsyncGenerator[bytes, None]:
     """The stream's events. An error is the last one: no finish reason and no `[DONE]` follow."""
     async with aclosing(events):
         try:
             for choice in call.choices:
                 if (opening := call.renderer.opening(choice)) is not None:
                     yield _chunk(call, opening)
-            for chunk in _chunks(call, *first):
-                yield chunk
             async for index, event in events:
                 for chunk in _chunks(call, index, event):
                     yield chunk

@@ -16,7 +16,6 @@ log = logging.getLogger("dragon.answers")
 T = TypeVar("T")
 # Proxies and clients take a connection that is silent for longer for dead.
 KEEP_ALIVE_S = 10.0
-_COMMENT = b": still working\n\n"
 
 
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
@@ -47,6 +46,7 @@ class EventStream(Response):
     """
 
     media_type = "text/event-stream"
+    comment = b": still working\n\n"
 
     def __init__(
         self, frames: AsyncGenerator[bytes, None], source: AsyncGenerator[Any, None]
@@ -84,6 +84,6 @@ class EventStream(Response):
             silent = time.monotonic() - self._sent
             if silent >= KEEP_ALIVE_S:
                 self._sent = time.monotonic()
-                await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
+                await send({"type": "http.response.body", "body": self.comment, "more_body": True})
             else:
                 await asyncio.sleep(KEEP_ALIVE_S - silent)

@@ -1,0 +1,111 @@
+"""`POST /api/chat` and `/api/generate`, as Ollama's programs ask: streams of lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.api.ollama.bodies import USUAL_TEMPERATURE, OllamaChatBody, OllamaGenerateBody
+from app.api.ollama.renderers import (
+    ChatLines,
+    GenerateLines,
+    LineRenderer,
+    OllamaChatReply,
+    OllamaGenerateReply,
+)
+from app.api.openai.choices import Choice, choices_of
+from app.api.openai.delivery import Events, as_stream, at_once, begun
+from app.api.openai.models import require_model
+from app.api.openai.openapi import failures
+from app.api.openai.parameters import chat_requests, completion_requests
+from app.api.openai.schemas import ChatBody
+from app.api.openai.sse import EventStream
+from app.container import AppState, State
+from app.problems import reported
+
+router = APIRouter(prefix="/api", tags=["ollama"])
+
+_LINES: dict[str, Any] = {
+    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    "description": "At once if `stream` is false, else a line of JSON for each piece of it.",
+}
+
+
+class LineStream(EventStream):
+    """Lines of JSON, which have no comments to keep a silent connection alive."""
+
+    media_type = "application/x-ndjson"
+    comment = b""
+
+
+@router.post(
+    "/chat", response_model=OllamaChatReply, responses={200: _LINES, **failures(404, 502, 503)}
+)
+async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
+    """Answer a conversation."""
+    renderer = ChatLines(
+        body.model,
+        state.generation.tokenizer,
+        logprobs=bool(body.logprobs),
+        dragon=body.dragon is not None,
+    )
+    return await _respond(http, state, body, renderer, wanted=bool(body.messages))
+
+
+@router.post(
+    "/generate",
+    response_model=OllamaGenerateReply,
+    responses={200: _LINES, **failures(404, 502, 503)},
+)
+async def generate(http: Request, body: OllamaGenerateBody, state: State) -> Response:
+    """Answer a prompt, or go on with it."""
+    renderer = GenerateLines(
+        body.model,
+        state.generation.tokenizer,
+        logprobs=bool(body.logprobs),
+        dragon=body.dragon is not None,
+    )
+    return await _respond(http, state, body, renderer, wanted=bool(body.prompt))
+
+
+async def _respond(
+    http: Request,
+    state: AppState,
+    body: OllamaChatBody | OllamaGenerateBody,
+    renderer: LineRenderer,
+    *,
+    wanted: bool,
+) -> Response:
+    usual = 0.0 if state.generation.quotes else USUAL_TEMPERATURE
+    if not wanted:
+        require_model(body.name, state.generation.model_name)
+        return Response(renderer.loaded(), media_type="application/json")
+    asked = body.as_openai(usual)
+    require_model(asked.model, state.generation.model_name)
+    if isinstance(asked, ChatBody):
+        requests = await chat_requests(asked, state)
+    else:
+        requests = await completion_requests(asked, state)
+    (choice,) = choices_of(requests, 1)
+    events = begun(state, [choice.answer])
+    if body.stream is False:
+        return await at_once(http, events, partial(renderer.whole, choice))
+    return await as_stream(http, events, partial(_lines, renderer, choice), LineStream)
+
+
+async def _lines(
+    renderer: LineRenderer, choice: Choice, events: Events
+) -> AsyncGenerator[bytes, None]:
+    """The stream's lines. An error is the last one, without `done`."""
+    try:
+        async for _, event in events:
+            for line in renderer.lines(choice, event):
+                yield line
+    except Exception as error:
+        found = reported(error, "an answer in mid-stream")
+        yield orjson.dumps({"error": found.body()["error"]["message"]}) + b"\n"

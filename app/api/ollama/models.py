@@ -1,0 +1,146 @@
+"""Ollama's list of models, what it says of one, its version, and embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from app.api.ollama.bodies import OllamaEmbedBody, OllamaShowBody
+from app.api.openai.models import UnknownModelError, require_model
+from app.api.openai.openapi import failures
+from app.api.openai.sse import unless_gone
+from app.container import AppState, State
+
+router = APIRouter(prefix="/api", tags=["ollama"])
+
+VERSION = "0.12.0"
+"""That of the Ollama whose API this is; programs ask, and refuse one that is too old."""
+
+
+class Details(BaseModel):
+    """What kind of model it is; what is not known is empty."""
+
+    parent_model: str = ""
+    format: str = ""
+    family: str = "dragon"
+    families: list[str] = Field(default_factory=lambda: ["dragon"])
+    parameter_size: str = ""
+    quantization_level: str = ""
+
+
+class OllamaModel(BaseModel):
+    """A model in the list. `digest` is of its name, `size` not known."""
+
+    name: str
+    model: str
+    modified_at: str
+    size: int = 0
+    digest: str
+    details: Details
+
+
+class OllamaModelList(BaseModel):
+    """All models."""
+
+    models: list[OllamaModel]
+
+
+class Shown(BaseModel):
+    """What is said of one model."""
+
+    modified_at: str
+    details: Details
+    model_info: dict[str, Any]
+    capabilities: list[str]
+    template: str = ""
+    parameters: str = ""
+    license: str = ""
+
+
+class Version(BaseModel):
+    """The version of the API."""
+
+    version: str
+
+
+class Embedded(BaseModel):
+    """The vectors of the inputs; `total_duration` in nanoseconds."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int
+    load_duration: int
+    prompt_eval_count: int
+
+
+@router.get("/version")
+async def version() -> Version:
+    """The version of Ollama whose API this is."""
+    return Version(version=VERSION)
+
+
+@router.get("/tags")
+async def tags(state: State) -> OllamaModelList:
+    """The model that writes, and the one that embeds."""
+    return OllamaModelList(
+        models=[
+            OllamaModel(
+                name=name,
+                model=name,
+                modified_at=_since(state),
+                digest=hashlib.sha256(name.encode()).hexdigest(),
+                details=Details(),
+            )
+            for name in (state.generation.model_name, state.embeddings.model_name)
+        ]
+    )
+
+
+@router.post("/show", responses=failures(404))
+async def show(body: OllamaShowBody, state: State) -> Shown:
+    """What a model can do, and how much it can read."""
+    generation, embeddings = state.generation, state.embeddings
+    served = {
+        generation.model_name: (generation.context_length, "completion"),
+        embeddings.model_name: (embeddings.context_length, "embedding"),
+    }
+    if body.name not in served:
+        raise UnknownModelError(body.name, generation.model_name)
+    context_length, capability = served[body.name]
+    info = {
+        "general.architecture": "dragon",
+        "general.basename": body.name,
+        "dragon.context_length": context_length,
+    }
+    return Shown(
+        modified_at=_since(state), details=Details(), model_info=info, capabilities=[capability]
+    )
+
+
+@router.post("/embed", responses=failures(404))
+async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
+    """Embed one input or several with the model that documents are found by."""
+    require_model(body.name, state.embeddings.model_name)
+    began = time.monotonic_ns()
+    inputs: list[str | list[int]] = []
+    for text in body.input:
+        whole = body.truncate is False
+        inputs.append(text if whole else await asyncio.to_thread(state.embeddings.cut, text))
+    embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
+    return Embedded(
+        model=body.model,
+        embeddings=embedded.vectors.tolist(),
+        total_duration=time.monotonic_ns() - began,
+        load_duration=0,
+        prompt_eval_count=embedded.tokens,
+    )
+
+
+def _since(state: AppState) -> str:
+    return datetime.fromtimestamp(state.started, UTC).isoformat()

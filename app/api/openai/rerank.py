@@ -1,0 +1,81 @@
+"""`POST /v1/rerank`, in the shape that Cohere, Jina and vLLM share."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, BeforeValidator, Field
+
+from app.api.openai.field_types import Str, Strict, invalid, neutral
+from app.api.openai.models import require_model
+from app.api.openai.openapi import failures
+from app.api.openai.sse import unless_gone
+from app.container import State
+
+router = APIRouter(prefix="/v1/rerank", tags=["search"])
+
+MAX_DOCUMENTS = 1000
+
+
+class TextDocument(Strict):
+    """A document as an object."""
+
+    text: Str
+
+
+def _text(document: Any) -> Any:
+    if isinstance(document, dict):
+        if document.keys() != {"text"}:
+            raise invalid("a document is a string, or an object with a text")
+        return document["text"]
+    return document
+
+
+_Document = Annotated[Str, BeforeValidator(_text, json_schema_input_type=str | TextDocument)]
+
+
+class RerankBody(Strict):
+    """A question and the texts to rank by how well they answer it; the best `top_n`, or all."""
+
+    model: Str
+    query: Annotated[Str, Field(min_length=1, max_length=8192)]
+    documents: Annotated[list[_Document], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+    top_n: Annotated[int, Field(ge=1)] | None = None
+    return_documents: bool | None = None
+
+    max_tokens_per_doc: Annotated[Any, neutral()] = None
+    max_chunks_per_doc: Annotated[Any, neutral()] = None
+    rank_fields: Annotated[Any, neutral(["text"])] = None
+    truncate: Annotated[Any, neutral()] = None
+
+
+class Ranked(BaseModel):
+    """A document by its index in the request; its text if that was asked for."""
+
+    index: int
+    relevance_score: float
+    document: TextDocument | None = Field(default=None, exclude_if=lambda value: value is None)
+
+
+class RankedList(BaseModel):
+    """The documents, best first."""
+
+    id: str
+    model: str
+    results: list[Ranked]
+
+
+@router.post("", responses=failures(404))
+async def rerank(http: Request, body: RerankBody, state: State) -> RankedList:
+    """Order texts by how likely they answer a question, 0 to 1."""
+    require_model(body.model, state.reranking.model_name)
+    work = state.reranking.scores(body.query, body.documents)
+    scores = await unless_gone(http.receive, work)
+    best = sorted(range(len(scores)), key=lambda index: -scores[index])[: body.top_n]
+    results = [Ranked(index=index, relevance_score=scores[index]) for index in best]
+    if body.return_documents:
+        for each in results:
+            each.document = TextDocument(text=body.documents[each.index])
+    return RankedList(id=f"rerank-{uuid.uuid4().hex}", model=body.model, results=results)
