@@ -38,6 +38,16 @@ class EmbeddingService:
         self.model_name = embedder.name
         self.context_length = embedder.max_tokens
         self.tokenizer = embedder.tokenizer
+        self.dimensions = embedder.dim
+
+    def require(self, dimensions: int | None) -> None:
+        """Raises `InvalidRequestError` unless its vectors are as long as is asked for, if it is."""
+        if dimensions not in (None, self.dimensions):
+            raise InvalidRequestError(
+                f"dimensions: {self.model_name} has {self.dimensions}; leave it out",
+                param="dimensions",
+                code="unsupported_parameter",
+            )
 
     async def embed(self, inputs: Sequence[str | Sequence[int]]) -> Embedded:
         """Embed each input. Cancelled, it stops after the job under way.

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
@@ -78,6 +79,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
         redirect_slashes=False,
         middleware=[
             Middleware(RequestContext),
+            *_cross_origin(settings),
             Middleware(Gate, host=settings.host),
             Middleware(BodyLimit, limit=MAX_BODY_BYTES, unbounded=frozenset({"/v1/files"})),
         ],
@@ -91,6 +93,21 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     app.router.routes.append(Route("/mcp", mcp))
     app.mount("/static", GZipMiddleware(StaticFiles(directory=pages.STATIC)))
     return app
+
+
+def _cross_origin(settings: Settings) -> list[Middleware]:
+    """Lets pages of the origins that are set in; never with a cookie: they have to have the key."""
+    if not settings.cors_origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-Id", "Mcp-Session-Id"],
+        )
+    ]
 
 
 @asynccontextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import ModelChoice
@@ -35,6 +35,8 @@ class Settings(ModelChoice, BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     api_key: SecretStr | None = None
+    # Pages of these origins may call the API, with the key.
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     embedder: Path | None = None
     reranker: Path | None = None
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
@@ -84,6 +86,21 @@ class Settings(ModelChoice, BaseSettings):
                 "characters (128 bits); without one it makes its own"
             )
         return key
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _are_origins(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        origins = tuple(each.strip().lower() for each in value.split(",") if each.strip())
+        for origin in origins:
+            parts = urlsplit(origin)
+            if (
+                parts.scheme not in ("http", "https")
+                or origin != f"{parts.scheme}://{parts.netloc}"
+            ):
+                raise ValueError(f"{origin} is no origin: they look like http://localhost:3000")
+        return origins
 
     @field_validator("peer_url")
     @classmethod

@@ -115,7 +115,7 @@ class FakeGeneration:
         complete = stream.stopped or written == len(tokens)
         yield Finished(
             reason="stop" if complete else "length",
-            prompt_tokens=len(request.conversation),
+            prompt_tokens=request.prompt_tokens(self.tokenizer),
             completion_tokens=written,
             participation=((0, min(3, written)),),
             stats={"document_tokens": 7.0},

@@ -131,7 +131,7 @@ class Answer:
             reason="stop"
             if self.stopped or self.tokens[-1] in self._tokenizer.end_ids
             else "length",
-            prompt_tokens=len(self._request.conversation),
+            prompt_tokens=self._request.prompt_tokens(self._tokenizer),
             completion_tokens=count,
             participation=tuple((a, min(b, count)) for a, b in intervals if a < count),
             stats={name: round(value, 4) for name, value in stats.items()},

@@ -10,6 +10,7 @@ from typing import Literal
 from app.generation.timeline import Entry
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
+from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
 
@@ -70,6 +71,10 @@ class GenerationRequest:
     def private(self) -> bool:
         """Whether nothing may leave the device."""
         return self.cloud is Cloud.NEVER
+
+    def prompt_tokens(self, tokenizer: Tokenizer) -> int:
+        """The client's own prompt, with what the template puts before it; no passage counts."""
+        return len(tokenizer.bare_row(raw=self.raw)) + len(self.conversation)
 
     @property
     def shown(self) -> tuple[int, ...]:

@@ -118,7 +118,7 @@ class GenerationService:
                 retrieved = await self.retrieval.find(request, 0)
                 async for event in self._prompt(request, retrieved):
                     yield event
-                yield Finished("length", len(request.conversation), 0)
+                yield Finished("length", request.prompt_tokens(self.tokenizer), 0)
                 return
             found: Retrieved | None = None
             if _joint(request) and not self.ledger.writable:

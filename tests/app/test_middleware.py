@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from app import middleware
+from app.auth import COOKIE
 from app.container import AppState
 from app.main import create_app
 from app.middleware import SECURITY_HEADERS
@@ -146,3 +147,47 @@ async def test_calls_beyond_what_could_wait_are_refused_at_once(
     replies = await asyncio.gather(*calls)
     assert sorted(reply.status_code for reply in replies) == [200, 200, 503, 503, 503]
     assert (await client.post("/v1/chat/completions", json=ASK)).status_code == 200
+
+
+PREFLIGHT = {
+    "Origin": "http://localhost:3000",
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization,content-type",
+}
+
+
+async def test_pages_of_other_origins_are_let_in_by_setting_and_with_the_key(
+    settings: Settings, state: AppState
+) -> None:
+    origins = ("http://localhost:3000",)
+    app = create_app(settings.model_copy(update={"cors_origins": origins}), state)
+    url = "http://127.0.0.1:8000"
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=url) as client:
+        asked = await client.options("/v1/chat/completions", headers=PREFLIGHT)
+        assert asked.status_code == 200
+        assert asked.headers["access-control-allow-origin"] == origins[0]
+        origin = {"Origin": origins[0]}
+        keyed = {**origin, "Authorization": f"Bearer {KEY}"}
+        reply = await client.post("/v1/chat/completions", json=ASK, headers=keyed)
+        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (
+            200,
+            origins[0],
+        )
+        refused = await client.post("/v1/chat/completions", json=ASK, headers=origin)
+        assert refused.status_code == 401
+        for each in (asked, reply, refused):
+            assert "access-control-allow-credentials" not in each.headers
+        cookie = {**origin, "Cookie": f"{COOKIE}={state.auth.sessions.begin()}"}
+        refused = await client.post("/v1/chat/completions", json=ASK, headers=cookie)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "cross_origin")
+        other = await client.options(
+            "/v1/models", headers=PREFLIGHT | {"Origin": "http://localhost:3001"}
+        )
+        assert other.status_code == 400
+        assert "access-control-allow-origin" not in other.headers
+
+
+async def test_no_other_origin_is_let_in_by_default(client: httpx.AsyncClient) -> None:
+    for method in ("OPTIONS", "GET"):
+        reply = await client.request(method, "/v1/models", headers=PREFLIGHT)
+        assert "access-control-allow-origin" not in reply.headers

@@ -30,6 +30,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("PEER_URL", "ws://peer.example/v1/link"),
         ("API_KEY", "two words"),
         ("PEER_KEY", "schlüssel"),
+        ("CORS_ORIGINS", "*"),
+        ("CORS_ORIGINS", "http://localhost:3000/app"),
+        ("CORS_ORIGINS", "http://localhost:3000, localhost:3001"),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(
@@ -71,3 +74,9 @@ def test_a_key_that_can_be_guessed_is_for_this_machine_alone(
         Settings.read()
     monkeypatch.setenv("DRAGON_API_KEY", "a" * 22)
     Settings.read()
+
+
+def test_origins_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.read().cors_origins == ()
+    monkeypatch.setenv("DRAGON_CORS_ORIGINS", "http://localhost:3000, https://App.example")
+    assert Settings.read().cors_origins == ("http://localhost:3000", "https://app.example")

@@ -167,7 +167,7 @@ class OllamaEmbedBody(_Named):
     truncate: bool | None = None
     keep_alive: float | str | None = None
     options: Options | None = None
-    dimensions: Annotated[Any, neutral()] = None
+    dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
 class OllamaShowBody(_Named):

@@ -127,6 +127,7 @@ async def show(body: OllamaShowBody, state: State) -> Shown:
 async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
     """Embed one input or several with the model that documents are found by."""
     require_model(body.name, state.embeddings.model_name)
+    state.embeddings.require(body.dimensions)
     began = time.monotonic_ns()
     inputs: list[str | list[int]] = []
     for text in body.input:

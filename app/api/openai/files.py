@@ -25,6 +25,7 @@ router = APIRouter(prefix="/v1", tags=["files"])
 PURPOSES = ("user_data", "assistants", "batch", "fine-tune", "vision", "evals")
 
 _PIECE = 1 << 16
+_FIELDS = frozenset({"file", "purpose", "collection", "replace"})
 
 _UPLOAD_BODY = {
     "requestBody": {
@@ -137,6 +138,10 @@ async def upload(request: Request, documents: Store) -> FileObject:
     form = Form(request)
     async with documents.receive() as incoming:
         await form.receive(incoming)
+        if unknown := form.fields.keys() - _FIELDS:
+            name = min(unknown)
+            message = f"Unrecognized request argument: {name}"
+            raise InvalidRequestError(message, param=name, code="unknown_parameter")
         purpose = form.fields.get("purpose", PURPOSES[0])
         if purpose not in PURPOSES:
             allowed = ", ".join(PURPOSES)

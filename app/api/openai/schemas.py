@@ -227,7 +227,7 @@ class EmbeddingBody(Strict):
     encoding_format: Literal["float", "base64"] | None = None
     user: str | None = None
 
-    dimensions: Annotated[Any, neutral()] = None
+    dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
 class TokenizeBody(Strict):

@@ -105,6 +105,11 @@ async def test_an_input_is_never_cut(client: httpx.AsyncClient, ids: bool) -> No
     assert "256" in error["message"]
 
 
+async def test_dimensions_may_be_what_they_are(client: httpx.AsyncClient) -> None:
+    reply = await client.post(URL, json=ask("a", dimensions=384))
+    assert len(reply.json()["data"][0]["embedding"]) == 384
+
+
 @pytest.mark.parametrize(
     ("change", "param", "code"),
     [

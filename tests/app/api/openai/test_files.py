@@ -216,6 +216,16 @@ def test_an_empty_file_is_refused(client: httpx.Client, tmp_path: Path) -> None:
     assert incoming(tmp_path) == []
 
 
+def test_a_field_that_would_not_be_honoured_is_refused(
+    client: httpx.Client, tmp_path: Path
+) -> None:
+    problem = error(upload(client, "key.txt", NOTE, **{"expires_after[seconds]": "3600"}), 400)
+    assert problem["param"] == "expires_after[seconds]"
+    assert problem["code"] == "unknown_parameter"
+    assert client.get("/files").json()["data"] == []
+    assert incoming(tmp_path) == []
+
+
 def test_collections(client: httpx.Client) -> None:
     def names(**params: str) -> list[str]:
         return [file["filename"] for file in client.get("/files", params=params).json()["data"]]
