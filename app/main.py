@@ -29,6 +29,7 @@ from app.api.openai import (
     tokenize,
 )
 from app.api.page import conversations, ledger, ledger_reads, model_choice, pages, socket
+from app.api.responses import routes as responses
 from app.auth import Authenticator, api_key
 from app.container import AppState
 from app.metrics import Metrics
@@ -45,6 +46,7 @@ _ROUTERS = (
     files,
     search,
     rerank,
+    responses,
     ollama_models,
     ollama_generation,
     conversations,

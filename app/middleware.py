@@ -38,7 +38,9 @@ SECURITY_HEADERS = {
 }
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _PROBES = frozenset({"/health", "/ready", "/metrics"})
-_ANSWERS = frozenset({"/v1/completions", "/v1/chat/completions", "/api/chat", "/api/generate"})
+_ANSWERS = frozenset(
+    {"/v1/completions", "/v1/chat/completions", "/v1/responses", "/api/chat", "/api/generate"}
+)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104

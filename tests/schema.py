@@ -67,11 +67,13 @@ def fit(case: Case, file: str) -> None:
         return
     if isinstance(body.get("model"), str):
         body["model"] = _MODELS.get(case.path.rpartition("/")[2], "dragon-7m")
-    for limit in ("max_tokens", "max_completion_tokens"):
+    for limit in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         if type(body.get(limit)) is int:
             body[limit] = min(_TOKENS, body[limit])
     if case.path.endswith("completions") and body.get("max_tokens", None) is None:
         body["max_tokens"] = _TOKENS
+    if case.path == "/v1/responses" and body.get("max_output_tokens") is None:
+        body["max_output_tokens"] = _TOKENS
     if case.path in ("/api/chat", "/api/generate") and body.get("options") is None:
         body["options"] = {"num_predict": _TOKENS}
     if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, literal_column, select, text, update
+from sqlalchemy import ColumnElement, delete, func, literal_column, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.citations import cited, without
@@ -208,11 +208,35 @@ class ConversationStore:
             await session.execute(
                 text("DELETE FROM message_search WHERE conversation = :id"), {"id": identity}
             )
-            # Only a merge takes deleted words out of the index.
-            await session.execute(
-                text("INSERT INTO message_search(message_search) VALUES ('optimize')")
-            )
+            await _merge_index(session)
         await self._purge.now()
+
+    async def delete_turn(self, answer: str) -> None:
+        """Remove an answer, its question and what follows. Raises `NotFoundError`.
+
+        With the last of its turns the conversation goes.
+        """
+        messages = await self.messages((await self.message(answer)).conversation_id)
+        by_id = {message.id: message for message in messages}
+        question = by_id[by_id[answer].parent_id or answer]
+        gone = {question.id}
+        for message in messages:  # parents come first
+            if message.parent_id in gone:
+                gone.add(message.id)
+        if len(gone) == len(messages):
+            return await self.delete(question.conversation_id)
+        async with self._sessions.begin() as session:
+            await session.execute(delete(Message).where(Message.id == question.id))
+            conversation = await _conversation(session, question.conversation_id)
+            if conversation.leaf in gone:
+                others = (each.id for each in messages if each.id not in gone)
+                conversation.leaf = question.parent_id or next(others)
+            for identity in gone:
+                await session.execute(
+                    text("DELETE FROM message_search WHERE message = :id"), {"id": identity}
+                )
+            await _merge_index(session)
+        return await self._purge.now()
 
 
 def title_of(question: str) -> str:
@@ -269,6 +293,11 @@ async def _add(
     if role == "user":
         await _index(session, message)
     return message
+
+
+async def _merge_index(session: AsyncSession) -> None:
+    """Only a merge takes deleted words out of the index of the search."""
+    await session.execute(text("INSERT INTO message_search(message_search) VALUES ('optimize')"))
 
 
 async def _index(session: AsyncSession, message: Message) -> None:

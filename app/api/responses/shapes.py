@@ -1,0 +1,135 @@
+"""Responses as OpenAI's clients read them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from app.api.openai.logprobs import TokenLogprob
+from app.api.openai.responses import DragonReply
+
+Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class FileCitation(BaseModel):
+    """A document of the person's that the text is from; `index` is where in the text."""
+
+    type: Literal["file_citation"] = "file_citation"
+    index: int
+    file_id: str
+    filename: str
+
+
+class OutputText(BaseModel):
+    """The text of a message."""
+
+    type: Literal["output_text"] = "output_text"
+    text: str
+    annotations: list[FileCitation]
+    logprobs: list[TokenLogprob] = Field(default_factory=list)
+
+
+class OutputMessage(BaseModel):
+    """The assistant's message."""
+
+    id: str
+    type: Literal["message"] = "message"
+    status: Literal["in_progress", "completed", "incomplete"]
+    role: Literal["assistant"] = "assistant"
+    content: list[OutputText]
+
+
+class SearchResult(BaseModel):
+    """A passage that was found."""
+
+    file_id: str
+    filename: str
+    score: float
+    text: str
+    attributes: dict[str, str] = Field(default_factory=dict)
+
+
+class FileSearchCall(BaseModel):
+    """A search of the person's documents; `results` if they were asked for."""
+
+    id: str
+    type: Literal["file_search_call"] = "file_search_call"
+    status: Literal["in_progress", "searching", "completed"]
+    queries: list[str]
+    results: list[SearchResult] | None = None
+
+
+class InputDetails(BaseModel):
+    """What is known of the prompt's tokens."""
+
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputDetails(BaseModel):
+    """What is known of the answer's tokens."""
+
+    reasoning_tokens: int = 0
+
+
+class ResponseUsage(BaseModel):
+    """Tokens of the conversation and of the answer; retrieved documents do not count."""
+
+    input_tokens: int
+    input_tokens_details: InputDetails = Field(default_factory=InputDetails)
+    output_tokens: int
+    output_tokens_details: OutputDetails = Field(default_factory=OutputDetails)
+    total_tokens: int
+
+
+class ResponseError(BaseModel):
+    """Why it failed."""
+
+    code: Literal["server_error"] = "server_error"
+    message: str
+
+
+class Incomplete(BaseModel):
+    """Why it ended early."""
+
+    reason: Literal["max_output_tokens"] = "max_output_tokens"
+
+
+class ResponseObject(BaseModel):
+    """OpenAI's `response` object; what is not set has its default."""
+
+    id: str
+    object: Literal["response"] = "response"
+    created_at: int
+    status: Status
+    error: ResponseError | None = None
+    incomplete_details: Incomplete | None = None
+    instructions: str | None
+    max_output_tokens: int | None
+    model: str
+    output: list[FileSearchCall | OutputMessage]
+    parallel_tool_calls: bool = True
+    previous_response_id: str | None
+    store: bool
+    temperature: float
+    text: dict[str, Any] = Field(default_factory=lambda: {"format": {"type": "text"}})
+    tool_choice: str = "auto"
+    tools: list[dict[str, Any]]
+    top_p: float
+    truncation: Literal["disabled"] = "disabled"
+    usage: ResponseUsage | None = None
+    metadata: dict[str, str]
+    dragon: DragonReply | None = Field(default=None, exclude_if=_is_none)
+
+
+class ResponseDeleted(BaseModel):
+    """The answer to a deletion."""
+
+    id: str
+    object: Literal["response"] = "response"
+    deleted: Literal[True] = True

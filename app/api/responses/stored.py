@@ -1,0 +1,122 @@
+"""Responses in the conversations' tables: an answer each, under the one that it follows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from app.api.openai.delivery import Events
+from app.api.responses.bodies import Turn
+from app.api.responses.render import View
+from app.api.responses.shapes import Status
+from app.cancellation import to_the_end
+from app.conversations.record import Before, Ending, Written
+from app.conversations.store import ConversationStore
+from app.generation.accumulator import AnswerState
+from app.generation.events import Event, Finished
+from app.problems import problem
+from app.storage.tables import Message, MessageState
+from dragon.errors import NotFoundError
+
+_STATUS: dict[str, Status] = {
+    MessageState.WRITING: "in_progress",
+    MessageState.DONE: "completed",
+    MessageState.STOPPED: "cancelled",
+    MessageState.ERROR: "failed",
+}
+
+
+def key_of(message: Message) -> str:
+    """What the ids of a response and of its items have in common."""
+    return message.id.partition("-")[2]
+
+
+async def found(store: ConversationStore, response_id: str) -> Message:
+    """The answer that is a response. Raises `NotFoundError`."""
+    try:
+        message = await store.message(f"msg-{response_id.removeprefix('resp_')}")
+    except NotFoundError:
+        message = None
+    if message is None or "response" not in message.record:
+        raise NotFoundError(f"There is no response '{response_id}'.")
+    return message
+
+
+async def history(store: ConversationStore, last: Message) -> list[Turn]:
+    """The turns up to an answer, its own included."""
+    turns: list[Turn] = []
+    for message in await store.path(last.id):
+        if message.role == "assistant":
+            own = message.record.get("response", {}).get("input", [])
+            # A question by itself stands there already.
+            turns[-1:] = [Turn(**turn) for turn in own] or turns[-1:]
+        turns.append(Turn.model_validate({"role": message.role, "content": message.text}))
+    return turns
+
+
+def view(message: Message) -> View:
+    """A response as it is stored. What was found in a document deleted since is not in it."""
+    record = message.record
+    kept, usage = record["response"], record.get("done", {}).get("usage")
+    own = [source for source in record.get("sources", []) if source["side"] == "private"]
+    cut_short = record.get("done", {}).get("finish_reason") == "length"
+    return View(
+        key=key_of(message),
+        created_at=message.created_at,
+        asked=kept["asked"],
+        query=kept["query"],
+        results=kept["results"],
+        status="incomplete" if cut_short else _STATUS[message.state],
+        text=message.text,
+        sources=[source for source in own if not source.get("deleted")],
+        usage=usage and (usage["prompt_tokens"], usage["completion_tokens"]),
+        problem=record.get("error", {}).get("message"),
+    )
+
+
+async def kept(
+    events: Events,
+    store: ConversationStore,
+    message: Message,
+    answer: AnswerState,
+    asked: View,
+    turns: Sequence[Turn],
+) -> AsyncGenerator[tuple[int, Event], None]:
+    """The events of an answer, which is stored before its last one, or when there are no more.
+
+    Nothing is kept of one that was refused.
+    """
+    written = Written(Before(), answer=answer)
+    own = {
+        "asked": dict(asked.asked),
+        "query": asked.query,
+        "results": asked.results,
+        # The question is a message of its own.
+        "input": [turn.model_dump() for turn in turns] if len(turns) > 1 else [],
+    }
+
+    async def save(ending: Ending) -> None:
+        written.ending = ending
+        record = {**written.record, "response": own}
+        await to_the_end(store.save(message.id, ending.state, written.text, record, []))
+
+    ending: Ending | None = Ending(MessageState.STOPPED)
+    begun = False
+    try:
+        # From now on it can be retrieved.
+        await to_the_end(store.save(message.id, MessageState.WRITING, "", {"response": own}))
+        async with aclosing(events):
+            async for index, event in events:
+                begun = True
+                if isinstance(event, Finished):
+                    await save(Ending(MessageState.DONE))
+                    ending = None
+                yield index, event
+    except Exception as error:
+        ending = ending and Ending(MessageState.ERROR, problem(error))
+        raise
+    finally:
+        if not begun:
+            await to_the_end(store.delete_turn(message.id))
+        elif ending is not None:
+            await save(ending)
