@@ -75,6 +75,21 @@ def test_the_streaming_helper(client: openai.OpenAI) -> None:
         assert ANSWER in stream.get_final_completion().choices[0].message.content
 
 
+def test_responses(client: openai.OpenAI) -> None:
+    first = client.responses.create(model=MODEL, input=QUESTION, temperature=0)
+    assert ANSWER in first.output_text
+    assert client.responses.retrieve(first.id).output_text == first.output_text
+    with client.responses.stream(
+        model=MODEL, input=QUESTION, temperature=0, previous_response_id=first.id
+    ) as stream:
+        for _ in stream:
+            pass
+        assert stream.get_final_response().status == "completed"
+    client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(first.id)
+
+
 def test_embeddings(client: openai.OpenAI) -> None:
     texts = ["The cat sleeps.", "A cat is asleep.", "Interest rates rose."]
     reply = client.embeddings.create(model=EMBEDDER, input=texts)

@@ -28,7 +28,7 @@ class ReadEntry(BaseModel):
     `answer` is the answer it was given, if it was one, by its id in the ledger.
     """
 
-    read: str
+    id: str
     at: float
     reader: str
     tool: str
@@ -52,17 +52,4 @@ async def list_reads(
 ) -> ReadList:
     """What was given to programs, newest first, from the one behind `before` on."""
     found = await reads(state.ledger.sessions, limit, before)
-    return ReadList(
-        data=[
-            ReadEntry(
-                read=row.id,
-                at=row.at,
-                reader=row.reader,
-                tool=row.tool,
-                answer=row.answer,
-                bytes=row.bytes,
-                passages=row.passages,
-            )
-            for row in found
-        ]
-    )
+    return ReadList(data=[ReadEntry.model_validate(row, from_attributes=True) for row in found])
