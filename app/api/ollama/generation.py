@@ -48,13 +48,7 @@ class LineStream(EventStream):
 )
 async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
     """Answer a conversation."""
-    renderer = ChatLines(
-        body.model,
-        state.generation.tokenizer,
-        logprobs=bool(body.logprobs),
-        dragon=body.dragon is not None,
-    )
-    return await _respond(http, state, body, renderer, wanted=bool(body.messages))
+    return await _respond(http, state, body, ChatLines, wanted=bool(body.messages))
 
 
 @router.post(
@@ -64,23 +58,23 @@ async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
 )
 async def generate(http: Request, body: OllamaGenerateBody, state: State) -> Response:
     """Answer a prompt, or go on with it."""
-    renderer = GenerateLines(
-        body.model,
-        state.generation.tokenizer,
-        logprobs=bool(body.logprobs),
-        dragon=body.dragon is not None,
-    )
-    return await _respond(http, state, body, renderer, wanted=bool(body.prompt))
+    return await _respond(http, state, body, GenerateLines, wanted=bool(body.prompt))
 
 
 async def _respond(
     http: Request,
     state: AppState,
     body: OllamaChatBody | OllamaGenerateBody,
-    renderer: LineRenderer,
+    kind: type[LineRenderer],
     *,
     wanted: bool,
 ) -> Response:
+    renderer = kind(
+        body.model,
+        state.generation.tokenizer,
+        logprobs=bool(body.logprobs),
+        dragon=body.dragon is not None,
+    )
     usual = 0.0 if state.generation.quotes else USUAL_TEMPERATURE
     if not wanted:
         require_model(body.name, state.generation.model_name)
