@@ -206,7 +206,6 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             embeddings=EmbeddingService(embedder, engine.submit_idle),
             reranking=RerankingService(
                 reranker,
-                tokenizer,
                 settings.reranker.name if settings.reranker else EMBEDDED_RERANKER.name,
                 engine.submit_idle,
             ),

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval.chunking import Offsets, embedded_text, sentences
+from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.reranker import TextReranker
 
 Logits = npt.NDArray[np.float64]
@@ -24,7 +24,6 @@ class RerankingService:
     """Ranks texts for the API. `run_idle` queues a job, which waits until answers leave time."""
 
     reranker: TextReranker
-    tokenizer: Offsets
     model_name: str
     run_idle: Callable[[Callable[[], Logits]], Future[Logits]]
 
@@ -48,5 +47,4 @@ class RerankingService:
         ]
 
     def _sentences(self, text: str) -> list[str]:
-        found = sentences([text], self.tokenizer)
-        return [embedded_text(each.text, each.context) for each in found]
+        return [embedded_text(each.text, each.context) for each in sentences([text])]

@@ -69,9 +69,9 @@ def embeddings() -> Iterator[EmbeddingService]:
 
 
 @pytest.fixture(scope="session")
-def reranking(tokenizer: Tokenizer) -> Iterator[RerankingService]:
+def reranking() -> Iterator[RerankingService]:
     with ThreadPoolExecutor(1) as chores:
-        yield RerankingService(reranker(), tokenizer, "reranker", chores.submit)
+        yield RerankingService(reranker(), "reranker", chores.submit)
 
 
 @pytest.fixture

@@ -40,6 +40,11 @@ class SourceReply(BaseModel):
     query: str | None
     citation: int | None
 
+    @classmethod
+    def of(cls, source: Source) -> SourceReply:
+        """The reply's form of a source."""
+        return cls.model_validate(source, from_attributes=True)
+
 
 class CitationReply(BaseModel):
     """A number in the text, in characters, that cites the source of this index."""
@@ -47,11 +52,6 @@ class CitationReply(BaseModel):
     start: int
     end: int
     source: int
-
-    @classmethod
-    def of(cls, source: Source) -> SourceReply:
-        """The reply's form of a source."""
-        return cls.model_validate(source, from_attributes=True)
 
 
 class TokenProvenance(BaseModel):
