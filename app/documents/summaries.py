@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.retrieval.relevance import HIGHEST, WORDS
 
 _NAMES = 1000  # of documents, the newest, among which the one that is meant is looked for
-_OPENED = 4  # documents, at most, whose beginnings are read
+_OPENED = 16  # documents, at most, whose beginnings are read
+_NEAREST = 8  # passages that tell which document is meant
 _OPENING = 200  # characters
 _SENTENCES = 2000  # of a document, at most
 
@@ -41,7 +42,7 @@ class Summaries:
             processed = select(Document).where(Document.status == Status.PROCESSED)
             newest = processed.order_by(upload_order.desc()).limit(_NAMES)
             documents = list(await session.scalars(scope.within(newest)))
-            near = dict.fromkeys(hit.document for hit in best)
+            near = [hit.document for hit in best]
             meant = await asyncio.to_thread(self._meant, query, subject, documents, near)
             if meant is None:
                 return []
@@ -64,22 +65,24 @@ class Summaries:
         query: str,
         subject: frozenset[str],
         documents: Sequence[Document],
-        near: Iterable[str],
+        near: Sequence[str],
     ) -> Document | None:
-        """The document to sum up: by its name, or else by how it begins.
+        """The document to sum up: by its name, or how it begins, or as most of what is near is its.
 
         If any will do it is the one that earlier questions were about, or else the newest.
         """
         known = {each.id: each for each in documents}
-        close = [known[each] for each in near if each in known]
+        close = [known[each] for each in dict.fromkeys(near) if each in known]
         if not subject:
             before = close if query.endswith(")") else []
             return next(iter([*before, *documents]), None)
         likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
         if likeliest is not None and named(subject, likeliest.filename):
             return likeliest
-        begun = (each for each in close[:_OPENED] if self._begins(subject, each))
-        return next(begun, None)
+        for each in close[:_OPENED]:
+            if self._begins(subject, each) or 2 * near[:_NEAREST].count(each.id) > _NEAREST:
+                return each
+        return None
 
     def _begins(self, subject: frozenset[str], document: Document) -> bool:
         """Whether a document begins with half of these stems at least."""

@@ -17,7 +17,7 @@ from dragon.retrieval.index import Vectors
 from dragon.retrieval.lexical import content_words, stem, words
 
 _ASKS = re.compile(
-    r"\A\W*(?:(?:can|could|would) you )?(?:please )?(?:"
+    r"\A\W*(?:(?:can|could|would) you )?(?:please |pls )?(?:"
     r"summari[sz]e|sum up|tl;?dr"
     r"|(?:(?:give|show|write|make)(?: me)?|i(?:'d like| want| need)|what(?: is|'s| are))? ?"
     r"(?:an?|the)? ?(?:brief|short|quick|rough)? ?"

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Protocol
 
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
-from app.documents.summary import subject
 from app.generation.admission import Places
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
+from app.generation.searches import searches
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
 from dragon.inference.engine import Engine
@@ -22,7 +22,6 @@ from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import context_row, first_number, nothing_found
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.lexical import content_words
 from dragon.retrieval.prompt_rows import bare_row, document_rows, quotes_of
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
@@ -127,18 +126,15 @@ class Retrieval:
         """Passages of the person's documents, the best first."""
         if not self._asks(request):
             return []
-        scope, k = _scope(request), self.passages(request)
-        queries = list(dict.fromkeys((request.query, request.query_alone or request.query)))
-        if not content_words(request.query) or subject(request.query) == frozenset():
-            queries = queries[-1:]  # "And when?" by itself finds any date
+        k = self.passages(request)
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
         look = partial(self.documents.search, relevant=request.judged)
         if self.writes(request):
             look = self.documents.passages_about
         found: Sequence[DocumentHit] = []
         async with self._places.one():
-            for query in queries:
-                found = found or await look(query, k, scope)
+            for each in await searches(request, self.documents):
+                found = found or await look(each.query, k, each.scope)
         return found
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:

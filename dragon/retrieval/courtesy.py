@@ -10,11 +10,11 @@ import re
 
 from dragon.retrieval.lexical import content_words
 
-_ASKS = r"(?:can|could|would|will) you (?:please |kindly )?|please |kindly "
+_ASKS = r"(?:can|could|would|will) you (?:please |kindly )?|please |pls |plz |kindly "
 _BEFORE = re.compile(
     rf"""\A\s*(?:
       (?:hi|hello|hey|greetings|good\ (?:morning|afternoon|evening))(?:\ there)?[,!.:]
-    | (?:sorry|excuse\ me|ok|okay|well|so|and|thanks|please)[,!.:]
+    | (?:sorry|excuse\ me|ok|okay|well|so|and|thanks|please|pls)[,!.:]
     | (?:i\ have\ a|just\ a|a|one)?\ ?(?:quick\ |short\ )?question[,.:!]
     | just\ to\ be\ sure,
     | (?:{_ASKS.replace(" ", chr(92) + " ")})?(?:tell|remind)\ me[,:]?(?=\s)
@@ -26,7 +26,7 @@ _BEFORE = re.compile(
 )
 # Match a run of spaces from its start only, or matching takes quadratic time.
 _AFTER = re.compile(
-    r"(?<![\s,.!?])(?:[\s,.!?]+(?:please|(?:please|can you|could you) tell me)"
+    r"(?<![\s,.!?])(?:[\s,.!?]+(?:please|pls|plz|(?:please|can you|could you) tell me)"
     r"|\s*[,.!?][\s,.!?]*(?:(?:many )?thanks(?: a lot)?|thank you|cheers|i forgot|do you know)"
     r")[\s.!?]*$",
     re.IGNORECASE,

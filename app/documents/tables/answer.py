@@ -57,6 +57,8 @@ def _worded(
             return _counted(asked, table, rows, title)
         case Operation.MOST | Operation.LEAST if len(rows) <= _SHOWN:
             which = "highest" if asked.operation is Operation.MOST else "lowest"
+            if len(rows) == 1:
+                return f"{_whole(table, rows[0])} (the {which} {table.columns[asked.columns[0]]})"
             return f"{'; '.join(_cells(asked, table, row) for row in rows)} (the {which})"
         case Operation.SUM | Operation.MEAN if value is not None:
             column = asked.columns[0]

@@ -59,13 +59,16 @@ _OPERATIONS = (
     (Operation.LEAST, _LEAST),
     (Operation.MOST, _MOST),
 )
+_HOW_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\b(?:number|count) of (?:the )?\w+s\b", re.IGNORECASE)
 # What no query here expresses.
 _BEYOND = re.compile(
     r"\b(?:not|no|non|never|neither|without|except|excluding|than|per|second|third)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_PRICED = {"cost", "price", "pay", "paid", "expensive", "cheapest", "dearest"}
+_PRICED = {
+    "cost", "price", "pay", "paid", "spend", "spent", "expense", "expensive", "cheapest", "dearest",
+}  # fmt: skip
 _MONEY = {"price", "cost", "fee", "amount", "rent", "eur", "usd", "gbp", "chf", "euro", "dollar"}
 _DATED = {"latest", "newest", "earliest", "oldest"}
 _UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "minutes", "id"}
@@ -73,8 +76,12 @@ _UNITS = {"eur", "usd", "gbp", "chf", "kg", "km", "cm", "mm", "days", "hours", "
 _PLAIN = {
     "list", "show", "name", "give", "tell", "find", "compare", "comes", "come", "cost", "costs",
     "row", "rows", "entry", "entries", "table", "value", "number", "count", "got", "get", "each",
-    "one", "ones", "s", "please", "versus", "difference", "between", "there", "altogether",
+    "one", "ones", "s", "please", "pls", "versus", "difference", "between", "there", "altogether",
+    "live", "lives", "called", "named", "bought", "sold", "used", "single", "overall", "sheet",
+    "item", "items", "record", "records", "anyone", "anybody",
 }  # fmt: skip
+# "Which job ...", "what kind of job ...": what a row is, whatever the table calls it.
+_KIND = re.compile(r"\b(?:which|what|how many)\s+(?:kind of\s+|of the\s+)?(\w+)", re.IGNORECASE)
 _COMPARED = re.compile(
     r"\b(?P<more>more than|over|above|at least)\s|\b(?:less than|fewer than|under|below|at most)\s",
     re.IGNORECASE,
@@ -118,6 +125,10 @@ class _Reading:
         for mark in _MOST | _LEAST | {"average", "mean", "total", "sum"}:
             self._left.pop(mark, None)
         columns = self._columns(asked)
+        if _COUNTS.search(self._asked):
+            for column in [each for each in columns if each in self._table.flags]:
+                conditions.append(Condition(column, "IN", self._table.yes(column)))
+                columns.remove(column)
         numeric = [column for column in columns if column in self._table.numeric]
         for found in _AMOUNT.finditer(self._asked):
             if len(numeric) != 1:
@@ -150,7 +161,8 @@ class _Reading:
         spare = operation in (Operation.CELLS, Operation.ROWS) and bool(self._named)
         if not self._accounted(spare):
             return None
-        if operation is Operation.ROWS and not (conditions and _LISTED.search(self._asked)):
+        listed = self._before or _LISTED.search(self._asked)
+        if operation is Operation.ROWS and not (conditions and listed):
             return None
         return TableQuery(operation, tuple(columns), tuple(conditions))
 
@@ -163,20 +175,23 @@ class _Reading:
                 for spelt in _spellings(cell):
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
         tokens = words(self._whole)
+        own = len(words(self._asked))  # the others were taken over
         free = [True] * len(tokens)
         chosen: dict[int, set[str]] = {}
+        before: dict[int, set[str]] = {}
         for spelt in sorted(named, key=lambda each: (-len(each), each)):
             for at in range(len(tokens) - len(spelt) + 1):
                 place = slice(at, at + len(spelt))
                 if tuple(tokens[place]) != spelt or not all(free[place]) or not self._says(spelt):
                     continue
                 column = min(named[spelt], key=lambda c: len(named[spelt][c]))
-                chosen.setdefault(column, set()).update(named[spelt][column])
+                found = chosen if at < own else before
+                found.setdefault(column, set()).update(named[spelt][column])
                 free[place] = [False] * len(spelt)
                 self._named.update(spelt)
                 for word in spelt:
                     self._left.pop(word, None)
-        for column, cells in chosen.items():
+        for column, cells in (before | chosen).items():  # "And in Turin?": no longer in Lyon
             yield Condition(column, "IN", tuple(sorted(cells)))
 
     def _says(self, spelt: Sequence[str]) -> bool:
@@ -197,6 +212,8 @@ class _Reading:
             if hits:
                 found[column] = None
         self._forget(found)
+        if found and (kind := _KIND.search(self._asked)):
+            self._left.pop(kind[1].lower(), None)
         for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
             if marks & {stem(word) for word in asked} | marks & asked:
                 columns = holds()
@@ -204,6 +221,8 @@ class _Reading:
                     found[columns[0]] = None
                 for mark in marks:
                     self._left.pop(mark, None)
+        if not found and _HOW_MUCH.search(self._asked) and len(money := self._money()) == 1:
+            found[money[0]] = None
         return list(found)
 
     def _forget(self, columns: dict[int, None]) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from app.documents.readers.tables import WIDTH
 
+_YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
 _NUMBER = re.compile(
     r"[€£$]?\s?(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?(?!0\d)\d+(?:\.\d+)?)\s?(%|[^\W\d]{0,3})"
@@ -36,6 +37,19 @@ class Table:
             if len({number and number[2] for number in read} | {None}) == 2 and all(read):
                 found.add(column)
         return frozenset(found)
+
+    @cached_property
+    def flags(self) -> frozenset[int]:
+        """The columns that say yes or no."""
+        cells = {
+            column: {row[column].lower() for row in self.rows}
+            for column in range(len(self.columns))
+        }
+        return frozenset(c for c, held in cells.items() if held & _YES and held <= _YES | _NO)
+
+    def yes(self, column: int) -> tuple[str, ...]:
+        """The cells of a column that say yes."""
+        return tuple(sorted({row[column] for row in self.rows if row[column].lower() in _YES}))
 
     def label(self, row: int) -> str:
         """What a row is called: its first cell, and its second unless that is a number."""

@@ -58,7 +58,8 @@ id: S3; city: Lyon; manager: Tom Reed; opened: 2020-01-01
         ("How many stores does Tom Reed manage?", "2 rows of stores.csv: S2, Turin; S3, Lyon"),
         ("Is there a store in Turin?", "id: S2; city: Turin; manager: Tom Reed; "
          "revenue_eur: 7,500; opened: 2021-03-09"),
-        ("Which store was the latest to open?", "S2, Turin, opened: 2021-03-09 (the highest)"),
+        ("Which store was the latest to open?", "id: S2; city: Turin; manager: Tom Reed; "
+         "revenue_eur: 7,500; opened: 2021-03-09 (the highest opened)"),
         ("total revenue?", "revenue_eur in all: 12,500 (S1: 5,000; S2: 7,500; S3: not given)"),
         # What no query expresses, or another subject.
         ("Which stores are not in Lyon?", None),

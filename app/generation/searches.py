@@ -1,0 +1,70 @@
+"""What a request's passages are searched by, and where: one search after another until one finds.
+
+A question that leans on those before it ("and when?") is asked of the document that the last answer
+quotes first, and then of all. Another question is asked of all first, and then once more of that
+document, with the words it lacks of the questions before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.documents.hits import DocumentHit, Scope
+from app.documents.summary import subject
+from app.generation.events import GenerationRequest
+from dragon.link import control
+from dragon.retrieval.courtesy import plain
+from dragon.retrieval.lexical import content_words, coverage
+from dragon.retrieval.prompt_rows import NO_ANSWER
+from dragon.retrieval.standing_alone import leans, with_earlier
+
+_QUOTED = 0.8
+"""The share of its words that a passage and a reply which quotes it have in common, at least."""
+
+
+class Documents(Protocol):
+    """Finds what comes nearest to a text."""
+
+    async def search(
+        self, query: str, k: int, scope: Scope, *, relevant: bool
+    ) -> Sequence[DocumentHit]: ...
+
+
+@dataclass(frozen=True)
+class Search:
+    """A text to search by, and where."""
+
+    query: str
+    scope: Scope
+
+
+async def searches(request: GenerationRequest, documents: Documents) -> list[Search]:
+    """The searches for a request's passages, in order."""
+    query, scope = request.query, Scope(request.documents, request.collections)
+    alone = request.query_alone or query
+    anywhere = [Search(each, scope) for each in dict.fromkeys((query, alone))]
+    if not content_words(query) or subject(query) == frozenset():
+        anywhere = anywhere[-1:]  # "And when?" by itself finds any date
+    replies = [m.content for m in request.messages if m.role == "assistant"]
+    if request.query_alone is None or not replies:
+        return anywhere
+    document = await _quoted(replies[-1][-control.MAX_QUERY :], scope, documents)
+    if document is None:
+        return anywhere
+    earlier = [m.content for m in request.messages if m.role == "user"][:-1]
+    within = with_earlier(query, earlier)[-control.MAX_QUERY :]
+    near = [Search(each, Scope((document,))) for each in dict.fromkeys((alone, within))]
+    return [*near, *anywhere] if leans(plain(query)) else [*anywhere, *near]
+
+
+async def _quoted(reply: str, scope: Scope, documents: Documents) -> str | None:
+    """The document that a reply quotes, if any."""
+    if not reply or reply == NO_ANSWER:
+        return None
+    for hit in await documents.search(reply, 1, scope, relevant=False):
+        # A reply may be a passage and more, or a part of one, such as a cell of a row.
+        if max(coverage(hit.text, reply), coverage(reply, hit.text)) >= _QUOTED:
+            return hit.document
+    return None
