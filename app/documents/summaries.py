@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,8 +43,7 @@ class Summaries:
             processed = select(Document).where(Document.status == Status.PROCESSED)
             newest = processed.order_by(upload_order.desc()).limit(_NAMES)
             documents = list(await session.scalars(scope.within(newest)))
-            near = [hit.document for hit in best]
-            meant = await asyncio.to_thread(self._meant, query, subject, documents, near)
+            meant = await asyncio.to_thread(self._meant, query, subject, documents, best)
             if meant is None:
                 return []
             chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
@@ -65,24 +65,23 @@ class Summaries:
         query: str,
         subject: frozenset[str],
         documents: Sequence[Document],
-        near: Sequence[str],
+        best: Sequence[DocumentHit],
     ) -> Document | None:
-        """The document to sum up: by its name, or how it begins, or as most of what is near is its.
+        """The document to sum up: by its name, or how it begins, or since it is all about that.
 
         If any will do it is the one that earlier questions were about, or else the newest.
         """
         known = {each.id: each for each in documents}
-        close = [known[each] for each in dict.fromkeys(near) if each in known]
+        near = dict.fromkeys(hit.document for hit in best)
+        close = [known[each] for each in near if each in known]
         if not subject:
             before = close if query.endswith(")") else []
             return next(iter([*before, *documents]), None)
         likeliest = max(documents, key=lambda each: named(subject, each.filename), default=None)
         if likeliest is not None and named(subject, likeliest.filename):
             return likeliest
-        for each in close[:_OPENED]:
-            if self._begins(subject, each) or 2 * near[:_NEAREST].count(each.id) > _NEAREST:
-                return each
-        return None
+        begun = (each for each in close[:_OPENED] if self._begins(subject, each))
+        return next(begun, None) or known.get(_about(subject, best[:_NEAREST]))
 
     def _begins(self, subject: frozenset[str], document: Document) -> bool:
         """Whether a document begins with half of these stems at least."""
@@ -94,3 +93,12 @@ class Summaries:
             return (self.files / document / "text").read_text("utf-8")
         except FileNotFoundError:
             return ""
+
+
+def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:
+    """The document that most of the nearest passages are of, if one names any of these stems."""
+    for document, count in Counter(hit.document for hit in nearest).most_common(1):
+        texts = (f"{hit.text} {hit.context}" for hit in nearest if hit.document == document)
+        if 2 * count > _NEAREST and any(named(subject, text) for text in texts):
+            return document
+    return ""

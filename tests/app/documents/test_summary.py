@@ -104,5 +104,28 @@ async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore
     assert await store.search("Summarise the French revolution.", 3) == []
 
 
+CARD = b"""# Patient card
+
+Pebble is a grey cat and was found in a barn in May 2015.
+
+# 2018
+
+In August Pebble limped, and it was a sprain of the left hind leg.
+
+# 2024
+
+Pebble drinks a lot, and the blood test says early kidney disease.
+"""
+
+
+async def test_a_document_that_is_about_something_is_summed_up_by_that(
+    store: DocumentStore,
+) -> None:
+    card = await ingest(store, "card.md", CARD)
+    (hit,) = await store.search("pls summarise Pebble's medical history", 3)
+    assert hit.document == card.id
+    assert await store.search("Summarise the French revolution.", 3) == []
+
+
 async def test_a_summary_of_nothing(store: DocumentStore) -> None:
     assert await store.search("Summarise my documents.", 3) == []

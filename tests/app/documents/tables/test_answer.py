@@ -61,6 +61,13 @@ id: S3; city: Lyon; manager: Tom Reed; opened: 2020-01-01
         ("Which store was the latest to open?", "id: S2; city: Turin; manager: Tom Reed; "
          "revenue_eur: 7,500; opened: 2021-03-09 (the highest opened)"),
         ("total revenue?", "revenue_eur in all: 12,500 (S1: 5,000; S2: 7,500; S3: not given)"),
+        ("Which place has the highest revenue?", "id: S2; city: Turin; manager: Tom Reed; "
+         "revenue_eur: 7,500; opened: 2021-03-09 (the highest revenue_eur)"),
+        ("How much was the store in Turin?", "S2, Turin, revenue_eur: 7,500"),
+        # What stands in brackets was taken over from the question before.
+        ("and the manager? (revenue S2)", "S2, Turin, manager: Tom Reed"),
+        ("and in Turin? (Lyon)", "id: S2; city: Turin; manager: Tom Reed; "
+         "revenue_eur: 7,500; opened: 2021-03-09"),
         # What no query expresses, or another subject.
         ("Which stores are not in Lyon?", None),
         ("Which store has the second highest revenue?", None),
@@ -75,6 +82,22 @@ def test_in_plain_words(question: str, text: str | None) -> None:
     (table,) = tables_in(STORES)
     found = answer(question, table, "stores.csv")
     assert (found and found.text) == text
+
+
+RECEIPTS = """id: E1; vendor: Norrail; receipt: yes
+id: E2; vendor: Rode Taxi; receipt: no
+id: E3; vendor: De Zwaan; receipt: yes
+"""
+
+
+def test_rows_that_say_yes_are_counted() -> None:
+    (table,) = tables_in(RECEIPTS)
+    found = answer("How many expenses have a receipt?", table, "expenses.csv")
+    assert found is not None
+    assert found.text == "2 rows of expenses.csv: E1, Norrail; E3, De Zwaan"
+    cell = answer("Does Rode Taxi have a receipt?", table, "expenses.csv")
+    assert cell is not None
+    assert cell.text == "E2, Rode Taxi, receipt: no"
 
 
 def test_the_query_shown_is_one_that_runs() -> None:
