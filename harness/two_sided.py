@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,10 +62,14 @@ def notes_of(questions: Sequence[Question]) -> list[str]:
 
 def upload(device: Service, texts: Sequence[str]) -> None:
     """Upload texts as files, and wait until all can be found."""
+    upload_files(device, {f"note-{n}.md": text.encode() for n, text in enumerate(texts)})
+
+
+def upload_files(device: Service, files: Mapping[str, bytes]) -> None:
+    """Upload files by their names, and wait until all can be found."""
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
         ids = []
-        for number, text in enumerate(texts):
-            file = (f"note-{number}.md", text.encode())
+        for file in files.items():
             reply = client.post("/v1/files", files={"file": file}).raise_for_status()
             ids.append(reply.json()["id"])
         for document in ids:
