@@ -117,7 +117,7 @@ def taking_in(prose: Path, length: int, large: int) -> Iterator[dict[str, Any]]:
             }
             client.delete(f"/v1/files/{uploaded.id}").raise_for_status()
             long = (whole * (1 + large // len(whole)))[:large]
-            before = resident(device.process.pid)
+            held = resident(device.process.pid)
             long = f"{_NEEDLES[0]}\n\n{long}\n\n{_NEEDLES[1]}\n"
             uploaded = Uploaded(client, "long.txt", long)
             first = uploaded.found(_NEEDLES[0])
@@ -129,5 +129,5 @@ def taking_in(prose: Path, length: int, large: int) -> Iterator[dict[str, Any]]:
                 "note_s": note,
                 "words_s": words,
                 "mb_per_s": round(len(long.encode()) / 1e6 / words, 2),
-                "grew_mb": round(peak_mb(device) - before),
+                "grew_mb": round(peak_mb(device) - held),
             }
