@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +24,16 @@ from bench.lib import report
 from bench.simulation.replay import simulated_ms, written_ms
 from dragon.inference.backends.model_server.model import ModelServer
 from dragon.inference.tokenizer import Tokenizer
-from harness import services, warm
+from harness import services
+from harness.faults.openai_server import process
 from harness.network_emulator import Network, relay
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.services import EMBEDDED_MODEL, Setup
 from harness.two_sided import QUESTIONS, read
 
 _NOTES = """`token_ms` is what the servers take for a token, streamed; `of_simulation` the time of
 an answer to that of the event simulation with its verdicts, its round trip and `token_ms`."""
 
 Row = dict[str, Any]
-
-
-@contextmanager
-def model_server(folder: Path, pause_ms: float) -> Iterator[str]:
-    """The URL of a server of the embedded model."""
-    port = services.free_port()
-    arguments = [str(EMBEDDED_MODEL), "--port", str(port), "--pause-ms", str(pause_ms)]
-    log = folder / f"server-{port}.log"
-    process = warm.start("harness.faults.openai_server", arguments, os.environ, log)
-    service = Service(process, port, log)
-    with services.ended(service):
-        services.wait_until_up(service, "/v1/models")
-        yield service.url
 
 
 def token_ms(url: str) -> float:
@@ -83,7 +70,9 @@ def measure(options: argparse.Namespace) -> list[Row]:
     rows = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        urls = [stack.enter_context(model_server(folder, options.pause_ms)) for _ in range(2)]
+        logs = folder / "own.log", folder / "remote.log"
+        servers = (process(EMBEDDED_MODEL, log, options.pause_ms) for log in logs)
+        urls = [stack.enter_context(server).url for server in servers]
         token = float(np.mean([token_ms(url) for url in urls]))
         env = {"DRAGON_TOKENIZER": str(EMBEDDED_MODEL), "DRAGON_FIRST_TOKEN_DEADLINE": "60"}
         own, remote = (Setup(folder / url[-5:], env | {"DRAGON_MODEL": url}) for url in urls)

@@ -10,9 +10,11 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +25,8 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from dragon.inference.backends.backend import Backend
 from dragon.inference.choice import ModelChoice
 from dragon.inference.tokenizer import Tokenizer
+from harness import services, warm
+from harness.services import Service
 
 
 @dataclass
@@ -180,6 +184,18 @@ def serving(served: Served, behaviour: Behaviour) -> Iterator[str]:
         behaviour.thaw.set()
         server.should_exit = server.force_exit = True
         thread.join()
+
+
+@contextlib.contextmanager
+def process(model: Path, log: Path, pause_ms: float) -> Iterator[Service]:
+    """A server of a model's directory in a process of its own."""
+    port = services.free_port()
+    arguments = [str(model), "--port", str(port), "--pause-ms", str(pause_ms)]
+    started = warm.start("harness.faults.openai_server", arguments, os.environ, log)
+    service = Service(started, port, log)
+    with services.ended(service):
+        services.wait_until_up(service, "/v1/models")
+        yield service
 
 
 def main() -> None:

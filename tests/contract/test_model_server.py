@@ -16,7 +16,7 @@ import pytest
 from dragon.inference.choice import ModelChoice
 from dragon.models import EMBEDDED_MODEL
 from harness import services
-from harness.faults.openai_server import Behaviour, Served, serving
+from harness.faults.openai_server import Behaviour, Served, process, serving
 from harness.llama_server import serving as serving_llama
 from harness.services import Service, Setup
 from tests import tiny
@@ -78,6 +78,12 @@ def test_servers_on_either_side_write_the_text_of_torch(
     assert all(found[0])
 
 
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that hardly ever ends a text."""
+    return tiny.save(tmp_path_factory.mktemp("endless") / EMBEDDED_MODEL.name)
+
+
 def begin(device: Service, talk: Chat, **more: Any) -> None:
     """An answer that is being written."""
     services.wait_joint(device)
@@ -86,15 +92,12 @@ def begin(device: Service, talk: Chat, **more: Any) -> None:
 
 
 def test_a_server_that_dies_is_an_error_on_the_device(
-    embedded_gguf: Path, free: Path, corpus: Path, tmp_path: Path
+    endless: Path, corpus: Path, tmp_path: Path
 ) -> None:
-    cloud, own = (setup(tmp_path / name, DRAGON_MODEL=str(free)) for name in ("cloud", "own"))
     with (
-        serving_llama(embedded_gguf, tmp_path / "log") as server,
-        services.peer(cloud, corpus) as peer,
-        services.device(
-            Setup(own.data, {**own.env, "DRAGON_MODEL": server.url}), peer.port
-        ) as device,
+        process(endless, tmp_path / "log", pause_ms=20) as server,
+        services.peer(setup(tmp_path / "cloud", DRAGON_MODEL=str(endless)), corpus) as peer,
+        services.device(setup(tmp_path / "own", DRAGON_MODEL=server.url), peer.port) as device,
         chat(device) as talk,
     ):
         begin(device, talk)
@@ -108,16 +111,15 @@ def test_a_server_that_dies_is_an_error_on_the_device(
 
 @pytest.fixture(scope="module")
 def failing(
-    corpus: Path, tmp_path_factory: pytest.TempPathFactory
+    endless: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Service, Behaviour]]:
-    """A device, and what the model server of its peer does; both models hardly ever end a text."""
+    """A device, and what the model server of its peer does."""
     folder = tmp_path_factory.mktemp("failing")
-    endless = str(tiny.save(folder / EMBEDDED_MODEL.name))
     behaviour = Behaviour()
     with (
-        serving(Served(*ModelChoice(model=endless).load()), behaviour) as url,
+        serving(Served(*ModelChoice(model=str(endless)).load()), behaviour) as url,
         services.peer(setup(folder / "cloud", DRAGON_MODEL=url), corpus) as peer,
-        services.device(setup(folder / "own", DRAGON_MODEL=endless), peer.port) as device,
+        services.device(setup(folder / "own", DRAGON_MODEL=str(endless)), peer.port) as device,
     ):
         yield device, behaviour
 
