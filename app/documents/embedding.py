@@ -43,9 +43,7 @@ class Embedding:
 
         Documents of a higher `rank` come first.
         """
-        own = Chunk.document_id == document
-        async with self.sessions() as session:
-            ids = list(await session.scalars(select(Chunk.id).where(own).order_by(Chunk.id)))
+        ids = await to_the_end(self._ids(document))
         lacking = await self.index.lacking(ids)
         done = len(ids) - len(lacking)
         progress(done, len(ids))
@@ -62,13 +60,22 @@ class Embedding:
                     progress(done, len(ids))
                 await to_the_end(self.index.add(document, part, vectors))
 
-    async def _embed(self, ids: Sequence[int], out: Vectors, *, together: bool) -> None:
-        """Embed chunks into `out`, float32 [len(ids), dim]."""
+    # A query that is cancelled would leave its snapshot open.
+
+    async def _ids(self, document: str) -> list[int]:
+        own = select(Chunk.id).where(Chunk.document_id == document).order_by(Chunk.id)
+        async with self.sessions() as session:
+            return list(await session.scalars(own))
+
+    async def _passages(self, ids: Sequence[int]) -> list[Passage]:
         passages = select(Chunk.text, Chunk.context).where(Chunk.id.in_(ids)).order_by(Chunk.id)
         async with self.sessions() as session:
-            rows = [(text, context) for text, context in await session.execute(passages)]
+            return [(text, context) for text, context in await session.execute(passages)]
+
+    async def _embed(self, ids: Sequence[int], out: Vectors, *, together: bool) -> None:
+        """Embed chunks into `out`, float32 [len(ids), dim]."""
         done = 0
-        for job in _jobs(rows):
+        for job in _jobs(await to_the_end(self._passages(ids))):
             alone = [embedded_text(*passage) for passage in job]
             embed = self.embedder.embed
             work = partial(self.embedder.embed_passages, job) if together else partial(embed, alone)

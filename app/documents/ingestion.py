@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
@@ -150,8 +150,7 @@ class Ingestion:
     async def _read(self, document: Document, channel: Channel) -> None:
         """Read the file and store its sentences, which can be found from then on."""
         count = 0
-        async with self.sessions.begin() as session:
-            await session.execute(delete(Chunk).where(Chunk.document_id == document.id))
+        await to_the_end(self._forget_chunks(document.id))
 
         async def take(batch: Batch) -> None:
             nonlocal count
@@ -159,9 +158,7 @@ class Ingestion:
                 channel.publish(Progress(Stage.PARSED, done=batch.pages, total=batch.pages))
             rows = [each.model_dump() | {"document_id": document.id} for each in batch.sentences]
             count += len(rows)
-            async with self.sessions.begin() as session:
-                await session.execute(insert(Chunk), rows)
-                await self._update(session, document.id, chunks=count)
+            await to_the_end(self._append(document.id, rows, count))
             expected = max(count, round(count * batch.length / rows[-1]["end"]))
             channel.publish(Progress(Stage.CHUNKED, done=count, total=expected))
 
@@ -170,6 +167,17 @@ class Ingestion:
         kind, note = await parse(directory / "original", name, text, take)
         await to_the_end(self._publish(document.id, kind=kind, status_details=note))
         channel.publish(Progress(Stage.CHUNKED, done=count, total=count))
+
+    # A transaction that is cancelled would keep its lock on the database.
+
+    async def _forget_chunks(self, document_id: str) -> None:
+        async with self.sessions.begin() as session:
+            await session.execute(delete(Chunk).where(Chunk.document_id == document_id))
+
+    async def _append(self, document_id: str, rows: list[dict[str, Any]], count: int) -> None:
+        async with self.sessions.begin() as session:
+            await session.execute(insert(Chunk), rows)
+            await self._update(session, document_id, chunks=count)
 
     async def _publish(self, document_id: str, **read: object) -> None:
         """All sentences are there: hide the documents that this one replaces, in one step."""
