@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
+from app.api.openai.openapi import failures
 from app.container import State
 from app.models.choice import choose, prepare
 from app.models.found import look
@@ -35,7 +36,7 @@ async def list_models(state: State) -> dict[str, Any]:
     return {"data": models, "current": found.current, "next": found.next}
 
 
-@router.post("/try")
+@router.post("/try", responses=failures(404))
 async def try_model(body: Named, request: Request, state: State) -> dict[str, Any] | None:
     """Have it write a short answer in a process of its own, which ends when the caller leaves."""
     found = await asyncio.to_thread(look, state.settings)
@@ -45,7 +46,7 @@ async def try_model(body: Named, request: Request, state: State) -> dict[str, An
     return None if report is None else asdict(report)
 
 
-@router.post("/use")
+@router.post("/use", responses=failures(404))
 async def use_model(body: Named, state: State) -> dict[str, str]:
     """Have the next start take it; `says` is what is left to do."""
     found = await asyncio.to_thread(look, state.settings)
