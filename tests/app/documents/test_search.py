@@ -124,7 +124,7 @@ async def test_a_search_at_work_while_a_document_is_replaced_finds_one_version(
     try:
         new = await store.add("key.txt", NOTE + OTHER, replace=True)
         async for progress in await store.watch(new.id):
-            if progress.stage == Stage.EMBEDDED and progress.done == progress.total:
+            if progress.stage == Stage.CHUNKED:
                 break
         for _ in range(200):  # if it does not wait for the search, it has ended by then
             if (await store.get(new.id)).status == Status.PROCESSED:

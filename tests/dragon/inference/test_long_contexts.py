@@ -15,7 +15,7 @@ import pytest
 
 from dragon.errors import ContextLengthError, PreemptedError
 from dragon.inference.backends import backend
-from dragon.inference.backends.slots import BLOCK
+from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT
 from dragon.inference.backends.torch import model as torch_model
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
@@ -37,7 +37,7 @@ def tokens(count: int, seed: int = 0) -> list[int]:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save(tmp_path_factory.mktemp("long"), context=backend.MAX_CONTEXT, layers=1)
+    return tiny.save(tmp_path_factory.mktemp("long"), context=MAX_CONTEXT, layers=1)
 
 
 @pytest.fixture(params=["torch", "llama.cpp"])
@@ -103,7 +103,7 @@ def small(directory: Path) -> Iterator[Engine]:
 
 
 def test_an_answer_waits_for_room(small: Engine) -> None:
-    half = backend.MAX_CONTEXT // 2
+    half = MAX_CONTEXT // 2
     first, second, third = (small.open(ROW, tokens(9), limit=half + 99) for _ in range(3))
     fourth = small.open(ROW, tokens(9))
     for decoder in (first, second, third):
