@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.api.mcp.endpoint import MISSING
 from app.auth import api_key
 from app.settings import Settings
 from cli.device_client import DeviceClient
@@ -28,6 +27,8 @@ def mcp() -> None:
     try:
         import mcp as _sdk  # noqa: F401
     except ImportError:
+        from app.api.mcp.endpoint import MISSING  # late: it takes torch along
+
         raise ConfigurationError(MISSING) from None
     asyncio.run(_serve(Settings.read()))
 

@@ -30,7 +30,7 @@ class Durable:
     database: str
     _bytes: dict[int, bytes] = field(default_factory=dict)  # of files, by inode
     _names: dict[int, dict[str, int]] = field(default_factory=dict)  # of directories
-    _held: list[int] = field(default_factory=list)  # so that no inode is given out again
+    _held: dict[int, int] = field(default_factory=dict)  # by inode: none is given out again
     _committed: Path | None = None
     lock: RLock = field(default_factory=RLock)
     """Held while SQLite commits: power does not fail between a commit and the note of it."""
@@ -99,13 +99,21 @@ class Durable:
                 (out / name).write_bytes(content)
 
     def _written(self, path: Path) -> None:
-        self._bytes[path.stat().st_ino] = path.read_bytes()
-        self._held.append(os.open(path, os.O_RDONLY))
+        self._bytes[self._hold(path)] = path.read_bytes()
 
     def _listed(self, directory: Path) -> None:
-        self._held.append(os.open(directory, os.O_RDONLY))
-        names = {path.name: path.stat().st_ino for path in directory.iterdir()}
-        self._names[directory.stat().st_ino] = names
+        names = {path.name: self._hold(path) for path in directory.iterdir()}
+        self._names[self._hold(directory)] = names
+
+    def _hold(self, path: Path) -> int:
+        """A path's inode, which stays its own."""
+        descriptor = os.open(path, os.O_RDONLY)
+        inode = os.fstat(descriptor).st_ino
+        if inode in self._held:
+            os.close(descriptor)
+        else:
+            self._held[inode] = descriptor
+        return inode
 
     def _of_database(self, path: Path) -> bool:
         return path.parent == self.root and path.name.startswith(self.database)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
 from training.data.chains import ChainSource
 from training.data.hard_negatives import Spoiler
 from training.data.prose import ProseSource
@@ -52,7 +50,6 @@ def groups(prose: ProseSource) -> GroupSource:
         prose,
         Spoiler({}, ["Lisbon"], ["kettle"]),
         ChainSource(SCHEMAS / "chains.txt", facts.filler),
-        Tokenizer.load(EMBEDDED_MODEL),
     )
 
 
