@@ -51,7 +51,7 @@ class CloudFetch:
         """The KV of a row, packed; waits for a slot, as an answer does."""
         engine = self._shared.engine
         assert engine.model.kv is not None
-        decoder = engine.open([row], ())
+        decoder = engine.open([row], (), limit=0)
         try:
             await asyncio.wrap_future(decoder.prefilled)
             read = partial(engine.model.kv.read, decoder.slots[0], len(row.tokens))

@@ -103,9 +103,10 @@ def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
     for document in documents:
         original = f"files/{document}/original"
         paths[original] = data_dir / original
-        for name in (f"files/{document}/text", f"index/{document}.safetensors"):
-            if (data_dir / name).exists():
-                paths[name] = data_dir / name
+        text, vectors = data_dir / "files" / document / "text", f"{document}.*.safetensors"
+        for path in (text, *sorted((data_dir / "index").glob(vectors))):
+            if path.exists():
+                paths[path.relative_to(data_dir).as_posix()] = path
     return paths
 
 

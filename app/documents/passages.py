@@ -40,12 +40,14 @@ class Passages:
 
     async def _near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[Chunk]]:
         """The sentences around each hit, in order; none where its document was deleted."""
-        near = {}
+        near: dict[int, Sequence[Chunk]] = {}
         async with self.sessions() as session:
             for hit in hits:
-                within = Chunk.id.between(hit.id - REACH, hit.id + REACH)
-                chunks = select(Chunk).where(Chunk.document_id == hit.document, within)
-                near[hit.id] = (await session.scalars(chunks.order_by(Chunk.id))).all()
+                own = select(Chunk).where(Chunk.document_id == hit.document)
+                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(REACH)
+                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(REACH + 1)
+                nearest = (await session.scalars(before)).all()
+                near[hit.id] = [*reversed(nearest), *await session.scalars(behind)]
         return near
 
     def _cut(
@@ -54,10 +56,13 @@ class Passages:
         texts: dict[str, str] = {}
         passages = []
         for hit, sentences in around(hits, near, k):
-            text = texts.get(hit.document) or self._text(hit.document)
-            texts[hit.document] = text
+            if hit.document not in texts:
+                texts[hit.document] = self._text(hit.document)
+            text = texts[hit.document]
             start, end = sentences[0].start, sentences[-1].end
-            if passage := text[start:end].replace(PAGE_BREAK, "\n"):
+            # While it is being read, a document has its sentences, and no text yet.
+            joined = " ".join(sentence.text for sentence in sentences)
+            if passage := text[start:end].replace(PAGE_BREAK, "\n") or joined:
                 passages.append(
                     replace(
                         hit,

@@ -82,9 +82,11 @@ class Finder:
         A sentence need not answer it: its score alone says that it is about the same. Raises
         InvalidRequestError as `search` does.
         """
-        _, best = await self._nearest(query, k, scope)
+        asked, best = await self._nearest(query, k, scope)
         computed = await self._computed(query, best, scope)
-        return computed or [], [hit for hit in best if hit.score >= MINIMUM_SCORE][:k]
+        # By vectors of each by itself: only these have scores on the scale of both sides.
+        exact = await self.run_urgent(lambda: ranked(asked, embedded(best[:k], self.embedder)))
+        return computed or [], [hit for hit in exact if hit.score >= MINIMUM_SCORE]
 
     async def _nearest(self, query: str, k: int, scope: Scope) -> tuple[Query, list[DocumentHit]]:
         """The query, and scored sentences, best first, near-duplicates removed."""

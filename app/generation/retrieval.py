@@ -104,7 +104,7 @@ class Retrieval:
         Those of the cloud as well, where the mode fetches them.
         """
         # Counted before the search: what is read by then can be found.
-        unread = await self.documents.unread(_scope(request)) if self._asks(request) else 0
+        unread = await self.documents.unread(_scope(request)) if self.asks(request) else 0
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
@@ -114,17 +114,17 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        in_vain = self._asks(request) and not own and not asks_nothing(request.query)
+        in_vain = self.asks(request) and not own and not asks_nothing(request.query)
         closest = await self._closest(request) if in_vain else []
         return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
 
-    def _asks(self, request: GenerationRequest) -> bool:
+    def asks(self, request: GenerationRequest) -> bool:
         """Whether the person's documents are searched."""
         return bool(self.passages(request) and request.query)
 
     async def search(self, request: GenerationRequest) -> Sequence[DocumentHit]:
         """Passages of the person's documents, the best first."""
-        if not self._asks(request):
+        if not self.asks(request):
             return []
         k = self.passages(request)
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
@@ -162,7 +162,7 @@ class Retrieval:
 
     def without(self, request: GenerationRequest) -> Row:
         """The row that stands before a request's conversation where nothing is found."""
-        if self.writes(request) and self._asks(request):
+        if self.writes(request) and self.asks(request):
             return nothing_found(self.tokenizer)
         return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes)
 

@@ -88,6 +88,7 @@ class Rewriter:
         decoder = self.engine.open(
             [Row(tuple(self.tokenizer.bare_row()), 0.0)],
             self.tokenizer.conversation([Message("user", asked)]),
+            limit=TOKENS,
         )
         written: list[int] = []
         try:

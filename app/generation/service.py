@@ -108,7 +108,9 @@ class GenerationService:
         writes = self.retrieval.writes(request)
         if writes:
             # What a sentence leaves open is asked of quotes only.
-            request = replace(await self.rewriter.alone(request), hops=0)
+            request = replace(request, hops=0)
+            if self.retrieval.asks(request):
+                request = await self.rewriter.alone(request)
         hops = Hops(request, self.tokenizer, _limit(request))
         hop: HopRequest | None = None
         with self.ledger.begin(
@@ -344,10 +346,12 @@ async def open_generation(
             settings.rescore_every,
         )
         view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer)
-        yield GenerationService(
-            settings, tokenizer, engine, retrieval, link, pace, ledger, view, rewriter
-        )
-        await view.close()
+        try:
+            yield GenerationService(
+                settings, tokenizer, engine, retrieval, link, pace, ledger, view, rewriter
+            )
+        finally:
+            await view.close()
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, DragonError):

@@ -186,9 +186,11 @@ def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
     from dragon.protocol.messages import Work
 
     row = Row(tuple(tokenizer.bare_row()), 0.0)
-    decoder = Decoder(model, [row], tokenizer.conversation([Message("user", QUESTION)]))
+    question = tokenizer.conversation([Message("user", QUESTION)])
+    decoder = Decoder(model, [row], question, limit=_TOKENS)
     tokens: list[int] = []
-    decoder.acquire()
+    acquired = decoder.acquire()
+    assert acquired, "nothing else uses the model"
     try:
         decoder.prefill()
         work = Work(0, (), 1, 0)

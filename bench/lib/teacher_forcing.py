@@ -50,7 +50,9 @@ class Scorer:
 
     @torch.inference_mode()
     def _forward(self, prefixes: Sequence[Prefix], window: Window) -> torch.Tensor:
-        slots = self._model.cache.acquire(len(prefixes))
+        longest = max(len(prefix.tokens) for prefix in prefixes)
+        positions = longest + len(window.query) + len(window.target)
+        slots = self._model.cache.acquire(len(prefixes), positions)
         assert slots is not None
         for slot, prefix in zip(slots, prefixes, strict=True):
             self._prefill(slot, prefix)

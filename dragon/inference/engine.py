@@ -88,11 +88,6 @@ class Engine:
         """How many answers are being written."""
         return len(self._writing)
 
-    @property
-    def wanted(self) -> bool:
-        """Whether an answer waits for the engine; idle jobs then yield to it."""
-        return bool(self._inbox.steps or self._inbox.openings or self._prefilling)
-
     def open(
         self,
         rows: Sequence[Row],

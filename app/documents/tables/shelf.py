@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from app.documents.readers.sniff import Kind
 from app.documents.tables.records import Table, tables_in
@@ -20,22 +21,25 @@ class Shelf:
 
     files: Path
     _tables: OrderedDict[str, Sequence[Table]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)  # searches run in threads
 
     def of(self, document: str, kind: str) -> Sequence[Table]:
         """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""
         if kind not in _KINDS:
             return ()
-        if (kept := self._tables.get(document)) is None:
-            try:
-                kept = tables_in((self.files / document / "text").read_text("utf-8"))
-            except FileNotFoundError:
-                return ()
-        self._tables[document] = kept
-        self._tables.move_to_end(document)
-        while len(self._tables) > _KEPT:
-            self._tables.popitem(last=False)
-        return kept
+        with self._lock:
+            if (kept := self._tables.get(document)) is None:
+                try:
+                    kept = tables_in((self.files / document / "text").read_text("utf-8"))
+                except FileNotFoundError:
+                    return ()
+            self._tables[document] = kept
+            self._tables.move_to_end(document)
+            while len(self._tables) > _KEPT:
+                self._tables.popitem(last=False)
+            return kept
 
     def forget(self, document: str) -> None:
         """Drop the tables of a document that is deleted."""
-        self._tables.pop(document, None)
+        with self._lock:
+            self._tables.pop(document, None)

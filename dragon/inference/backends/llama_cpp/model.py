@@ -18,7 +18,7 @@ import torch
 from dragon.errors import ConfigurationError, DragonError, PreemptedError
 from dragon.inference.backends.backend import never
 from dragon.inference.backends.llama_cpp.metadata import Metadata
-from dragon.inference.backends.slots import MAX_CONTEXT, Slots
+from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
 from dragon.inference.logprobs import MAX_TOP
 
 # Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
@@ -48,7 +48,7 @@ class LlamaCpp:
         self.context = min(MAX_CONTEXT, metadata.context)
         self.quotes = metadata.quotes
         self.ends = metadata.ends
-        self._positions = max(self.context, _LEAST_POSITIONS)
+        self._positions = BLOCK * blocks_of(max(self.context, _LEAST_POSITIONS))
         self.cache = Slots(_SLOTS, self.context, self._positions)
         self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
         self._tokens = metadata.tokens
