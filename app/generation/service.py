@@ -273,7 +273,8 @@ class GenerationService:
             encode = self.tokenizer.encode
             private = [(source.id, encode(source.text)) for source in run.answer.private]
             told = run.session.rule.told
-            account.wrote(private, run.session.committed, told)
+            brought = encode(" ".join(hop.follow_up.brought)) if hop and run.asked else ()
+            account.wrote(private, run.session.committed, told, brought)
             hops.known(told, asked=run.asked and hop is None)
             self.cloud_view.wrote(*hops.as_known())
             account.settle()

@@ -102,6 +102,12 @@ class Outbound:
             case _:
                 pass  # other messages hold nothing of an answer
 
+    def bring(self, tokens: Sequence[int]) -> None:
+        """Record words of an earlier hop's text that the cloud was asked with."""
+        if tokens:
+            self.runs.append(list(tokens))
+            self._candidates.append(tokens)
+
     def words(self, decode: Callable[[Sequence[int]], str]) -> list[str]:
         """The texts of all runs, each once."""
         texts = (decode(run).strip() for run in self.runs)

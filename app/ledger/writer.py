@@ -252,12 +252,14 @@ class Account:
         documents: Iterable[tuple[str, Sequence[int]]],
         committed: Sequence[int],
         told: int,
+        brought: Sequence[int] = (),
     ) -> None:
         """End a hop: its text, and the tokens of one's own documents, by id, in its prompt.
 
-        The cloud knows the first `told` of the `committed` tokens. Frames sent from now on belong
-        to the next hop.
+        The cloud knows the first `told` of the `committed` tokens, and was asked with those
+        `brought` up by the hop before. Frames sent from now on belong to the next hop.
         """
+        self.outbound.bring(brought)
         found = list(documents)
         self.sources.update(document for document, _ in found)
         texts = [tokens for _, tokens in found]

@@ -79,7 +79,7 @@ class OpenQuestion:
         """
         if self.left:
             return " ".join(f"{question.rstrip('?.!; ')}?" for question in self.left)
-        return " ".join([*lacking(self.question, self.written), *self._brought])
+        return " ".join([*lacking(self.question, self.written), *self.brought])
 
     def answered_by(self, passage: str, score: float) -> bool:
         """Whether a passage found by the query with this score continues the answer.
@@ -96,14 +96,15 @@ class OpenQuestion:
         return continues and score >= SCORE
 
     @property
-    def _brought(self) -> list[str]:
-        return lacking(self.written, self.question)
+    def brought(self) -> list[str]:
+        """Words of the text that the query takes along; none where it is of questions left."""
+        return [] if self.left else lacking(self.written, self.question)
 
     @property
     def _distinctive(self) -> list[str]:
         """Words brought in, without units (104.5 degrees) and roots of the question (weight)."""
         units = {word for amount in _AMOUNT.findall(self.written) for word in words(amount)}
-        return [w for w in self._brought if w not in units and not _names(self.question, stem(w))]
+        return [w for w in self.brought if w not in units and not _names(self.question, stem(w))]
 
 
 def _names(passage: str, word: str) -> bool:

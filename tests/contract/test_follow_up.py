@@ -212,6 +212,7 @@ def test_one_answer_of_the_ledger_has_both_passes(exact: Pair) -> None:
     found = httpx.get(url, headers=exact.device.headers, timeout=60).raise_for_status().json()
     kinds = [frame["kind"] for frame in found["frames"]]
     assert kinds.count("open") == kinds.count("close") == 2
+    assert any("latvia" in words.lower() for words in found["words"]), "it was searched by that"
 
 
 def test_a_completion_is_no_chat(exact: Pair) -> None:

@@ -3,6 +3,9 @@
 import { byId } from "../core/dom.js";
 import { t } from "../core/strings.js";
 
+/** Who wants privacy wants it in the next window, too. */
+const PRIVATE = "dragon.private";
+
 export class Composer {
   #form = /** @type {HTMLFormElement} */ (byId("composer"));
   #prompt = /** @type {HTMLTextAreaElement} */ (byId("prompt"));
@@ -34,6 +37,7 @@ export class Composer {
       this.#submit();
     });
     this.#prompt.addEventListener("input", () => this.render());
+    this.#private.checked = localStorage.getItem(PRIVATE) === "on";
     this.#private.addEventListener("change", () => this.render());
     this.#stop.addEventListener("click", () => this.onStop());
     byId("refusal-close").addEventListener("click", () => this.refuse(""));
@@ -102,6 +106,7 @@ export class Composer {
     this.#send.hidden = this.#busy;
     this.#stop.hidden = !this.#busy;
     this.#form.classList.toggle("is-private", this.#private.checked);
+    localStorage.setItem(PRIVATE, this.#private.checked ? "on" : "off");
     this.onPrivate(this.#private.checked);
     byId("leaves-line").textContent = this.#private.checked ? t("leaves.private") : this.leaves();
     this.#prompt.style.height = "auto";

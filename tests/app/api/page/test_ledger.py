@@ -189,6 +189,14 @@ def test_what_left_in_plain_words(messages: list[registry.Message], said: str) -
     assert str(left([outbound], decode)) == said
 
 
+def test_words_that_a_hop_was_searched_by_left_too() -> None:
+    outbound = Outbound()
+    outbound.note(OPEN)
+    outbound.bring((1, 2, 3, 4, 5))
+    assert str(left([outbound], decode)) == "Your question and these words: “w1 w2 w3 w4 w5”"
+    assert quoted([Hop(outbound, [(1, 2, 3, 4, 5)], (9,), 0)]) == Quoted(1, 1, 0)
+
+
 async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         for answer, stream in (("answer-1", 1), ("answer-2", 2)):
