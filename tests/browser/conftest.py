@@ -27,6 +27,7 @@ from app.generation.admission import Admission
 from app.ledger.writer import Ledger
 from app.main import create_app
 from app.metrics import Metrics
+from app.reranking import RerankingService
 from app.settings import Settings
 from app.storage.database import connect, database_url, migrate, session_maker
 from app.storage.purge import Purge
@@ -39,7 +40,7 @@ from tests import memorised, tiny
 from tests.app.conftest import serving
 from tests.browser.page import ChatPage
 from tests.fakes import FakeDocuments, FakeGeneration
-from tests.samples import embedder
+from tests.samples import embedder, reranker
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
@@ -139,6 +140,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         answers=answers,
         admission=Admission(),
         embeddings=EmbeddingService(embedder(), errands.submit),
+        reranking=RerankingService(reranker(), "reranker", errands.submit),
         documents=FakeDocuments(),
         ledger=Ledger(sessions),
         metrics=metrics,
