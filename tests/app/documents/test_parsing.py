@@ -274,6 +274,6 @@ async def test_a_cancelled_parse_leaves_no_process_and_no_file(tmp_path: Path) -
 
 async def test_the_largest_text_taken_is_within_the_limits(tmp_path: Path) -> None:
     source = tmp_path / "in"
-    source.write_bytes(("All the words of it — and \U0001f409, " * 1_400_000).encode()[:50_000_000])
+    source.write_bytes(("All the words of it — and \U0001f409 " * 1_400_000).encode()[:50_000_000])
     source.write_bytes(source.read_bytes().decode("utf-8", "ignore").encode())
     assert (await parse(source, "a.txt", tmp_path / "out"))[0] is Kind.TEXT
