@@ -9,7 +9,8 @@ import { t } from "../core/strings.js";
 const MOST = 3;
 /** Characters of the document that are looked at. */
 const BEGINNING = 6000;
-const THING = "(?:The|the) ([a-z][^.,;:!?]{2,50}?)";
+/** A noun with what belongs to it: no verb in it, and no second clause. */
+const THING = "(?:The|the) ([a-z](?:(?! (?:is|are|was|were|has|have|and|or|but|that|which|who) )[^.,;:!?]){2,50}?)";
 const PLACE = "(?:in|under|behind|on|at|beside|by|above|below|inside|next to|left of|right of)";
 const TIME = "(?:(?:in|on|at|until|before|after) (?:the (?:first|last|middle|end|week|month|morning|evening)|spring|summer|autumn|winter|noon|[0-9]|[A-Z][a-z]+))";
 
