@@ -149,7 +149,7 @@ def test_three_questions_are_made_from_the_newest_document(
 ) -> None:
     note = (
         b"# The boat\n\nThe boat is kept in the shed until spring. The spare oar hangs behind the "
-        b"red door. The winch code is 7-M and it hangs on the wall.\nThe hull is painted in April.\n"
+        b"red door. The winch code is 7-M and it hangs on the wall.\nThe hull is blue.\n"
     )
     chat.open_panel("documents")
     chat.upload(write(tmp_path, "old.txt", b"The lamp is under the stairs.\n"))

@@ -9,6 +9,7 @@ from app.documents.readers.archive import Archive
 from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
 from app.documents.readers.epub import epub_chapters
 from app.documents.readers.mail import mail_text
+from app.documents.readers.markdown import markdown_text
 from app.documents.readers.markup import html_text
 from app.documents.readers.office import docx_text
 from app.documents.readers.pdf import pdf_pages
@@ -56,6 +57,8 @@ def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
         case "csv":
             rows = tables.rows(decoded(data), named=True) or []
             return ["\n".join(tables.table_lines(rows))]
+        case "markdown":
+            return markdown_text(decoded(data)).split(PAGE_BREAK)
         case "json":
             return ["\n".join(tables.json_lines(tables.json_value(decoded(data))))]
     return decoded(data).split(PAGE_BREAK)

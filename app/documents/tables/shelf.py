@@ -11,7 +11,7 @@ from threading import Lock
 from app.documents.readers.sniff import Kind
 from app.documents.tables.records import Table, tables_in
 
-_KINDS = {Kind.CSV, Kind.JSON, Kind.XLSX, Kind.HTML, Kind.DOCX}
+_KINDS = {Kind.CSV, Kind.JSON, Kind.XLSX, Kind.HTML, Kind.DOCX, Kind.MARKDOWN}
 _KEPT = 16
 
 

@@ -2,8 +2,8 @@
 
 Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 `app.documents.readers.common`, `app.documents.readers.epub`, `app.documents.readers.mail`,
-`app.documents.readers.markup`, `app.documents.readers.office`, `app.documents.readers.pdf`,
-`app.documents.readers.read`, `app.documents.readers.sniff`, `app.documents.readers.spreadsheet`
+`app.documents.readers.markdown`, `app.documents.readers.markup`, `app.documents.readers.office`,
+`app.documents.readers.pdf`, `app.documents.readers.read`, `app.documents.readers.sniff`, `app.documents.readers.spreadsheet`
 and `app.documents.readers.tables`.
 """
 
@@ -115,6 +115,33 @@ async def test_xlsx(tmp_path: Path) -> None:
 async def test_epub(tmp_path: Path) -> None:
     kind, text = await text_of(tmp_path, "a.bin", epub("<p>One.</p>", "<img/>", "<p>Two.</p>"))
     assert (kind, text) == (Kind.EPUB, "One.\fTwo.")
+
+
+MARKDOWN = r"""# Boats
+
+| Boat | Class | Built |
+|:-----|-------|------:|
+| Old Heron | eight | 1998 |
+| Teal \| Wigeon | pair | 2004 |
+
+They lie | as ever | in the shed.
+
+```
+| a | b |
+|---|---|
+| 1 | 2 |
+```
+"""
+ROWS = """Boat: Old Heron; Class: eight; Built: 1998
+Boat: Teal | Wigeon; Class: pair; Built: 2004
+"""
+
+
+async def test_markdown_is_as_it_stands_but_for_tables(tmp_path: Path) -> None:
+    kind, text = await text_of(tmp_path, "a.md", MARKDOWN.encode())
+    assert kind is Kind.MARKDOWN
+    first, rest = MARKDOWN.split("| Boat |")[0], MARKDOWN.split("2004 |\n")[1]
+    assert text == first + ROWS + rest
 
 
 async def test_csv(tmp_path: Path) -> None:
