@@ -3,7 +3,8 @@
 Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 `app.documents.readers.common`, `app.documents.readers.epub`, `app.documents.readers.mail`,
 `app.documents.readers.markdown`, `app.documents.readers.markup`, `app.documents.readers.office`,
-`app.documents.readers.pdf`, `app.documents.readers.read`, `app.documents.readers.sniff`, `app.documents.readers.spreadsheet`
+`app.documents.readers.pdf`, `app.documents.readers.read`, `app.documents.readers.sniff`,
+`app.documents.readers.spreadsheet`
 and `app.documents.readers.tables`.
 """
 
