@@ -58,7 +58,8 @@ class Scripted:
     asked: list[str] = field(default_factory=list)
     open_: int = 0
 
-    def open(self, rows: Sequence[Row], conversation: Sequence[int]) -> Decoding:
+    def open(self, rows: Sequence[Row], conversation: Sequence[int], *, limit: int) -> Decoding:
+        assert limit == TOKENS, "it takes room for no more"
         if self.refuses is not None:
             raise self.refuses
         tokens = [token for row in rows for token in row.tokens]
