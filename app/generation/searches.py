@@ -1,8 +1,8 @@
 """What a request's passages are searched by, and where: one search after another until one finds.
 
 A question that leans on those before it ("and when?") is asked of the document that the last answer
-quotes first, and then of all. Another question is asked of all first, and then once more of that
-document, with the words it lacks of the questions before it.
+quotes first, and then of all. With the words that it lacks it resembles the passage that answered
+the question before: so another question is never given them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dragon.link import control
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.lexical import content_words, coverage
 from dragon.retrieval.prompt_rows import NO_ANSWER
-from dragon.retrieval.standing_alone import leans, with_earlier
+from dragon.retrieval.standing_alone import leans
 
 _QUOTED = 0.8
 """The share of its words that a passage and a reply which quotes it have in common, at least."""
@@ -48,15 +48,12 @@ async def searches(request: GenerationRequest, documents: Documents) -> list[Sea
     if not content_words(query) or subject(query) == frozenset():
         anywhere = anywhere[-1:]  # "And when?" by itself finds any date
     replies = [m.content for m in request.messages if m.role == "assistant"]
-    if request.query_alone is None or not replies:
+    if request.query_alone is None or not replies or not leans(plain(query)):
         return anywhere
     document = await _quoted(replies[-1][-control.MAX_QUERY :], scope, documents)
     if document is None:
         return anywhere
-    earlier = [m.content for m in request.messages if m.role == "user"][:-1]
-    within = with_earlier(query, earlier)[-control.MAX_QUERY :]
-    near = [Search(each, Scope((document,))) for each in dict.fromkeys((alone, within))]
-    return [*near, *anywhere] if leans(plain(query)) else [*anywhere, *near]
+    return [Search(alone, Scope((document,))), *anywhere]
 
 
 async def _quoted(reply: str, scope: Scope, documents: Documents) -> str | None:

@@ -28,11 +28,8 @@ def standing_alone(question: str, earlier: Sequence[str]) -> str:
 
     Another is returned as it is.
     """
-    return with_earlier(question, earlier) if leans(plain(question)) else question
-
-
-def with_earlier(question: str, earlier: Sequence[str]) -> str:
-    """A question with the words it lacks of those before it, up to one that does not lean."""
+    if not leans(plain(question)):
+        return question
     words: dict[str, None] = {}
     for before in reversed(earlier):
         words |= dict.fromkeys(lacking(plain(before), question))

@@ -152,15 +152,23 @@ def compare(
     runs = [words for _, words in of_answer if words]
     # All that was sent is said, and all that is said was sent.
     assert all(any(run in said for said in ledger["words"]) for run in runs)
+    queries = [m.query for m, _ in of_answer if isinstance(m, control.Open)]
     together = "".join("".join(runs).split())
-    assert lost or all("".join(said.split()) in together for said in ledger["words"])
+    assert lost or all(
+        "".join(said.split()) in together or any(said in query for query in queries)
+        for said in ledger["words"]
+    )
+    # A further search takes words along: of the question, or said.
+    known = " ".join([*ledger["words"], *queries[:1]]).lower()
+    later = {word.strip("?!.,;") for query in queries[1:] for word in query.lower().split()}
+    assert all(word in known for word in later)
     # And all of it stands in the answer.
     assert all(run in text for run in runs)
     if not asked:
         assert of_answer == []
         assert ledger["left"] == "Nothing left this device"
         return {"nothing"}
-    if not runs and not (lost and ledger["words"]):
+    if not ledger["words"]:
         assert ledger["left"] == "Your question"
         return {"question"}
     assert ledger["left"].startswith("Your question and these words: ")
