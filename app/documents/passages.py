@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.search import Finder
+from app.documents.texts import text_of
 from app.storage.tables import Chunk
 from dragon.retrieval.chunking import PAGE_BREAK
 from dragon.retrieval.passages import REACH, SENTENCES, around, heading
@@ -57,7 +58,7 @@ class Passages:
         passages = []
         for hit, sentences in around(hits, near, k):
             if hit.document not in texts:
-                texts[hit.document] = self._text(hit.document)
+                texts[hit.document] = text_of(self.files, hit.document)
             text = texts[hit.document]
             start, end = sentences[0].start, sentences[-1].end
             # While it is being read, a document has its sentences, and no text yet.
@@ -75,10 +76,3 @@ class Passages:
                     )
                 )
         return passages
-
-    def _text(self, document: str) -> str:
-        """A document's text, "" if it was deleted meanwhile."""
-        try:
-            return (self.files / document / "text").read_text("utf-8")
-        except FileNotFoundError:
-            return ""

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.hits import DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.summary import Place, central, named
+from app.documents.texts import text_of
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.retrieval.relevance import HIGHEST, WORDS
 
@@ -50,7 +51,7 @@ class Summaries:
             sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
         vectors = self.index.vectors.vectors([each.id for each in sentences])
         places = [Place(c.start, c.end, vectors[c.id]) for c in sentences if c.id in vectors]
-        text = await asyncio.to_thread(self._text, meant.id)
+        text = await asyncio.to_thread(text_of, self.files, meant.id)
         chosen = await asyncio.to_thread(central, text, places) if text else []
         if not chosen:
             return []
@@ -85,14 +86,7 @@ class Summaries:
 
     def _begins(self, subject: frozenset[str], document: Document) -> bool:
         """Whether a document begins with half of these stems at least."""
-        return 2 * named(subject, self._text(document.id)[:_OPENING]) >= len(subject)
-
-    def _text(self, document: str) -> str:
-        """A document's text, "" if it was deleted meanwhile."""
-        try:
-            return (self.files / document / "text").read_text("utf-8")
-        except FileNotFoundError:
-            return ""
+        return 2 * named(subject, text_of(self.files, document.id)[:_OPENING]) >= len(subject)
 
 
 def _about(subject: frozenset[str], nearest: Sequence[DocumentHit]) -> str:

@@ -10,6 +10,7 @@ from threading import Lock
 
 from app.documents.readers.sniff import Kind
 from app.documents.tables.records import Table, tables_in
+from app.documents.texts import text_of
 
 _KINDS = {Kind.CSV, Kind.JSON, Kind.XLSX, Kind.HTML, Kind.DOCX, Kind.MARKDOWN}
 _KEPT = 16
@@ -29,10 +30,9 @@ class Shelf:
             return ()
         with self._lock:
             if (kept := self._tables.get(document)) is None:
-                try:
-                    kept = tables_in((self.files / document / "text").read_text("utf-8"))
-                except FileNotFoundError:
+                if not (text := text_of(self.files, document)):
                     return ()
+                kept = tables_in(text)
             self._tables[document] = kept
             self._tables.move_to_end(document)
             while len(self._tables) > _KEPT:

@@ -1,4 +1,7 @@
-"""Passages of documents: what was found with its neighbours, under its heading."""
+"""Passages of documents: what was found with its neighbours, under its heading.
+
+Covers `app.documents.texts`.
+"""
 
 from __future__ import annotations
 
