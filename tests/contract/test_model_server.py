@@ -95,7 +95,7 @@ def test_a_server_that_dies_is_an_error_on_the_device(
     endless: Path, corpus: Path, tmp_path: Path
 ) -> None:
     with (
-        process(endless, tmp_path / "log", pause_ms=20) as server,
+        process(endless, tmp_path / "log", pause_ms=200) as server,
         services.peer(setup(tmp_path / "cloud", DRAGON_MODEL=str(endless)), corpus) as peer,
         services.device(setup(tmp_path / "own", DRAGON_MODEL=server.url), peer.port) as device,
         chat(device) as talk,
