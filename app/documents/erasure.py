@@ -21,8 +21,9 @@ from app.documents.citations import without
 from app.documents.index import DocumentIndex
 from app.documents.tables.shelf import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
+from app.storage.blanking import blank_words
 from app.storage.purge import Purge
-from app.storage.tables import Chunk, Document, LedgerAnswer, LedgerRead, Message
+from app.storage.tables import Chunk, Document, Message
 
 log = logging.getLogger(__name__)
 
@@ -165,15 +166,3 @@ async def _blank_passages(session: AsyncSession, document: str) -> None:
     for identity, record in await session.execute(select(Message.id, Message.record).where(named)):
         values = {"record": without(record, {document})}
         await session.execute(update(Message).where(Message.id == identity).values(values))
-
-
-async def blank_words(session: AsyncSession, document: str) -> None:
-    """Remove from the ledger the words of answers that read a document, and which programs did.
-
-    Their digests stay.
-    """
-    named = type_coerce(LedgerAnswer.sources, String).contains(document, autoescape=True)
-    values = dict.fromkeys(("words", "sources", "passages"))
-    await session.execute(update(LedgerAnswer).where(named).values(values))
-    read = type_coerce(LedgerRead.passages, String).contains(document, autoescape=True)
-    await session.execute(update(LedgerRead).where(read).values(passages=None))

@@ -26,6 +26,7 @@ from app.disk import cause_of
 from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
 from app.ledger.reads import Read
 from app.ledger.spending import Spending
+from app.storage.blanking import blank_words_of_deleted
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.link.registry import Frame, Message, name_of
 from dragon.sampling.accountant import Budget
@@ -56,6 +57,18 @@ class Entry:
         return digest_of([seq, previous, *vars(self).values()])
 
 
+@dataclass(frozen=True)
+class _Pending:
+    """An entry with its row of another table, and the documents that the row is of.
+
+    One of these may be deleted before the entry is written.
+    """
+
+    entry: Entry
+    row: dict[str, object]
+    documents: frozenset[str]
+
+
 def digest_of(value: object) -> str:
     """SHA-256 of a value's JSON, hex."""
     return hashlib.sha256(orjson.dumps(value)).hexdigest()
@@ -74,7 +87,7 @@ class Ledger:
         self.spending = Spending(sessions)
         self._answers: dict[str, Account] = {}
         self._streams: dict[int, Account] = {}
-        self._pending: list[tuple[Entry, dict[str, object]]] = []
+        self._pending: list[_Pending] = []
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
         self._writes: set[asyncio.Future[None]] = set()
@@ -122,7 +135,8 @@ class Ledger:
         }
         if account.budget is not None:
             row["epsilon"] = account.budget.said()
-        self._append(account.answer, END, 0, digest_of(row), row | erasable)
+        row_digest = digest_of(row)
+        self._append(account.answer, END, 0, row_digest, row | erasable, account.sources)
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
         for stream in account.streams:
@@ -132,7 +146,9 @@ class Ledger:
         """Record what a program is about to be given; it is on disk when this returns."""
         passages = [asdict(passage) for passage in read.passages]
         stated = read.stated(digest_of(passages))
-        self._append(read.id, READ, read.bytes, digest_of(stated), stated | {"passages": passages})
+        documents = [passage.document for passage in read.passages]
+        row = stated | {"passages": passages}
+        self._append(read.id, READ, read.bytes, digest_of(stated), row, documents)
         await self.written()
 
     # Writing.
@@ -168,7 +184,10 @@ class Ledger:
             seq, previous = self._seq, self._hash
             async with self.sessions.begin() as session:
                 entries = []
-                for entry, row in self._pending[:taken]:
+                documents: set[str] = set()
+                for each in self._pending[:taken]:
+                    entry, row = each.entry, each.row
+                    documents.update(each.documents)
                     seq += 1
                     previous = entry.hash(seq, previous)
                     entries.append({"seq": seq, "hash": previous, **vars(entry)})
@@ -180,13 +199,21 @@ class Ledger:
                         of_answer = LedgerAnswer.id == entry.answer
                         await session.execute(update(LedgerAnswer).where(of_answer).values(row))
                 await session.execute(insert(LedgerEntry), entries)
+                await blank_words_of_deleted(session, documents)
             self._seq, self._hash = seq, previous
             del self._pending[:taken]
 
     def _append(
-        self, answer: str, kind: str, size: int, digest: str, row: dict[str, object] | None = None
+        self,
+        answer: str,
+        kind: str,
+        size: int,
+        digest: str,
+        row: dict[str, object] | None = None,
+        documents: Iterable[str] = (),
     ) -> None:
-        self._pending.append((Entry(answer, time.time(), kind, size, digest), row or {}))
+        entry = Entry(answer, time.time(), kind, size, digest)
+        self._pending.append(_Pending(entry, row or {}, frozenset(documents)))
         self._changed.set()
 
     async def _run(self) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from app.documents import erasure
 from app.ledger.reads import Passage, Read, reads
 from app.ledger.verify import LedgerDamagedError, verify
+from app.storage.blanking import blank_words
 from dragon.errors import InvalidRequestError
 from tests.app.api.page.test_ledger import opened, write
 
@@ -56,7 +56,7 @@ async def test_a_deleted_document_is_named_no_more(tmp_path: Path) -> None:
         await ledger.read(READ)
         await ledger.read(Read("assistant 1", "read_passage", 5, (Passage("file-2", 0, 5),)))
         async with ledger.sessions.begin() as session:
-            await erasure.blank_words(session, "file-1")
+            await blank_words(session, "file-1")
         other, gone = await reads(ledger.sessions, 2, None)
         assert gone.passages is None
         assert other.passages == [{"document": "file-2", "start": 0, "end": 5}]

@@ -1,6 +1,6 @@
 """The chain of the ledger: any later change to it is found, and it goes on after a restart.
 
-Covers `app.ledger.leakage`, `app.ledger.verify` and `app.ledger.writer`.
+Covers `app.ledger.leakage`, `app.ledger.verify`, `app.ledger.writer` and `app.storage.blanking`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import delete, insert, text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.documents import erasure
 from app.ledger import verify
 from app.ledger.leakage import Hop, Outbound, Quoted, left, quoted
+from app.ledger.reads import Passage, Read, reads
 from app.ledger.writer import Ledger
+from app.storage.blanking import blank_words
 from app.storage.database import connect, database_url, migrate, session_maker
+from app.storage.tables import Document, Status
 from dragon.link import control, registry
 from dragon.protocol.messages import Correction, Draft, Join
 from dragon.sampling.mixture import Side
@@ -32,11 +35,30 @@ async def opened(data_dir: Path) -> AsyncIterator[Ledger]:
     url = database_url(data_dir)
     await asyncio.to_thread(migrate, url)
     database = connect(url)
-    ledger = Ledger(session_maker(database))
+    sessions = session_maker(database)
+    await _store(sessions, "file-1", "file-2")
+    ledger = Ledger(sessions)
     await ledger.start()
     yield ledger
     await ledger.close()
     await database.dispose()
+
+
+async def _store(sessions: async_sessionmaker[AsyncSession], *documents: str) -> None:
+    rows = [
+        {
+            "id": document,
+            "filename": f"{document}.txt",
+            "purpose": "user_data",
+            "kind": "text",
+            "bytes": 1,
+            "created_at": 1,
+            "status": Status.PROCESSED,
+        }
+        for document in documents
+    ]
+    async with sessions.begin() as session:
+        await session.execute(insert(Document).prefix_with("OR IGNORE"), rows)
 
 
 def decode(tokens: Sequence[int]) -> str:
@@ -207,7 +229,7 @@ async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> 
                 account.wrote([(f"file-{stream}", DOCUMENT)], (7, 8), 2)
         await ledger.written()
         async with ledger.sessions.begin() as session:
-            await erasure.blank_words(session, "file-1")
+            await blank_words(session, "file-1")
         await verify.verify(ledger.sessions)
         found = await verify.answers(ledger.sessions, 9, None)
         told = [str(verify.left(each.answer)) for each in found]
@@ -215,3 +237,18 @@ async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> 
         "Your question and these words: “w7 w8”",
         "Your question, and perhaps words of a document that was deleted since",
     ]
+
+
+async def test_a_document_deleted_in_mid_answer_leaves_no_words(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        with ledger.begin("answer-1", decode, private=False) as account:
+            ledger.opened(1, "answer-1")
+            send(ledger, OPEN, 1)
+            account.wrote([("file-1", DOCUMENT)], (7, 8), 2)
+            async with ledger.sessions.begin() as session:
+                await session.execute(delete(Document).where(Document.id == "file-1"))
+        await ledger.read(Read("assistant", "read_passage", 5, (Passage("file-1", 0, 5),)))
+        await verify.verify(ledger.sessions)
+        (found,) = await verify.answers(ledger.sessions, 9, None)
+        (read,) = await reads(ledger.sessions, 9, None)
+    assert (found.answer.words, found.answer.sources, read.passages) == (None, None, None)

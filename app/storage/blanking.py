@@ -1,0 +1,32 @@
+"""What the ledger says of documents goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import String, select, type_coerce, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.storage.tables import Document, LedgerAnswer, LedgerRead
+
+
+async def blank_words(session: AsyncSession, document: str) -> None:
+    """Remove from the ledger the words of answers that read a document, and which programs did.
+
+    Their digests stay.
+    """
+    named = type_coerce(LedgerAnswer.sources, String).contains(document, autoescape=True)
+    values = dict.fromkeys(("words", "sources", "passages"))
+    await session.execute(update(LedgerAnswer).where(named).values(values))
+    read = type_coerce(LedgerRead.passages, String).contains(document, autoescape=True)
+    await session.execute(update(LedgerRead).where(read).values(passages=None))
+
+
+async def blank_words_of_deleted(session: AsyncSession, documents: Iterable[str]) -> None:
+    """`blank_words` for those of the documents that have been deleted."""
+    named = set(documents)
+    if not named:
+        return
+    there = await session.scalars(select(Document.id).where(Document.id.in_(named)))
+    for document in named - set(there):
+        await blank_words(session, document)
