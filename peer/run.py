@@ -33,8 +33,9 @@ class CloudRun(Run[Message]):
             require_full(shared.engine.model, "aggregation sequencewise")
         sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
         limits = Limits(shared.tokenizer.end_ids, opening.max_tokens)
+        catch_up = opening.catch_up and shared.engine.model.parallel
         session = session_of(
-            Start(opening.mode, sampling, limits, opening.catch_up, opening.schedule),
+            Start(opening.mode, sampling, limits, catch_up, opening.schedule),
             Role.CLOUD,
             pace,
             joint=opening.joint,

@@ -75,7 +75,7 @@ class DeviceRun(Run[Event]):
                 request.mode,
                 request.sampling,
                 limits,
-                plan.catch_up,
+                plan.catch_up and engine.model.parallel,
                 plan.schedule,
                 tokenizer.vocab_size if certain else None,
                 budget,

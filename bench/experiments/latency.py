@@ -273,6 +273,8 @@ def write(rows: Sequence[Row], options: argparse.Namespace) -> None:
     """The section of these floors and temperatures, or of the trace, and its plot."""
     place = options.trace or f"{options.floors_ms.replace('/', '-')}-T{options.temperature}"
     title = f"latency-{place}"
+    if options.eta is not None:
+        title += f"-eta{options.eta:g}"
     if not options.trace:
         draw(rows, title)
     compare_texts(rows)

@@ -91,7 +91,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             ratios = []
             for one in answers:
                 stats = one["stats"] | {"decode_device_ms": token, "decode_cloud_ms": token}
-                simulated = simulated_ms("oneway", stats, one["verdicts"])
+                simulated = simulated_ms("oneway:no-catch-up", stats, one["verdicts"])
                 assert simulated is not None
                 ratios.append(written_ms(one["stats"], one["tokens"]) / simulated)
             rows.append(

@@ -28,6 +28,8 @@ from dragon.inference.tokenizer import Tokenizer
 from harness import services, warm
 from harness.services import Service
 
+_KEPT = 4
+
 
 @dataclass
 class Behaviour:
@@ -56,19 +58,34 @@ class Behaviour:
 
 
 class Served:
-    """A model and its tokenizer, one text at a time."""
+    """A model and its tokenizer, one text at a time; the last texts are kept, as servers do."""
 
     def __init__(self, tokenizer: Tokenizer, model: Backend) -> None:
         self.tokenizer = tokenizer
         self.context = model.context
         self._model = model
         self._lock = threading.Lock()
+        slots = model.cache.acquire(_KEPT)
+        assert slots is not None
+        self._texts: dict[int, list[int]] = {slot: [] for slot in slots}
 
     def after(self, text: list[int]) -> torch.Tensor:
         """Log-probabilities float32 [V] of the token after a text."""
         with self._lock:
-            logits = self._model.forward([0], [0], torch.tensor([text]), 1)[0, -1]
+            # The one that shares most of it; of several the one that was used longest ago.
+            slot = max(self._texts, key=lambda slot: _shared(self._texts[slot], text))
+            start = min(_shared(self._texts.pop(slot), text), len(text) - 1)
+            logits = self._model.forward([slot], [start], torch.tensor([text[start:]]), 1)[0, -1]
+            self._texts[slot] = list(text)
         return torch.log_softmax(logits, -1)
+
+
+def _shared(one: list[int], two: list[int]) -> int:
+    """Tokens that both begin with."""
+    return next(
+        (n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
+        min(len(one), len(two)),
+    )
 
 
 def create_app(served: Served, behaviour: Behaviour) -> FastAPI:

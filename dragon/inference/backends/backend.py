@@ -56,7 +56,8 @@ def never() -> bool:
 class Backend(Protocol):
     """Weights and slots. Not thread-safe: the engine's thread alone runs it.
 
-    A backend that is not `full` names the likeliest tokens of each position only. `kv` is None
+    A backend that is not `full` names the likeliest tokens of each position only. In one that is
+    `parallel` a step of several positions takes about as long as one of a single one. `kv` is None
     where keys and values stay inside.
     """
 
@@ -64,6 +65,7 @@ class Backend(Protocol):
     vocab_size: int
     context: int
     full: bool
+    parallel: bool
 
     @property
     def cache(self) -> Slots:

@@ -36,6 +36,7 @@ class LlamaCpp:
     """Weights and slots. The engine's thread alone runs it."""
 
     full = False
+    parallel = False
     kv = None
 
     def __init__(self, path: Path, vocab_size: int, *, threads: int) -> None:

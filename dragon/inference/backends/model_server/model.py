@@ -73,6 +73,7 @@ class ModelServer:
     """Slots of a server. The engine's thread alone runs it."""
 
     full = False
+    parallel = False
     kv = None
     quotes = False
 

@@ -30,6 +30,7 @@ class LanguageModel:
     """
 
     full = True
+    parallel = True
 
     def __init__(self, network: Any, vocab_size: int, name: str) -> None:
         config = network.config.get_text_config()
