@@ -16,7 +16,7 @@ from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
 from dragon.retrieval.reranker import Reranker
-from dragon.sampling.params import Mode
+from dragon.sampling.params import Mode, Sampling
 from harness.services import KEY
 
 QUESTION = "What is the capital of Kenya?"
@@ -47,10 +47,7 @@ def opening(stream: int, **changes: Any) -> registry.Frame:
         raw=False,
         query=QUESTION,
         mode=Mode.ONEWAY,
-        temperature=1.0,
-        top_p=1.0,
-        seed=1,
-        stream=0,
+        sampling=Sampling(seed=1),
         max_tokens=400,
         top_k=1,
         catch_up=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -77,8 +77,9 @@ class _Writer:
         rows: Sequence[Row],
         conversation: Sequence[int],
         sampling: Sampling,
+        ends: Collection[int],
     ) -> _Writer:
-        adjustment = Adjustment(sampling)
+        adjustment = Adjustment(sampling, conversation, ends)
         decoder = Decoder(model, rows, conversation, adjustment=adjustment)
         decoder.acquire()
         decoder.prefill()
@@ -134,6 +135,7 @@ def write(
             document_rows(tokenizer, found, model.context, raw=raw, quotes=model.quotes)[0],
             conversation,
             sampling,
+            tokenizer.end_ids,
         )
         for found in (private, public)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
+from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import require_full
 from dragon.inference.decoder import Decoder
 from dragon.inference.distribution import full_of
@@ -15,7 +16,7 @@ from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import Correction, Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
-from dragon.sampling.params import Mode, Sampling
+from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 from peer.context import Shared
 from peer.retrieval import Found
@@ -31,11 +32,10 @@ class CloudRun(Run[Message]):
     def __init__(self, shared: Shared, pace: Pace, opening: control.Open) -> None:
         if opening.mode is Mode.SEQUENCEWISE:
             require_full(shared.engine.model, "aggregation sequencewise")
-        sampling = Sampling(opening.temperature, opening.top_p, opening.seed, opening.stream)
         limits = Limits(shared.tokenizer.end_ids, opening.max_tokens)
         catch_up = opening.catch_up and shared.engine.model.parallel
         session = session_of(
-            Start(opening.mode, sampling, limits, catch_up, opening.schedule),
+            Start(opening.mode, opening.sampling, limits, catch_up, opening.schedule),
             Role.CLOUD,
             pace,
             joint=opening.joint,
@@ -44,7 +44,6 @@ class CloudRun(Run[Message]):
         super().__init__(session, shared.engine, pace)
         self._retriever = shared.retriever
         self._opening = opening
-        self._adjustment = opening.adjustment
         self._found: Found | None = None
 
     async def messages(self) -> AsyncGenerator[Message, None]:
@@ -57,7 +56,7 @@ class CloudRun(Run[Message]):
                 found.rows,
                 asked.conversation,
                 found.rescoring,
-                self._adjustment,
+                Adjustment.asked(asked.sampling, asked.conversation, self.session.limits.end_ids),
                 detailed=asked.details,
             )
             async for message in self:

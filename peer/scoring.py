@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 
 from dragon.errors import DragonError
 from dragon.inference import scoring
+from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import require_full
 from dragon.inference.scoring import CREDIT, CloudScore
 from dragon.link import bulk, control
@@ -17,12 +18,11 @@ _PATIENCE_S = 60.0
 
 
 class CloudScoring:
-    """Scores one text. Raises `InvalidRequestError` for adjustments that contradict each other."""
+    """Scores one text."""
 
     def __init__(self, shared: Shared, asked: control.ScoreText) -> None:
         self._shared = shared
         self._asked = asked
-        self._adjustment = asked.adjustment
         self._credit = asyncio.Semaphore(CREDIT)
 
     def taken(self) -> None:
@@ -46,7 +46,7 @@ class CloudScoring:
             found.rows,
             asked.conversation,
             found.rescoring,
-            self._adjustment,
+            Adjustment.asked(asked.sampling, asked.conversation, self._shared.tokenizer.end_ids),
             detailed=True,
             limit=len(asked.text),
         )

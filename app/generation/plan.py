@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from app.generation.events import GenerationRequest, Source, SourcesFound
 from dragon.inference.rows import Row
@@ -87,7 +87,7 @@ def opening(
         query=request.asked,
         judged=request.judged,
         mode=request.mode,
-        **asdict(request.sampling),
+        sampling=request.sampling,
         details=request.details is not None,
         max_tokens=plan.limit,
         top_k=plan.top_k,
@@ -98,7 +98,7 @@ def opening(
 
 
 def prompt_scoring(request: GenerationRequest, plan: Plan) -> control.ScoreText:
-    """Scores the prompt as it stands: bias, penalties and re-scoring apply to answers only."""
+    """Scores the prompt as it stands: what changes logits, and re-scoring, is for answers only."""
     return control.ScoreText(
         conversation=request.shown[:1],
         text=request.shown[1:],
@@ -115,7 +115,6 @@ def answer_scoring(
     request: GenerationRequest, plan: Plan, tokens: tuple[int, ...]
 ) -> control.ScoreText:
     """Scores a finished answer."""
-    sampling = request.sampling
     return control.ScoreText(
         conversation=request.shown,
         text=tokens,
@@ -126,7 +125,5 @@ def answer_scoring(
         prompt=len(request.shown),
         max_tokens=plan.limit,
         rescore_every=plan.rescore_every,
-        logit_bias=sampling.logit_bias,
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
+        sampling=request.sampling,
     )

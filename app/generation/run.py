@@ -137,7 +137,11 @@ class DeviceRun(Run[Event]):
             retrieved.rows,
             self._request.conversation,
             retrieved.rescoring,
-            Adjustment.asked(self._request.sampling),
+            Adjustment.asked(
+                self._request.sampling,
+                self._request.conversation,
+                self.session.limits.end_ids,
+            ),
             detailed=self.answer.details is not None,
             referred=self._budget is not None,
         )

@@ -19,6 +19,7 @@ from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from app.peer_link.client import Link
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring
+from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row
@@ -106,7 +107,7 @@ class Scorer:
             rows,
             asked.conversation,
             rescoring,
-            asked.adjustment,
+            Adjustment.asked(asked.sampling, asked.conversation, self.tokenizer.end_ids),
             detailed=True,
             limit=len(asked.text),
         )

@@ -1,13 +1,13 @@
-"""Logit bias and penalties: what a request adds to the model's logits.
+"""What a request changes of the model's logits: bias, penalties, and when an answer may end.
 
-They act on every row of either side, before anything is mixed or cut: a side's
+It acts on every row of either side, before anything is mixed or cut: a side's
 distribution, its drafts and the mixture then all follow from the adjusted rows, nothing else needs
-to know of them, and a token with a bias of -100 costs the nucleus no room.
+to know of it, and a token with a bias of -100 costs the nucleus no room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Self
 
 import numpy as np
@@ -17,29 +17,48 @@ from dragon.sampling.params import Sampling
 
 
 class Adjustment:
-    """z_v + bias_v - c_v frequency - (c_v > 0) presence, as OpenAI's API reference defines it.
+    """r(z_v) + bias_v - c_v frequency - (c_v > 0) presence, as OpenAI and vLLM define it.
 
     c_v counts the token in the answer so far: in the text that the logits are conditioned on, which
-    for a draft includes drafts that are not committed yet.
+    for a draft includes drafts that are not committed yet. r divides by the repetition penalty what
+    is above 0, and multiplies what is below, of tokens of the answer and of the conversation, as
+    its side has it; passages do not count. Tokens that end an answer have no chance before it has
+    `min_tokens`.
     """
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(
+        self, sampling: Sampling, conversation: Sequence[int], ends: Collection[int]
+    ) -> None:
         self._biased = torch.tensor([token for token, _ in sampling.logit_bias], dtype=torch.int64)
         self._bias = torch.tensor([bias for _, bias in sampling.logit_bias], dtype=torch.float32)
         self._presence = sampling.presence_penalty
         self._frequency = sampling.frequency_penalty
+        self._repetition = sampling.repetition_penalty
+        self._asked = np.unique(np.array(conversation, dtype=np.int64))
+        self._ends = torch.tensor(sorted(ends), dtype=torch.int64)
+        self._least = sampling.min_tokens
 
     @classmethod
-    def asked(cls, sampling: Sampling) -> Self | None:
+    def asked(
+        cls, sampling: Sampling, conversation: Sequence[int], ends: Collection[int]
+    ) -> Self | None:
         """What a request asks for, None where that changes nothing."""
-        return cls(sampling) if sampling.adjusts else None
+        return cls(sampling, conversation, ends) if sampling.adjusts else None
 
     def of(self, logits: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
         """Adjusted logits, float32 [rows, V], after the answer's first tokens, `text`."""
         adjusted = logits.clone()
+        said, counts = np.unique(np.array(text, dtype=np.int64), return_counts=True)
+        if self._repetition != 1.0:
+            seen = torch.from_numpy(np.union1d(self._asked, said))
+            values = adjusted[:, seen]
+            adjusted[:, seen] = torch.where(
+                values > 0, values / self._repetition, values * self._repetition
+            )
         adjusted[:, self._biased] += self._bias
-        if text and (self._presence or self._frequency):
-            said, counts = np.unique(text, return_counts=True)
+        if self._presence or self._frequency:
             penalties = self._presence + self._frequency * counts.astype(np.float32)
             adjusted[:, torch.from_numpy(said)] -= torch.from_numpy(penalties.astype(np.float32))
+        if len(text) < self._least:
+            adjusted[:, self._ends] = -torch.inf
         return adjusted

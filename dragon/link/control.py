@@ -9,31 +9,20 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragon.inference.adjustment import Adjustment
 from dragon.inference.fairness import LANES
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
-from dragon.sampling.params import (
-    MAX_BIAS,
-    MAX_BIASED,
-    MAX_PENALTY,
-    MAX_RESCORE_EVERY,
-    MAX_TEMPERATURE,
-    Mode,
-    Sampling,
-)
+from dragon.sampling.params import MAX_RESCORE_EVERY, Mode, Sampling
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
-Bias = tuple[Token, Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]]
-Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY)]
 
 
 class Control(BaseModel):
@@ -58,7 +47,7 @@ class Hello(Control):
 
 
 class Asking(Control):
-    """What the cloud needs to have rows like the device's: documents, prompt, adjustments.
+    """What the cloud needs to have rows like the device's: documents, prompt, sampling.
 
     Only documents take part that answer the query or, where it is not `judged` since it is no
     question, that may go on with a text.
@@ -70,24 +59,12 @@ class Asking(Control):
     judged: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)]
     rescore_every: Annotated[int, Field(ge=0, le=MAX_RESCORE_EVERY)] = 0
-    logit_bias: Annotated[tuple[Bias, ...], Field(max_length=MAX_BIASED)] = ()
-    presence_penalty: Penalty = 0.0
-    frequency_penalty: Penalty = 0.0
+    sampling: Sampling = Sampling()
 
     def largest_token(self) -> int:
         """The largest token id in it."""
-        return max((*self.conversation, *(token for token, _ in self.logit_bias)), default=0)
-
-    @property
-    def adjustment(self) -> Adjustment | None:
-        """What changes the rows' logits; raises `InvalidRequestError` for a contradiction."""
-        return Adjustment.asked(
-            Sampling(
-                logit_bias=self.logit_bias,
-                presence_penalty=self.presence_penalty,
-                frequency_penalty=self.frequency_penalty,
-            )
-        )
+        biased = (token for token, _ in self.sampling.logit_bias)
+        return max((*self.conversation, *biased), default=0)
 
 
 class Open(Asking):
@@ -98,10 +75,6 @@ class Open(Asking):
     """
 
     mode: Mode
-    temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)]
-    top_p: Annotated[float, Field(gt=0, le=1)]
-    seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 64)]
-    stream: Annotated[int, Field(ge=0, lt=1 << 32)]
     max_tokens: Annotated[int, Field(gt=0, le=MAX_TOKENS)]
     catch_up: bool
     schedule: Schedule = Schedule.GREEDY

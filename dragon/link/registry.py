@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from dragon.errors import FrameError
+from dragon.errors import FrameError, InvalidRequestError
 from dragon.link import bulk, control, corrections, drafts, targets
 from dragon.link.kinds import BinaryKind
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Resync, Score, Target
@@ -86,6 +86,8 @@ class TextKind(Kind[M]):
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join([self.name, *map(str, first["loc"])])
             raise FrameError(f"not a control message: {where}: {first['msg']}") from error
+        except InvalidRequestError as error:  # of sampling parameters
+            raise FrameError(f"not a control message: {self.name}: {error.message}") from error
 
 
 @dataclass(frozen=True)

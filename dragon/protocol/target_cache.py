@@ -27,7 +27,7 @@ class TargetCache:
 
     def draft(self, own: Side, position: int) -> int:
         """The token this side would take if it were alone."""
-        if self._sampling.top_p < 1.0:
+        if self._sampling.truncates:
             return mixture.draft(own, self._sampling, position)
         return fast_target.draft(self._race(own, position), self._sampling, position)
 
@@ -50,7 +50,7 @@ class TargetCache:
     def _compute(self, own: Side, remote: Side, position: int) -> int:
         sampling = self._sampling
         sides = by_role(self._role, own, remote)
-        if sampling.top_p < 1.0:
+        if sampling.truncates:
             token = mixture.target(*sides, sampling, position)
             drafts = (mixture.draft(side, sampling, position) for side in sides)
         else:

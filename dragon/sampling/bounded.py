@@ -4,10 +4,10 @@ The device's part of the mixture is r = lambda p + (1 - lambda) b, where p is it
 passages, b the one without. lambda is the largest for which the target's distribution diverges from
 that of lambda = 0 by no more than is allowed, in the Renyi divergence of one order, both ways: the
 mechanism of DP-Fusion (arXiv 2507.04531), measured on what is really drawn from: after the mixture
-with the cloud's distribution, the nucleus and the temperature.
+with the cloud's distribution, the truncation and the temperature.
 
 Which tokens can be drawn at all must not depend on the passages: those are b's and the cloud's, and
-where there is a `top_p` the nucleus of the mixture with lambda = 0.
+what truncates the mixture (`top_p`, say) leaves of it with lambda = 0.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dragon.sampling.mixture import Side, nucleus
+from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Floats, Ids
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.truncation import truncated
 
 _BISECTIONS = 24
 
@@ -73,8 +74,8 @@ def bounded(
     p = private.at(ids, private.weights / private.total)
     p[b == 0.0] = 0.0  # only the passages could have said it
     public = b + cloud.at(ids, cloud.weights / cloud.total)
-    if sampling.top_p < 1.0:
-        kept, _ = nucleus(ids, np.rint(public * (1 << 40)).astype(np.int64), sampling.top_p)
+    if sampling.truncates:
+        kept, _ = truncated(ids, np.rint(public * (1 << 40)).astype(np.int64), sampling)
         inside = np.isin(ids, kept)
         ids, b, p, public = ids[inside], b[inside], p[inside], public[inside]
     without = _tempered(public, sampling.temperature)

@@ -3,7 +3,8 @@
 The paces of `aggregation.paces` are linear in the weights: those in the mixture are the mixture of
 those on both sides. So each side's tokens run once a position, for its draft, and only tokens that
 reach half of the best pace on one side can be the target. `aggregation.target` is the slow
-reference. A `top_p` has its nucleus in the mixture itself, and no part in this.
+reference. What truncates the mixture (`top_p`, say) does so in the mixture itself, and has no part
+in this.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Race:
     @classmethod
     def run(cls, side: Side, sampling: Sampling, position: int) -> Race:
         """All of a side's tokens."""
-        assert sampling.top_p == 1.0
+        assert not sampling.truncates
         paces = mixture.paces(side.wire.ids, side.wire.weights, sampling, position)
         return cls(side, paces, float(paces.max()))
 

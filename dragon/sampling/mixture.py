@@ -10,13 +10,13 @@ from dragon.sampling import noise
 from dragon.sampling.noise import Floats, Ids
 from dragon.sampling.params import STREAM_BITS, Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.truncation import truncated
 
 ETA_ONE = 1 << 16
 # A peer that claims a huge relevance must not silence the device's own distribution.
 ETA_MIN = ETA_ONE // 50
 LOG_H_STEPS = 1024
 LOG_H_LIMIT = 64 * LOG_H_STEPS
-TOP_P_STEPS = 1 << 16
 # Paces this close, relatively, are too close for rounded logarithms, which err by some 1e-14.
 DOUBT = 1e-6
 
@@ -64,25 +64,13 @@ def factors(device: Side, cloud: Side) -> tuple[int, int]:
     return eta * cloud.wire.total, (ETA_ONE - eta) * device.wire.total
 
 
-def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
-    """The fewest tokens that hold `top_p` of the weight, heaviest first, ties to the lowest id."""
-    if top_p >= 1.0:
-        return ids, weights
-    order = np.lexsort((ids, -weights))
-    steps = max(1, round(top_p * TOP_P_STEPS))
-    needed = -(-steps * int(weights.sum()) // TOP_P_STEPS)  # ceiling, in unbounded integers
-    size = int(np.searchsorted(np.cumsum(weights[order]), needed)) + 1
-    kept = np.sort(order[:size])
-    return ids[kept], weights[kept]
-
-
 def choose(ids: Ids, weights: Ids, sampling: Sampling, position: int, lane: int = 0) -> int:
-    """x_t = argmax_v log w_v + T G_t(v) over the nucleus, ties to the lowest id.
+    """x_t = argmax_v log w_v + T G_t(v) over what is not truncated, ties to the lowest id.
 
     Distributed as the weights, tempered (Gumbel-max); at T = 0 it is their argmax. Noise of
     different lanes is independent.
     """
-    ids, weights = nucleus(ids, weights, sampling.top_p)
+    ids, weights = truncated(ids, weights, sampling)
     close = leading(paces(ids, weights, sampling, position, lane))
     return first(ids[close], weights[close], sampling, position, lane)
 

@@ -11,6 +11,8 @@ from dragon.errors import InvalidRequestError
 
 MAX_TEMPERATURE = 2.0
 MAX_PENALTY = 2.0
+MAX_REPETITION = 2.0
+MAX_COUNT = 1 << 31  # exclusive, of tokens
 MAX_BIAS = 100.0
 MAX_BIASED = 1024  # tokens
 SEED_BITS = 64
@@ -49,10 +51,11 @@ class Mode(StrEnum):
 class Sampling:
     """Sampling parameters of one answer; both sides hold the same ones.
 
-    `temperature` and `top_p` act on the mixture of the two sides, never on one of them.
-    `stream` tells apart the choices of one request: choice and prompt index share a seed and
-    differ in the stream, so that each gets noise of its own. `logit_bias` (token and bias) and the
-    two penalties change what either side's rows say (`dragon.inference.adjustment`).
+    `temperature`, `min_p`, `top_k` (0 is no limit) and `top_p` act on the mixture of the two sides,
+    never on one of them (`dragon.sampling.truncation`). `stream` tells apart the choices of one
+    request: choice and prompt index share a seed and differ in the stream, so that each gets noise
+    of its own. `logit_bias` (token and bias), the three penalties and `min_tokens`, before which no
+    token ends the answer, change what either side's rows say (`dragon.inference.adjustment`).
 
     Raises `InvalidRequestError` for a value out of range.
     """
@@ -64,6 +67,10 @@ class Sampling:
     logit_bias: tuple[tuple[int, float], ...] = ()
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    min_tokens: int = 0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and 0.0 <= self.temperature <= MAX_TEMPERATURE):
@@ -75,6 +82,18 @@ class Sampling:
             raise InvalidRequestError(
                 f"top_p must lie above 0 and at most at 1, got {self.top_p}", param="top_p"
             )
+        if not 0.0 <= self.min_p <= 1.0:
+            raise InvalidRequestError(
+                f"min_p must lie between 0 and 1, got {self.min_p}", param="min_p"
+            )
+        if not 0.0 < self.repetition_penalty <= MAX_REPETITION:
+            raise InvalidRequestError(
+                f"repetition_penalty must lie above 0 and at most at {MAX_REPETITION:g}",
+                param="repetition_penalty",
+            )
+        for param in ("top_k", "min_tokens"):
+            if not 0 <= getattr(self, param) < MAX_COUNT:
+                raise InvalidRequestError(f"{param} must not be negative", param=param)
         if not -(1 << (SEED_BITS - 1)) <= self.seed < 1 << SEED_BITS:
             raise InvalidRequestError("seed must fit into 64 bits", param="seed")
         if not 0 <= self.stream < 1 << STREAM_BITS:
@@ -88,9 +107,10 @@ class Sampling:
             raise InvalidRequestError(
                 f"logit_bias may name at most {MAX_BIASED} tokens", param="logit_bias"
             )
-        if not all(abs(bias) <= MAX_BIAS for _, bias in self.logit_bias):
+        if not all(token >= 0 and abs(bias) <= MAX_BIAS for token, bias in self.logit_bias):
             raise InvalidRequestError(
-                f"a bias must lie between -{MAX_BIAS:g} and {MAX_BIAS:g}", param="logit_bias"
+                f"a bias is of a token, and between -{MAX_BIAS:g} and {MAX_BIAS:g}",
+                param="logit_bias",
             )
         if len({token for token, _ in self.logit_bias}) < len(self.logit_bias):
             raise InvalidRequestError("logit_bias names a token twice", param="logit_bias")
@@ -101,5 +121,13 @@ class Sampling:
 
     @property
     def adjusts(self) -> bool:
-        """Whether bias or penalties change anything."""
-        return bool(self.logit_bias or self.presence_penalty or self.frequency_penalty)
+        """Whether anything changes what rows say."""
+        penalties = self.presence_penalty or self.frequency_penalty
+        return bool(
+            self.logit_bias or penalties or self.repetition_penalty != 1.0 or self.min_tokens
+        )
+
+    @property
+    def truncates(self) -> bool:
+        """Whether some tokens of the mixture may not be chosen."""
+        return self.top_p < 1.0 or self.top_k > 0 or self.min_p > 0.0

@@ -41,8 +41,13 @@ _JUNK: tuple[Any, ...] = (
     {"a": 1}, "\x00", "é", [[0, 0.5]],
 )  # fmt: skip
 _DOCUMENT = control.PublicDocument(id="1", title="Kenya", text="Nairobi.", score=1.0, weight=0.5)
-_ASKING: dict[str, Any] = {"conversation": (1, 2, 3), "raw": False, "query": "What?", "top_k": 2}
-_DRAWN: dict[str, Any] = {"mode": Mode.ONEWAY, "temperature": 1.0, "top_p": 1.0, "seed": 1}
+_ASKING: dict[str, Any] = {
+    "conversation": (1, 2, 3),
+    "raw": False,
+    "query": "What?",
+    "top_k": 2,
+    "sampling": Sampling(seed=1, logit_bias=((7, 1.5),)),
+}
 
 
 def right(sender: Role) -> list[registry.Message]:
@@ -61,7 +66,7 @@ def right(sender: Role) -> list[registry.Message]:
     if sender is Role.DEVICE:
         return [
             *either,
-            control.Open(**_ASKING, **_DRAWN, stream=0, max_tokens=10, catch_up=True),
+            control.Open(**_ASKING, mode=Mode.ONEWAY, max_tokens=10, catch_up=True),
             control.ScoreText(**_ASKING, text=(5, 6), prompt=3, max_tokens=10),
             control.Fetch(query="What?", top_k=2, raw=False, weights="a"),
             control.ScoreTaken(),

@@ -23,7 +23,6 @@ from dragon.protocol.messages import Draft, Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.session import Session
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
-from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution
 from dragon.sampling.role import Role
 from harness.faults.disturbances import FLOODS, Asked, Behaviour, disturbance, huge
@@ -163,10 +162,9 @@ class _Connection:
 
     async def _begin(self, stream: int, asked: control.Open) -> None:
         peer = self.peer
-        sampling = Sampling(asked.temperature, asked.top_p, asked.seed, asked.stream)
         limits = Limits(peer.tokenizer.end_ids, asked.max_tokens)
         session = session_of(
-            Start(asked.mode, sampling, limits, asked.catch_up, asked.schedule),
+            Start(asked.mode, asked.sampling, limits, asked.catch_up, asked.schedule),
             Role.CLOUD,
             Pace(LinkMeter(), DecodeDelay()),
             joint=asked.joint,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -112,22 +113,26 @@ def test_greedy_text_is_the_same_in_every_mode(expected: Callable[[Mode], list[s
 
 
 BIAS = ((11, -100.0), (16, 4.0), (300, 6.0))
-PENALTIES = {"presence_penalty": 0.75, "frequency_penalty": 1.25}
+PENALTIES: dict[str, Any]
+PENALTIES = {
+    "presence_penalty": 0.75, "frequency_penalty": 1.25, "repetition_penalty": 1.2, "min_tokens": 12
+}  # fmt: skip
+TRUNCATION: dict[str, Any] = {"top_k": 3, "min_p": 0.05, "top_p": 0.9}
 
 
 @pytest.mark.services
-@pytest.mark.parametrize(
-    "mode", [Mode.ONEWAY, Mode.COUPLED, Mode.SPECULATIVE, Mode.SEQUENCEWISE, Mode.LOCAL]
-)
-def test_bias_and_penalties_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode.joint or mode is Mode.LOCAL])
+def test_sampling_parameters_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
     exact.network.network = Network(0.1)
-    more = (("logit_bias", {str(token): bias for token, bias in BIAS}), *PENALTIES.items())
+    # Algorithm 1 knows no truncation.
+    given = PENALTIES | ({} if mode is Mode.SPECULATIVE else TRUNCATION)
+    more = (("logit_bias", {str(token): bias for token, bias in BIAS}), *given.items())
     chosen = questions()[:WHOLE_PROMPTS]
     plain = [Ask(q.text, mode, 1.0, SEED, TOKENS, raw=True) for q in chosen]
     adjusted = [replace(ask, more=more) for ask in plain]
     found = ask_all(exact.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
     replies = ask_all(exact.device, adjusted)
-    sampling = Sampling(1.0, seed=SEED, logit_bias=BIAS, **PENALTIES)
+    sampling = Sampling(1.0, seed=SEED, logit_bias=BIAS, **given)
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -53,11 +53,14 @@ class Speculative(Rule):
         next_aggregator: NextAggregator = lambda aggregator, _: aggregator,
     ) -> None:
         super().__init__(session)
-        if session.sampling.temperature not in (0.0, 1.0) or session.sampling.top_p != 1.0:
+        sampling = session.sampling
+        if sampling.truncates or sampling.temperature not in (0.0, 1.0):
+            at_fault = {"top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0.0}
+            at_fault["top_p"] = sampling.top_p < 1.0
             raise InvalidRequestError(
-                "speculative aggregation needs a temperature of 0 or 1 and a top_p of 1; "
-                "coupled takes any",
-                param="temperature" if session.sampling.top_p == 1.0 else "top_p",
+                "speculative aggregation needs a temperature of 0 or 1 and takes no top_p, top_k "
+                "or min_p; coupled takes any",
+                param=next((name for name, given in at_fault.items() if given), "temperature"),
             )
         self.first = first
         self.aggregator = first

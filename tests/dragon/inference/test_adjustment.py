@@ -23,8 +23,13 @@ from tests import tiny
 ROWS = [Row((5, 6, 7, 8), 1.0), Row((9, 10), 0.0)]
 CONVERSATION = [20, 21]
 SAMPLING = Sampling(
-    logit_bias=((30, 2.5), (31, -100.0), (40, 5.0)), presence_penalty=0.5, frequency_penalty=1.5
+    logit_bias=((30, 2.5), (31, -100.0), (40, 5.0)),
+    presence_penalty=0.5,
+    frequency_penalty=1.5,
+    repetition_penalty=1.3,
+    min_tokens=3,
 )
+ENDS = frozenset({33, 35})
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +46,23 @@ def slowly(model: LanguageModel, sampling: Sampling, text: list[int]) -> Side:
     for row, weight in zip(ROWS, weights, strict=True):
         tokens = torch.tensor([[*row.tokens, *CONVERSATION, *text]])
         logits = model.forward([slot], [0], tokens, 1)[0, -1].clone()
+        for token in {*CONVERSATION, *text}:  # passages do not count
+            logits[token] *= 1 / 1.3 if logits[token] > 0 else 1.3
         for token, bias in sampling.logit_bias:
             logits[token] += bias
         for token, count in Counter(text).items():
             logits[token] -= sampling.presence_penalty + sampling.frequency_penalty * count
+        if len(text) < sampling.min_tokens:
+            logits[sorted(ENDS)] = -torch.inf
         mixed += weight * torch.softmax(logits, -1)
     model.cache.release([slot])
     return Side(cut(mixed.numpy()).wire, 0)
 
 
 def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) -> None:
-    decoder = Decoder(model, ROWS, CONVERSATION, adjustment=Adjustment(SAMPLING))
+    decoder = Decoder(
+        model, ROWS, CONVERSATION, adjustment=Adjustment(SAMPLING, CONVERSATION, ENDS)
+    )
     assert decoder.acquire()
     decoder.prefill()
     text: list[int] = []
@@ -70,17 +81,21 @@ def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) ->
             expected = slowly(model, SAMPLING, text[: len(text) - back])
             assert mixture.total_variation(side, expected) < 1e-3
             assert 31 not in side.wire.ids
+            may_end = len(text) - back >= SAMPLING.min_tokens
+            assert may_end or ENDS.isdisjoint(side.wire.ids.tolist())
     decoder.release()
 
 
 def test_a_request_without_any_changes_nothing() -> None:
-    assert Adjustment.asked(Sampling()) is None
+    assert Adjustment.asked(Sampling(top_k=3, min_p=0.1), CONVERSATION, ENDS) is None
     for sampling in (
         Sampling(logit_bias=((1, 1.0),)),
         Sampling(presence_penalty=0.1),
         Sampling(frequency_penalty=-0.1),
+        Sampling(repetition_penalty=1.1),
+        Sampling(min_tokens=1),
     ):
-        assert Adjustment.asked(sampling) is not None
+        assert Adjustment.asked(sampling, CONVERSATION, ENDS) is not None
 
 
 @pytest.mark.parametrize(

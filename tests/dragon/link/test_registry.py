@@ -38,7 +38,7 @@ from dragon.link.control import (
 from dragon.link.registry import Message
 from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
-from dragon.sampling.params import Mode
+from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
 from tests.dragon.link.frames import decode
@@ -57,21 +57,28 @@ asking: dict[str, st.SearchStrategy[Any]] = {
     "raw": st.booleans(),
     "query": text,
     "top_k": st.integers(0, 32),
-    "logit_bias": st.lists(
-        st.tuples(st.integers(0, (1 << 31) - 1), st.floats(-100.0, 100.0)), max_size=4
-    ).map(tuple),
-    "presence_penalty": st.floats(-2.0, 2.0),
-    "frequency_penalty": st.floats(-2.0, 2.0),
+    "sampling": st.builds(
+        Sampling,
+        temperature=st.floats(0.0, 2.0),
+        top_p=st.floats(0.0, 1.0, exclude_min=True),
+        seed=st.integers(-(1 << 63), (1 << 64) - 1),
+        stream=streams,
+        logit_bias=st.dictionaries(
+            st.integers(0, (1 << 31) - 1), st.floats(-100.0, 100.0), max_size=4
+        ).map(lambda biases: tuple(biases.items())),
+        presence_penalty=st.floats(-2.0, 2.0),
+        frequency_penalty=st.floats(-2.0, 2.0),
+        repetition_penalty=st.floats(0.0, 2.0, exclude_min=True),
+        top_k=st.integers(0, (1 << 31) - 1),
+        min_p=st.floats(0.0, 1.0),
+        min_tokens=st.integers(0, 1 << 16),
+    ),
 }
 opens = st.builds(
     Open,
     **asking,
     details=st.booleans(),
     mode=st.sampled_from(Mode),
-    temperature=st.floats(0.0, 2.0),
-    top_p=st.floats(0.0, 1.0, exclude_min=True),
-    seed=st.integers(-(1 << 63), (1 << 64) - 1),
-    stream=streams,
     max_tokens=st.integers(1, 1 << 16),
     catch_up=st.booleans(),
     committed=token_lists,
@@ -134,10 +141,7 @@ OPEN = Open(
     raw=False,
     query="what?",
     mode=Mode.COUPLED,
-    temperature=1.0,
-    top_p=1.0,
-    seed=-1,
-    stream=0,
+    sampling=Sampling(seed=-1, logit_bias=((5, 1.5),)),
     max_tokens=10,
     top_k=3,
     catch_up=True,
@@ -192,12 +196,25 @@ def test_every_field_of_an_open_with_junk_in_it(junk: Any) -> None:
     whole = json.loads(encode(OPEN))
     for name in whole:
         decode_or_refuse(json.dumps({**whole, name: junk}))
+    sampling = whole["sampling"]
+    for name in (*sampling, "another"):
+        decode_or_refuse(json.dumps({**whole, "sampling": {**sampling, name: junk}}))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"temperature": 3.0}, {"top_k": -1}, {"logit_bias": [[5, 1.0], [5, 2.0]]}, {"x": 1}]
+)
+def test_sampling_parameters_out_of_range_are_refused(changed: dict[str, Any]) -> None:
+    whole = json.loads(encode(OPEN))
+    with pytest.raises(FrameError, match="not a control message: open"):
+        decode(json.dumps({**whole, "sampling": {**whole["sampling"], **changed}}))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_are_finite(number: float) -> None:
     ready = {"kind": "ready", "stream_id": 1, "documents": [], "log_h": number, "horizon": 5}
-    for frame in ({**json.loads(encode(OPEN)), "temperature": number}, ready):
+    asked = json.loads(encode(OPEN))
+    for frame in ({**asked, "sampling": {**asked["sampling"], "temperature": number}}, ready):
         with pytest.raises(FrameError):
             decode(json.dumps(frame))
 

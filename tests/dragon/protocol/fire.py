@@ -25,7 +25,7 @@ from dragon.protocol.session import Session
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
+from tests.dragon.protocol.toy import END, TRUNCATIONS, VOCABULARY, World, reference
 
 CORRUPTIONS = (
     "token", "checksum", "epoch", "old epoch", "committed", "incarnation", "position", "log h",
@@ -113,8 +113,8 @@ def schedule(chance: random.Random) -> Schedule:
         seed=chance.randrange(1 << 32),
         sampling=Sampling(
             temperature=chance.choice([0.0, 1.0] if plain else [0.0, 0.0, 0.7, 1.0]),
-            top_p=chance.choice([1.0] if plain else [1.0, 1.0, 0.9]),
             seed=chance.randrange(8),
+            **({} if plain else chance.choice(TRUNCATIONS)),
         ),
         tokens=tokens,
         horizon=chance.choice([1 << 30, 1 << 30, 1 << 30, chance.randrange(tokens + 1)]),

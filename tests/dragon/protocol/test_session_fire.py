@@ -70,7 +70,9 @@ def test_a_cloud_that_dies_and_comes_back_again_and_again(
 @given(schedules.filter(lambda plan: bool(plan.faults)), st.sampled_from(RULES))
 def test_faults_in_every_mode(plan: Schedule, rule: type[Rule]) -> None:
     # A sampling that every mode takes.
-    sampling = replace(plan.sampling, temperature=float(plan.seed % 2), top_p=1.0)
+    sampling = replace(
+        plan.sampling, temperature=float(plan.seed % 2), top_p=1.0, top_k=0, min_p=0.0
+    )
     Battle(replace(plan, rule=rule, sampling=sampling)).run()
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from harness.reference import algorithm_1
 VOCABULARY = 24
 END = 0
 MOST_LOG_H = 0  # of the cloud
+# What may be chosen of a mixture: mostly all of it.
+TRUNCATIONS: tuple[dict[str, Any], ...]
+TRUNCATIONS = ({}, {}, {}, {"top_p": 0.8}, {"top_k": 2}, {"top_k": 3, "min_p": 0.2})
 
 
 @lru_cache(maxsize=1 << 15)

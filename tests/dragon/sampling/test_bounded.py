@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dragon.sampling.bounded import bounded, divergence, drawn
-from dragon.sampling.mixture import nucleus
 from dragon.sampling.noise import Floats
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.truncation import nucleus
 
 V = 40
 

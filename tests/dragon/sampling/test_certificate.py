@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,8 +33,8 @@ def sides(seed: int, share: float) -> tuple[Side, Side]:
 def certain(device: Side, log_h: int, token: int, sampling: Sampling, position: int) -> bool:
     """The slow way: no cloud that puts all its mass on one token changes the target.
 
-    Of top_p = 1 that is all clouds: the target is the fastest token, and another one is fastest
-    where all of the cloud's mass is on it, if anywhere.
+    Where nothing truncates that is all clouds: the target is the fastest token, and another one is
+    fastest where all of the cloud's mass is on it, if anywhere.
     """
     return all(
         mixture.target(device, Side(WireDistribution.of([v], [SCALE]), log_h), sampling, position)
@@ -46,16 +48,50 @@ def certain(device: Side, log_h: int, token: int, sampling: Sampling, position: 
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.05, 0.3, 0.7, 1.0]),
     st.sampled_from([1.0, 1.0, 0.9, 0.5]),
+    st.sampled_from([0, 0, 1, 2, 3]),
+    st.sampled_from([0.0, 0.0, 0.2, 0.6, 1.0]),
     st.sampled_from([0.5, 0.7, 0.9, 0.97]),
 )
-def test_never_wrong(seed: int, temperature: float, top_p: float, share: float) -> None:
-    sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
+def test_never_wrong(
+    seed: int, temperature: float, top_p: float, top_k: int, min_p: float, share: float
+) -> None:
+    sampling = Sampling(temperature, top_p, seed, top_k=top_k, min_p=min_p)
     device, cloud = sides(seed, share)
     position = seed % 9
     token = mixture.draft(device, sampling, position)
     if certified(device, cloud.log_h, token, sampling, position, VOCABULARY):
-        assert mixture.target(device, cloud, sampling, position) == token
         assert certain(device, cloud.log_h, token, sampling, position)
+        for other in (cloud, *levelling(device, cloud.log_h, token)):
+            assert mixture.target(device, other, sampling, position) == token
+
+
+def levelling(device: Side, log_h: int, token: int) -> Iterator[Side]:
+    """Clouds that lift as many other tokens as they can just above one, to push it out."""
+    wire, eta = device.wire, mixture.device_weight(device.log_h, log_h)
+    own = float(wire.weights[np.searchsorted(wire.ids, token)]) / wire.total
+    lacks = [
+        ((own - float(weight) / wire.total) * eta / max(1, mixture.ETA_ONE - eta), int(other))
+        for other, weight in zip(wire.ids, wire.weights, strict=True)
+        if other != token
+    ]
+    lacks.sort()
+    for count in range(1, len(lacks) + 1):
+        weights = {v: 1 + max(0, int(lack * SCALE) + 1) for lack, v in lacks[:count]}
+        if (left := SCALE - sum(weights.values())) >= 0:
+            weights[lacks[0][1]] += left
+            ids = sorted(weights)
+            yield Side(WireDistribution.of(ids, [weights[v] for v in ids]), log_h)
+
+
+@pytest.mark.parametrize("truncation", [{"top_k": 2}, {"top_k": 3}, {"min_p": 0.2}, {"top_p": 0.6}])
+def test_truncation_leaves_certificates(truncation: dict[str, float]) -> None:
+    found = 0
+    for seed in range(200):
+        sampling = Sampling(0.5, seed=seed, **truncation)  # type: ignore[arg-type]
+        device, cloud = sides(seed, 0.9)
+        token = mixture.draft(device, sampling, 0)
+        found += certified(device, cloud.log_h, token, sampling, 0, VOCABULARY)
+    assert found > 20
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.1, 0.5])

@@ -22,7 +22,7 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import SCALE, WireDistribution, cut
 from dragon.sampling.role import Role
-from tests.dragon.sampling.test_mixture import samplings, sides
+from tests.dragon.sampling.test_mixture import samplings, sides, truncating
 
 positions = st.integers(0, 1000)
 
@@ -31,7 +31,7 @@ def both(device: Side, cloud: Side, sampling: Sampling, position: int) -> tuple[
     return Race.run(device, sampling, position), Race.run(cloud, sampling, position)
 
 
-@given(sides(), sides(), samplings(st.just(1.0)), positions)
+@given(sides(), sides(), samplings(), positions)
 def test_target_and_drafts_are_those_of_the_slow_ones(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
@@ -86,7 +86,7 @@ def test_a_side_without_weight_decides_nothing() -> None:
         assert fast_target.target(*both(device, cloud, sampling, 0), sampling, 0) == 5
 
 
-@given(sides(), sides(), samplings(st.sampled_from([1.0, 0.7])), positions)
+@given(sides(), sides(), samplings(**truncating), positions)
 def test_a_judgement_is_target_drafts_and_distance_at_once(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_judgement_is_target_drafts_and_distance_at_once(
     assert agreement.tv == pytest.approx(mixture.total_variation(device, cloud))
 
 
-@given(sides(), sides(), sides(), samplings(st.just(1.0)))
+@given(sides(), sides(), sides(), samplings())
 def test_another_side_at_the_same_position_has_a_race_of_its_own(
     rejected: Side, drafted: Side, remote: Side, sampling: Sampling
 ) -> None:

@@ -24,7 +24,6 @@ from dragon.sampling.mixture import (
     draft,
     fixed_log_h,
     mixture,
-    nucleus,
     target,
 )
 from dragon.sampling.noise import Ids
@@ -50,8 +49,16 @@ def sides(draw: st.DrawFn, vocabulary: int = 12) -> Side:
     return Side(WireDistribution.of(ids, weights), draw(log_hs))
 
 
-def samplings(top_p: st.SearchStrategy[float]) -> st.SearchStrategy[Sampling]:
-    return st.builds(Sampling, temperature=temperatures, top_p=top_p, seed=st.integers(0, 1 << 40))
+top_ps = st.just(1.0) | st.floats(1e-6, 1.0)
+truncating = {
+    "top_p": top_ps,
+    "top_k": st.integers(0, 6),
+    "min_p": st.just(0.0) | st.floats(0.0, 1.0),
+}
+
+
+def samplings(**truncation: st.SearchStrategy[float]) -> st.SearchStrategy[Sampling]:
+    return st.builds(Sampling, temperature=temperatures, seed=st.integers(0, 1 << 40), **truncation)
 
 
 # The slow reference: exact fractions, one token at a time.
@@ -69,12 +76,16 @@ def slow_mixture(device: Side, cloud: Side) -> Weights:
     return {token: weight for token, weight in mixed.items() if weight > 0}
 
 
-def slow_nucleus(weights: Weights, top_p: float) -> Weights:
-    if top_p >= 1.0:
-        return weights
-    needed = Fraction(max(1, round(top_p * 65536)), 65536) * sum(weights.values())
+def slow_truncated(weights: Weights, sampling: Sampling) -> Weights:
+    """`min_p`, then `top_k`, then `top_p`: the heaviest first, one token at a time."""
+    least = Fraction(round(sampling.min_p * 65536), 65536) * max(weights.values())
+    ranked = sorted(weights, key=lambda t: (-weights[t], t))
+    ranked = [token for token in ranked if weights[token] >= least]
+    ranked = ranked[: sampling.top_k or None]
+    needed = Fraction(max(1, round(sampling.top_p * 65536)), 65536)
+    needed *= sum(weights[token] for token in ranked)
     kept: Weights = {}
-    for token in sorted(weights, key=lambda t: (-weights[t], t)):
+    for token in ranked:
         if sum(kept.values()) >= needed:
             break
         kept[token] = weights[token]
@@ -83,7 +94,7 @@ def slow_nucleus(weights: Weights, top_p: float) -> Weights:
 
 def slow_choose(weights: Weights, sampling: Sampling, position: int) -> int:
     best, best_score = -1, -math.inf
-    for token, weight in sorted(slow_nucleus(weights, sampling.top_p).items()):
+    for token, weight in sorted(slow_truncated(weights, sampling).items()):
         score = float(weight)
         if sampling.temperature > 0.0:
             ids = np.array([token], dtype=np.int64)
@@ -105,13 +116,7 @@ def test_mixture_equals_the_reference(device: Side, cloud: Side) -> None:
     assert sum(got.values()) == 1
 
 
-@given(sides(), sides(), st.floats(1e-6, 1.0))
-def test_nucleus_equals_the_reference(device: Side, cloud: Side, top_p: float) -> None:
-    ids, _ = nucleus(*mixture(device, cloud), top_p)
-    assert ids.tolist() == sorted(slow_nucleus(slow_mixture(device, cloud), top_p))
-
-
-@given(sides(), sides(), samplings(st.floats(1e-6, 1.0)), st.integers(0, 1 << 16))
+@given(sides(), sides(), samplings(**truncating), st.integers(0, 1 << 16))
 def test_target_and_draft_equal_the_reference(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
@@ -283,7 +288,7 @@ def test_temperature_acts_on_the_mixture() -> None:
 # Agreement.
 
 
-@given(sides(), sides(), samplings(st.just(1.0)), st.integers(0, 1 << 16))
+@given(sides(), sides(), samplings(), st.integers(0, 1 << 16))
 def test_a_token_both_sides_draft_is_the_target(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
@@ -292,7 +297,7 @@ def test_a_token_both_sides_draft_is_the_target(
         assert target(device, cloud, sampling, position) == both
 
 
-@given(sides(), sides(), samplings(st.just(1.0)), st.integers(0, 1 << 16))
+@given(sides(), sides(), samplings(), st.integers(0, 1 << 16))
 def test_equal_distributions_always_agree(
     one: Side, other: Side, sampling: Sampling, position: int
 ) -> None:
@@ -326,11 +331,11 @@ def test_drafts_agree_as_often_as_promised(pair: int) -> None:
 # top_p and temperature 0.
 
 
-@given(sides(), sides(), samplings(st.floats(0.01, 0.99)), st.integers(0, 1 << 16))
-def test_only_nucleus_tokens_are_taken(
+@given(sides(), sides(), samplings(**truncating), st.integers(0, 1 << 16))
+def test_only_tokens_that_are_kept_are_taken(
     device: Side, cloud: Side, sampling: Sampling, position: int
 ) -> None:
-    allowed = slow_nucleus(slow_mixture(device, cloud), sampling.top_p)
+    allowed = slow_truncated(slow_mixture(device, cloud), sampling)
     assert target(device, cloud, sampling, position) in allowed
 
 

@@ -24,7 +24,7 @@ from app.storage.tables import Document, Status
 from dragon.link import control, registry
 from dragon.protocol.messages import Correction, Draft, Join
 from dragon.sampling.mixture import Side
-from dragon.sampling.params import Mode
+from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
 
 DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
@@ -170,10 +170,7 @@ OPEN = control.Open(
     query="Where?",
     top_k=2,
     mode=Mode.ONEWAY,
-    temperature=0.0,
-    top_p=1.0,
-    seed=1,
-    stream=0,
+    sampling=Sampling(temperature=0.0, seed=1),
     max_tokens=8,
     catch_up=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from dragon.sampling.accountant import Budget
 from dragon.sampling.bounded import bare_of, bounded, drawn
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, World, toy_side
+from tests.dragon.protocol.toy import END, TRUNCATIONS, World, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
 KEY = b"nobody else has it"
@@ -51,15 +52,20 @@ def world(
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.5, 1.0]),
-    st.sampled_from([1.0, 0.8]),
+    st.sampled_from(TRUNCATIONS),
     st.sampled_from([1.0, 16.0]),
     st.booleans(),
     st.sampled_from([1, 3, 64]),
 )
 def test_its_text_is_that_of_a_slow_loop(
-    seed: int, temperature: float, top_p: float, epsilon: float, catch_up: bool, window: int
+    seed: int,
+    temperature: float,
+    truncation: dict[str, Any],
+    epsilon: float,
+    catch_up: bool,
+    window: int,
 ) -> None:
-    sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed % 16)
+    sampling = Sampling(temperature, seed=seed % 16, **truncation)
     make = partial(Budget.of, epsilon, 4)
     budget, expected_budget = make(), make()
     expected = slow(sampling, expected_budget)

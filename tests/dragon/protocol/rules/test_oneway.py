@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from dragon.sampling.mixture import LOG_H_STEPS, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, VOCABULARY, World, reference
+from tests.dragon.protocol.toy import END, TRUNCATIONS, VOCABULARY, World, reference
 
 LIMITS = Limits(frozenset({END}), 12)
 GREEDY = Sampling(temperature=0.0)
@@ -49,7 +50,7 @@ def decode(of: Session, *sides: Side) -> list[object]:
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.1, 0.7, 1.0]),
-    st.sampled_from([1.0, 0.8]),
+    st.sampled_from(TRUNCATIONS),
     st.sampled_from([0.0, 0.6, 1.0]),
     st.booleans(),
     st.sampled_from([1, 3, 64]),
@@ -58,13 +59,13 @@ def decode(of: Session, *sides: Side) -> list[object]:
 def test_its_text_is_that_of_the_reference(
     seed: int,
     temperature: float,
-    top_p: float,
+    truncation: dict[str, Any],
     likeness: float,
     catch_up: bool,
     window: int,
     certificates: bool,
 ) -> None:
-    sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed % 16)
+    sampling = Sampling(temperature, seed=seed % 16, **truncation)
     expected = reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)
     world = World(
         random.Random(seed),

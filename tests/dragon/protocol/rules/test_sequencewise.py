@@ -29,7 +29,7 @@ from dragon.sampling.mixture import ETA_MIN, ETA_ONE, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, World, toy_likelihood, toy_side
+from tests.dragon.protocol.toy import END, TRUNCATIONS, World, toy_likelihood, toy_side
 
 GREEDY = Sampling(temperature=0.0)
 LIMITS = Limits(frozenset({END}), 10)
@@ -91,10 +91,10 @@ def check(world: World, sampling: Sampling, limits: Limits, likeness: float) -> 
 
 
 samplings = st.builds(
-    Sampling,
-    temperature=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
-    top_p=st.sampled_from([1.0, 0.8]),
-    seed=st.integers(0, 15),
+    lambda temperature, seed, truncation: Sampling(temperature, seed=seed, **truncation),
+    st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    st.integers(0, 15),
+    st.sampled_from(TRUNCATIONS),
 )
 likenesses = st.sampled_from([0.0, 0.6, 0.95, 1.0])
 limits_with_any_horizon = st.builds(

@@ -95,7 +95,10 @@ def test_frames_of_both_sides_say_what_they_drafted() -> None:
     assert {to for to, m in world.delivered if isinstance(m, Draft)} == set(Role)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.7), Sampling(top_p=0.9)])
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(temperature=0.7), Sampling(top_p=0.9), Sampling(top_k=3), Sampling(min_p=0.1)],
+)
 def test_samplings_that_algorithm_1_does_not_know_are_refused(sampling: Sampling) -> None:
     with pytest.raises(InvalidRequestError, match="coupled takes any"):
         Session(Role.DEVICE, sampling, LIMITS, Speculative)

@@ -6,6 +6,7 @@ Covers `dragon.protocol.rules.shared_noise`.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
-from tests.dragon.protocol.toy import END, World, reference, toy_side
+from tests.dragon.protocol.toy import END, TRUNCATIONS, World, reference, toy_side
 
 LIMITS = Limits(frozenset({END}), 12)
 
@@ -27,15 +28,20 @@ LIMITS = Limits(frozenset({END}), 12)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([0.0, 0.5, 1.0, 2.0]),
-    st.sampled_from([1.0, 0.8]),
+    st.sampled_from(TRUNCATIONS),
     st.sampled_from([0.0, 0.6, 1.0]),
     st.booleans(),
     st.sampled_from([1, 3, 64]),
 )
 def test_tokenwise_equals_coupled_equals_the_reference(
-    seed: int, temperature: float, top_p: float, likeness: float, catch_up: bool, window: int
+    seed: int,
+    temperature: float,
+    truncation: dict[str, Any],
+    likeness: float,
+    catch_up: bool,
+    window: int,
 ) -> None:
-    sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed % 16)
+    sampling = Sampling(temperature, seed=seed % 16, **truncation)
     expected = reference(sampling, LIMITS, [(0, LIMITS.tokens)], likeness)
     rules: list[type[Rule]] = [Tokenwise, Coupled]
     for rule in rules:

@@ -1,0 +1,59 @@
+"""Which tokens of a mixture may be chosen at all: `min_p`, then `top_k`, then `top_p`.
+
+Each acts on what the one before has left, as in vLLM. All of them compare integers, so that both
+sides keep the same tokens, and all of them keep the heaviest token.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dragon.sampling.noise import Ids
+from dragon.sampling.params import Sampling
+
+STEPS = 1 << 16
+"""Of `top_p` and `min_p`."""
+
+
+def truncated(ids: Ids, weights: Ids, sampling: Sampling) -> tuple[Ids, Ids]:
+    """Of rising ids [n] and their weights [n] those that may be chosen."""
+    ids, weights = likely(ids, weights, sampling.min_p)
+    ids, weights = heaviest(ids, weights, sampling.top_k)
+    return nucleus(ids, weights, sampling.top_p)
+
+
+def likely(ids: Ids, weights: Ids, min_p: float) -> tuple[Ids, Ids]:
+    """The tokens that weigh at least `min_p` times the heaviest."""
+    if min_p == 0.0:
+        return ids, weights
+    kept = weights >= least_likely(int(weights.max()), min_p)
+    return ids[kept], weights[kept]
+
+
+def least_likely(most: int, min_p: float) -> int:
+    """What a token weighs at least beside one that weighs `most`."""
+    return -(-round(min_p * STEPS) * most // STEPS)  # ceiling, in unbounded integers
+
+
+def heaviest(ids: Ids, weights: Ids, top_k: int) -> tuple[Ids, Ids]:
+    """The `top_k` heaviest tokens, ties to the lowest id; all of them where it is 0."""
+    if not 0 < top_k < len(ids):
+        return ids, weights
+    kept = np.sort(np.lexsort((ids, -weights))[:top_k])
+    return ids[kept], weights[kept]
+
+
+def nucleus(ids: Ids, weights: Ids, top_p: float) -> tuple[Ids, Ids]:
+    """The fewest tokens that hold `top_p` of the weight, heaviest first, ties to the lowest id."""
+    if top_p >= 1.0:
+        return ids, weights
+    order = np.lexsort((ids, -weights))
+    needed = -(-steps_of(top_p) * int(weights.sum()) // STEPS)  # ceiling, in unbounded integers
+    size = int(np.searchsorted(np.cumsum(weights[order]), needed)) + 1
+    kept = np.sort(order[:size])
+    return ids[kept], weights[kept]
+
+
+def steps_of(top_p: float) -> int:
+    """What a nucleus holds, in 1/65536 of the weight."""
+    return max(1, round(top_p * STEPS))
