@@ -26,6 +26,8 @@ from app.peer_link.status import PeerStatus
 from app.reranking import RerankingService
 from app.settings import Settings
 from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.usual import Usual
+from dragon.sampling.params import Mode
 
 
 class Generation(Protocol):
@@ -42,6 +44,13 @@ class Generation(Protocol):
     @property
     def quotes(self) -> bool:
         """Whether the model answers by quotes alone."""
+
+    @property
+    def usual(self) -> Usual:
+        """How the model is sampled from where a request does not say."""
+
+    def fingerprint(self, mode: Mode) -> str:
+        """Names what writes in a mode: model, release, precision and settings."""
 
     @property
     def top_k(self) -> int:
@@ -62,6 +71,9 @@ class Generation(Protocol):
     @property
     def cloud_view(self) -> CloudView:
         """What the cloud may see of a conversation."""
+
+    def room(self, request: GenerationRequest) -> int:
+        """How many tokens its conversation may have, beside the answer and what is before it."""
 
     def check(self, request: GenerationRequest) -> None:
         """Raises `ContextLengthError` unless prompt and answer fit the context together."""

@@ -25,7 +25,7 @@ class CloudFetch:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
         asked, shared = self._asked, self._shared
         model = shared.engine.model
-        weights = None if model.kv is None else model.kv.weights
+        weights = None if model.kv is None else model.weights
         if asked.weights not in (None, weights):
             raise InvalidRequestError(
                 "document KV fits one model only: set DRAGON_MODEL and DRAGON_DTYPE alike on both"

@@ -22,6 +22,8 @@ from app.generation.events import (
 from app.peer_link.status import PeerStatus
 from dragon.errors import ContextLengthError
 from dragon.inference.tokenizer import Message, TextStream, Tokenizer
+from dragon.inference.usual import Usual
+from dragon.sampling.params import Mode
 
 SOURCE = Source("private", "file-1", "note.txt", "The key is under the mat.", 0.8, 1.0, 2, 0, 25)
 
@@ -46,6 +48,7 @@ class FakeGeneration:
     context_length: int = 256
     top_k: int = 2
     quotes: bool = True
+    usual: Usual = field(default_factory=lambda: Usual(temperature=0.0))
     ready: bool = True
     cloud_view: TrustingView = field(default_factory=TrustingView)
     peer_state: PeerStatus = field(default_factory=lambda: PeerStatus("connected", 12.0))
@@ -58,8 +61,14 @@ class FakeGeneration:
     cancelled: int = 0
     requests: list[GenerationRequest] = field(default_factory=list)
 
+    def fingerprint(self, mode: Mode) -> str:
+        return f"fp_{mode}"
+
+    def room(self, request: GenerationRequest) -> int:
+        return self.context_length - (request.max_tokens or 1)
+
     def check(self, request: GenerationRequest) -> None:
-        if len(request.conversation) + (request.max_tokens or 1) > self.context_length:
+        if len(request.conversation) > self.room(request):
             param = "prompt" if request.raw else "messages"
             raise ContextLengthError("too long for the model", param=param)
 

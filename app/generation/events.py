@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.generation.timeline import Entry
@@ -72,9 +72,22 @@ class GenerationRequest:
         """Whether nothing may leave the device."""
         return self.cloud is Cloud.NEVER
 
-    def prompt_tokens(self, tokenizer: Tokenizer) -> int:
+    def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
         """The client's own prompt, with what the template puts before it; no passage counts."""
-        return len(tokenizer.bare_row(raw=self.raw)) + len(self.conversation)
+        return [*tokenizer.bare_row(raw=self.raw), *self.conversation]
+
+    def prompt_tokens(self, tokenizer: Tokenizer) -> int:
+        """How many tokens that has."""
+        return len(self.prompt_ids(tokenizer))
+
+    def cut(self, tokens: int) -> GenerationRequest:
+        """With the last tokens of its conversation; what documents are searched with stays."""
+        cloud = self.cloud_conversation
+        return replace(
+            self,
+            conversation=self.conversation[-tokens:],
+            cloud_conversation=None if cloud is None else cloud[-tokens:],
+        )
 
     @property
     def shown(self) -> tuple[int, ...]:

@@ -12,6 +12,9 @@ from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.retrieval.standing_alone import standing_alone
 
+MAX_CUT = 300_000
+"""Characters of a prompt that is to be cut."""
+
 
 class Model(Protocol):
     """What a prompt is made for; `context_length` counts tokens, the answer's included."""
@@ -41,11 +44,15 @@ class Prompt:
 
 
 async def chat_prompt(
-    model: Model, messages: Sequence[Message], shown: Sequence[Message] | None = None
+    model: Model,
+    messages: Sequence[Message],
+    shown: Sequence[Message] | None = None,
+    *,
+    to_cut: bool = False,
 ) -> Prompt:
     """The conversation under the model's template; the last user message is the query.
 
-    The cloud is shown other messages where there are any.
+    The cloud is shown other messages where there are any. One that is `to_cut` may be too long.
 
     Raises `InvalidRequestError` without a user message, `ContextLengthError` when too long.
     """
@@ -54,10 +61,11 @@ async def chat_prompt(
         raise InvalidRequestError(
             "messages: at least one user message with a text is needed", param="messages"
         )
-    require_room(sum(len(message.content) for message in messages), model, "messages")
+    length = sum(len(message.content) for message in messages)
+    require_room(length, model, "messages", to_cut=to_cut)
     # Long prompts take long to tokenize; other requests go on meanwhile.
     tokens = await asyncio.to_thread(model.tokenizer.conversation, messages)
-    conversation = _fitting(tokens, model, "messages")
+    conversation = _fitting(tokens, model, "messages", to_cut=to_cut)
     alone = standing_alone(query, _questions(messages)[:-1])
     # The cloud is asked once, with words of questions that it knows.
     known = messages if shown is None else shown
@@ -74,15 +82,17 @@ def _questions(messages: Sequence[Message]) -> list[str]:
     return [message.content for message in messages if message.role == "user"]
 
 
-async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:
+async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool = False) -> Prompt:
     """A prompt as it stands, text or token ids, with the tokens before every text or without.
+
+    One that is `to_cut` may be too long.
 
     Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
     when too long.
     """
     tokenizer = model.tokenizer
     if isinstance(prompt, str):
-        require_room(len(prompt), model, "prompt")
+        require_room(len(prompt), model, "prompt", to_cut=to_cut)
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
         tokens = token_ids.known(prompt, tokenizer, "prompt")
@@ -93,20 +103,27 @@ async def text_prompt(model: Model, prompt: str | Sequence[int]) -> Prompt:
         query = await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
-    return Prompt(_fitting(tokens, model, "prompt"), query)
+    return Prompt(_fitting(tokens, model, "prompt", to_cut=to_cut), query)
 
 
-def require_room(characters: int, model: Model, param: str) -> None:
+def require_room(characters: int, model: Model, param: str, *, to_cut: bool = False) -> None:
     """Raises `ContextLengthError` for a text that is too long whatever its tokens turn out to be.
 
     Tokenizing it could take a minute and a gigabyte.
     """
+    if to_cut:
+        if characters > MAX_CUT:
+            raise ContextLengthError(
+                f"{param}: at most {MAX_CUT} characters can be cut to their last tokens",
+                param=param,
+            )
+        return
     if (least := model.tokenizer.least_tokens(characters)) >= model.context_length:
         raise _too_long(f"at least {least}", model, param)
 
 
-def _fitting(tokens: Sequence[int], model: Model, param: str) -> tuple[int, ...]:
-    if len(tokens) >= model.context_length:
+def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -> tuple[int, ...]:
+    if len(tokens) >= model.context_length and not to_cut:
         raise _too_long(str(len(tokens)), model, param)
     return tuple(tokens)
 

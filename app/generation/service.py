@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 
 from app.generation.cloud_view import CloudView
 from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
@@ -25,6 +27,7 @@ from dragon.inference.backends.backend import require_full
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.usual import Usual
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
@@ -57,6 +60,7 @@ class GenerationService:
     ledger: Ledger
     cloud_view: CloudView
     rewriter: Rewriter
+    usual: Usual = field(default_factory=Usual)
     schedule: Schedule = Schedule.GREEDY
     catch_up: bool = True
     certificates: bool = True
@@ -70,6 +74,25 @@ class GenerationService:
     def quotes(self) -> bool:
         """Whether the model answers by quotes alone."""
         return self.retrieval.answers is Answers.QUOTES
+
+    def fingerprint(self, mode: Mode) -> str:
+        """Names what writes here in a mode: model, release, precision and settings.
+
+        Of two answers with the same one, the same request, seed, documents and participation of
+        the cloud, the text is the same.
+        """
+        settings = self.settings
+        parts = (
+            version("dragon-rag"),
+            self.engine.model.weights,
+            self.tokenizer.fingerprint,
+            self.retrieval.answers.value,
+            mode.value,
+            str(settings.exact),
+            str(settings.rescore_every),
+            str(settings.least_cloud_weight),
+        )
+        return "fp_" + hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
     @property
     def top_k(self) -> int:
@@ -283,6 +306,11 @@ class GenerationService:
         top = 0 if request.details is None else request.details.top
         return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
+    def room(self, request: GenerationRequest) -> int:
+        """How many tokens its conversation may have, beside the answer and what is before it."""
+        before = len(self.retrieval.without(request).tokens)
+        return self.context_length - before - _least(request)
+
     def check(self, request: GenerationRequest) -> None:
         """Raises `InvalidRequestError` for what the model cannot do.
 
@@ -299,8 +327,8 @@ class GenerationService:
                 param="dragon.aggregation",
             )
         prompt = len(self.retrieval.without(request).tokens) + len(request.conversation)
-        answer = 1 if request.max_tokens is None else request.max_tokens
-        if prompt + answer > self.context_length:
+        answer = _least(request)
+        if len(request.conversation) > self.room(request):
             raise ContextLengthError(
                 f"This model's maximum context length is {self.context_length} tokens; however, "
                 f"you requested {prompt + answer} tokens ({prompt} in your prompt, {answer} for "
@@ -316,6 +344,11 @@ def _joint(request: GenerationRequest) -> bool:
 def _scored_whole(request: GenerationRequest) -> bool:
     """Sequencewise answers are scored once they are finished."""
     return request.mode is Mode.SEQUENCEWISE and request.details is not None
+
+
+def _least(request: GenerationRequest) -> int:
+    """How many tokens there must be room for."""
+    return 1 if request.max_tokens is None else request.max_tokens
 
 
 def _limit(request: GenerationRequest) -> int:
@@ -336,6 +369,8 @@ async def open_generation(
     """The service with its link running; the engine is the caller's, which runs the embedder."""
     task = asyncio.create_task(link.run(), name="link")
     try:
+        # Now, and in a thread: to read all of a large model takes seconds.
+        await asyncio.to_thread(lambda: engine.model.weights)
         retrieval = Retrieval(
             tokenizer,
             embedder,
@@ -349,7 +384,16 @@ async def open_generation(
         view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer)
         try:
             yield GenerationService(
-                settings, tokenizer, engine, retrieval, link, pace, ledger, view, rewriter
+                settings,
+                tokenizer,
+                engine,
+                retrieval,
+                link,
+                pace,
+                ledger,
+                view,
+                rewriter,
+                settings.usual(quotes=retrieval.answers is Answers.QUOTES),
             )
         finally:
             await view.close()

@@ -55,7 +55,7 @@ class Fetcher:
             query=query,
             top_k=top_k,
             raw=raw,
-            weights=None if access is None else access.weights,
+            weights=None if access is None else self.model.weights,
         )
         self.link.send(request, stream)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from dragon.models import EMBEDDED_MODEL
 if TYPE_CHECKING:
     from dragon.inference.backends.backend import Backend
     from dragon.inference.tokenizer import Tokenizer
+    from dragon.inference.usual import Usual
 
 
 def is_server(model: str) -> bool:
@@ -70,6 +72,17 @@ class ModelChoice(BaseModel):
         from dragon.inference.tokenizer import Tokenizer
 
         return Tokenizer.load(self.tokenizer or self.model)
+
+    def usual(self, *, quotes: bool) -> Usual:
+        """How it is sampled from where a request does not say; one that quotes is greedy.
+
+        Raises `ConfigurationError` where the model's file about it cannot be read.
+        """
+        from dragon.inference.usual import Usual
+
+        source = (self.tokenizer or "") if is_server(self.model) else self.model
+        found = Usual.of(source)
+        return replace(found, temperature=0.0) if quotes else found
 
     def load(self) -> tuple[Tokenizer, Backend]:
         """Tokenizer and model. Raises `ConfigurationError` when one cannot be had."""

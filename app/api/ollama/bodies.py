@@ -7,26 +7,33 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from app.api.openai.field_types import (
+    MinP,
     Penalty,
+    Repetition,
     Seed,
     Stop,
     Str,
     Strict,
     Temperature,
     Top,
+    TopK,
+    TopP,
     neutral,
 )
 from app.api.openai.schemas import MAX_INPUTS, ChatBody, CompletionBody, DragonOptions
 
 USUAL_TEMPERATURE = 0.8
-"""Ollama's, where a request gives none; a model that quotes takes the likeliest."""
+"""Ollama's, where neither a request nor the model names one."""
 
 
 class Options(Strict):
     """Options of a model that is asked; those about loading one are accepted without effect."""
 
     temperature: Temperature | None = None
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    repeat_penalty: Repetition | None = None
     seed: Seed | None = None
     num_predict: Annotated[int, Field(ge=-2, lt=1 << 31)] | None = None
     stop: Stop = Field(default_factory=list)
@@ -46,9 +53,6 @@ class Options(Strict):
     use_mlock: bool | None = None
     repeat_last_n: int | None = None
 
-    top_k: Annotated[Any, neutral(0)] = None
-    min_p: Annotated[Any, neutral(0)] = None
-    repeat_penalty: Annotated[Any, neutral(1)] = None
     typical_p: Annotated[Any, neutral(1)] = None
     tfs_z: Annotated[Any, neutral(1)] = None
     mirostat: Annotated[Any, neutral(0)] = None
@@ -82,7 +86,7 @@ class _Body(_Named):
     format: Annotated[Any, neutral("")] = None
     think: Annotated[Any, neutral(False)] = None
 
-    def _shared(self, usual_temperature: float) -> dict[str, Any]:
+    def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
         """The fields that a chat and a completion share."""
         options = self.options or Options()
         given = options.temperature
@@ -92,6 +96,9 @@ class _Body(_Named):
             "model": self.name,
             "temperature": usual_temperature if given is None else given,
             "top_p": options.top_p,
+            "top_k": options.top_k,
+            "min_p": options.min_p,
+            "repetition_penalty": options.repeat_penalty,
             "seed": options.seed,
             "max_tokens": limit,
             "stop": options.stop,
@@ -100,7 +107,7 @@ class _Body(_Named):
             "dragon": self.dragon,
         }
 
-    def _chat(self, messages: list[dict[str, str]], usual_temperature: float) -> ChatBody:
+    def _chat(self, messages: list[dict[str, str]], usual_temperature: float | None) -> ChatBody:
         top = self.top_logprobs if self.logprobs else None
         shown = {"messages": messages, "logprobs": self.logprobs, "top_logprobs": top}
         return ChatBody.model_validate(shown | self._shared(usual_temperature))
@@ -122,7 +129,7 @@ class OllamaChatBody(_Body):
     messages: Annotated[list[OllamaMessage], Field(max_length=2048)] = Field(default_factory=list)
     tools: Annotated[Any, neutral([])] = None
 
-    def as_openai(self, usual_temperature: float) -> ChatBody:
+    def as_openai(self, usual_temperature: float | None) -> ChatBody:
         """The same in OpenAI's shape."""
         turns = [{"role": turn.role, "content": turn.content} for turn in self.messages]
         return self._chat(turns, usual_temperature)
@@ -143,7 +150,7 @@ class OllamaGenerateBody(_Body):
     context: Annotated[Any, neutral([])] = None
     images: Annotated[Any, neutral([])] = None
 
-    def as_openai(self, usual_temperature: float) -> ChatBody | CompletionBody:
+    def as_openai(self, usual_temperature: float | None) -> ChatBody | CompletionBody:
         """The same in OpenAI's shape."""
         if self.raw:
             top = (self.top_logprobs or 0) if self.logprobs else None

@@ -75,7 +75,7 @@ async def _respond(
         logprobs=bool(body.logprobs),
         dragon=body.dragon is not None,
     )
-    usual = 0.0 if state.generation.quotes else USUAL_TEMPERATURE
+    usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
     if not wanted:
         require_model(body.name, state.generation.model_name)
         return Response(renderer.loaded(), media_type="application/json")

@@ -28,8 +28,9 @@ async def create_completion(http: Request, body: CompletionBody, state: State) -
     require_model(body.model, state.generation.model_name)
     requests = await completion_requests(body, state)
     renderer = CompletionRenderer(
-        body.model,
+        body,
         state.generation.tokenizer,
+        state.generation.fingerprint(requests[0].mode),
         logprobs=body.logprobs is not None,
         echo=bool(body.echo),
     )

@@ -17,7 +17,14 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from dragon.inference.logprobs import MAX_TOP
-from dragon.sampling.params import MAX_BIAS, MAX_PENALTY, MAX_TEMPERATURE, SEED_BITS
+from dragon.sampling.params import (
+    MAX_BIAS,
+    MAX_COUNT,
+    MAX_PENALTY,
+    MAX_REPETITION,
+    MAX_TEMPERATURE,
+    SEED_BITS,
+)
 
 
 def invalid(message: str, code: str = "invalid_value") -> PydanticCustomError:
@@ -124,6 +131,11 @@ PROMPT = BeforeValidator(
     | Annotated[list[_Tokens], Field(min_length=1)],
 )
 Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE, allow_inf_nan=False)]
+TopP = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+MinP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT)]
+"""Tokens; 0 and -1 are all of them."""
+Repetition = Annotated[float, Field(gt=0, le=MAX_REPETITION, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
 Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]
 TokenId = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
 from app.api.openai.schemas import (
     MAX_CHOICES,
@@ -18,6 +20,7 @@ from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
+from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode, Sampling
 
 
@@ -27,14 +30,16 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     asked = body.dragon.cloud if body.dragon else None
     trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
     shown = await state.generation.cloud_view.of(messages, trusted=trusted)
-    prompt = await chat_prompt(state.generation, messages, shown)
+    cut = body.truncate_prompt_tokens is not None
+    prompt = await chat_prompt(state.generation, messages, shown, to_cut=cut)
     limit = body.max_completion_tokens or body.max_tokens
     return requests_of(body, [prompt], limit, state, raw=False, details=body.details)
 
 
 async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
     """A generation for each choice of each prompt of a completion."""
-    prompts = [await text_prompt(state.generation, prompt) for prompt in body.prompt]
+    cut = body.truncate_prompt_tokens is not None
+    prompts = [await text_prompt(state.generation, each, to_cut=cut) for each in body.prompt]
     limit, best_of = body.max_tokens, body.best_of
     return requests_of(body, prompts, limit, state, raw=True, details=body.details, best_of=best_of)
 
@@ -62,28 +67,15 @@ def requests_of(
         )
     if raw and options.hops:
         raise InvalidRequestError("dragon.hops: only for chats", param="dragon.hops")
-    bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
-    vocabulary = state.generation.tokenizer.vocab_size
-    if any(token >= vocabulary for token, _ in bias):
-        raise InvalidRequestError(
-            f"logit_bias: the vocabulary has {vocabulary} tokens", param="logit_bias"
-        )
+    mode = options.aggregation or state.settings.aggregation
     if options.epsilon is not None:
-        _check_bounded(body, options, details, options.aggregation or state.settings.aggregation)
-    sampling = Sampling(
-        temperature=1.0 if body.temperature is None else body.temperature,
-        top_p=1.0 if body.top_p is None else body.top_p,
-        seed=seed_or_new(body.seed),
-        logit_bias=bias,
-        presence_penalty=body.presence_penalty or 0.0,
-        frequency_penalty=body.frequency_penalty or 0.0,
-    )
-    return generation_requests(
+        _check_bounded(body, options, details, mode)
+    requests = generation_requests(
         prompts,
-        sampling,
+        sampling_of(body, limit, state, mode, raw=raw),
         options,
         state.settings,
-        options.aggregation or state.settings.aggregation,
+        mode,
         max_tokens=limit,
         stop=body.stop,
         raw=raw,
@@ -92,6 +84,88 @@ def requests_of(
         choices=choices,
         epsilon=options.epsilon,
     )
+    if (tokens := body.truncate_prompt_tokens) is None:
+        return requests
+    return [request.cut(_room(request, tokens, state)) for request in requests]
+
+
+def sampling_of(
+    body: GenerationBody, limit: int | None, state: AppState, mode: Mode, *, raw: bool
+) -> Sampling:
+    """What a request asks for, and else what is usual for the model.
+
+    Raises `InvalidRequestError` for a bias of a token that there is not, and for a least length
+    that is above the `limit`, or that a model that quotes cannot keep.
+    """
+    bias = tuple((int(token), value) for token, value in (body.logit_bias or {}).items())
+    vocabulary = state.generation.tokenizer.vocab_size
+    if any(token >= vocabulary for token, _ in bias):
+        raise InvalidRequestError(
+            f"logit_bias: the vocabulary has {vocabulary} tokens", param="logit_bias"
+        )
+    param = "ignore_eos" if body.ignore_eos else "min_tokens"
+    if body.least_tokens and state.generation.quotes and not raw:
+        raise InvalidRequestError(
+            f"{param}: this model quotes whole sentences and ends with them; leave it out",
+            param=param,
+        )
+    if limit is not None and (body.min_tokens or 0) > limit:
+        raise InvalidRequestError(
+            f"min_tokens: {body.min_tokens} are more than the limit of {limit}", param="min_tokens"
+        )
+    usual = usual_sampling(state.generation.usual, mode, bounded=_bounded(body))
+    given = {
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "top_k": None if body.top_k is None else max(0, body.top_k),
+        "min_p": body.min_p,
+        "repetition_penalty": body.repetition_penalty,
+    }
+    return replace(
+        Sampling(
+            seed=seed_or_new(body.seed),
+            logit_bias=bias,
+            presence_penalty=body.presence_penalty or 0.0,
+            frequency_penalty=body.frequency_penalty or 0.0,
+            min_tokens=body.least_tokens,
+        ),
+        **usual | {name: value for name, value in given.items() if value is not None},
+    )
+
+
+def usual_sampling(usual: Usual, mode: Mode, *, bounded: bool = False) -> dict[str, Any]:
+    """The fields of `Sampling` that are usual for a model.
+
+    Algorithm 1 takes no more of them than its likeliest token, and a bound needs chance.
+    """
+    greedy = usual.temperature == 0.0 and not bounded
+    if mode is Mode.SPECULATIVE:
+        fields: dict[str, Any] = {"repetition_penalty": usual.repetition_penalty}
+    else:
+        fields = asdict(usual)
+    if usual.temperature is None or bounded or mode is Mode.SPECULATIVE:
+        fields["temperature"] = 0.0 if greedy else 1.0
+    return fields
+
+
+def _bounded(body: GenerationBody) -> bool:
+    return body.dragon is not None and body.dragon.epsilon is not None
+
+
+def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
+    """How much of a conversation stays, where the prompt is to have so many tokens at most.
+
+    -1 are as many as the model takes. Raises `InvalidRequestError` where none stay.
+    """
+    before = len(state.generation.tokenizer.bare_row(raw=request.raw))
+    room = state.generation.room(request) if tokens < 0 else tokens - before
+    if room < 1:
+        raise InvalidRequestError(
+            f"truncate_prompt_tokens: {before} tokens stand before every prompt, and the answer "
+            "behind it: ask for more of the one or less of the other",
+            param="truncate_prompt_tokens",
+        )
+    return room
 
 
 def _check_bounded(

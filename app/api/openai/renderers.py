@@ -27,6 +27,7 @@ from app.api.openai.responses import (
     TextChoice,
     Usage,
 )
+from app.api.openai.schemas import GenerationBody
 from app.generation.events import TokenDetail
 from dragon.inference.tokenizer import Tokenizer
 
@@ -38,20 +39,29 @@ class Renderer(ABC):
     whole_type: Callable[..., Reply]
     chunk_type: Callable[..., Reply]
 
-    def __init__(self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False) -> None:
+    def __init__(
+        self,
+        body: GenerationBody,
+        tokenizer: Tokenizer,
+        fingerprint: str,
+        *,
+        logprobs: bool = False,
+    ) -> None:
         self._tokenizer = tokenizer
+        self._fingerprint = fingerprint
         self._logprobs = logprobs
+        self._token_ids = bool(body.return_token_ids)
         self._id = f"{self.prefix}-{uuid.uuid4().hex}"
         self._created = int(time.time())
-        self._model = model
+        self._model = body.model
 
     @abstractmethod
     def opening(self, choice: Choice) -> BaseModel | None:
         """The first chunk of a choice's stream, if there is one."""
 
     @abstractmethod
-    def piece(self, index: int, text: str) -> BaseModel:
-        """More text of a choice."""
+    def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
+        """More text of a choice, and the tokens that brought it."""
 
     @abstractmethod
     def scores(
@@ -70,7 +80,7 @@ class Renderer(ABC):
     def whole(self, choices: Sequence[Choice], usage: Usage, dragon: DragonReply | None) -> bytes:
         """The response of a call without `stream`."""
         whole = [self.complete(choice) for choice in choices]
-        reply = self._reply(self.whole_type, whole, usage, dragon)
+        reply = self._reply(self.whole_type, whole, usage, dragon, self.prompt(choices[0]))
         return reply.model_dump_json().encode()
 
     def chunk(
@@ -78,12 +88,13 @@ class Renderer(ABC):
         choice: BaseModel | None,
         usage: Usage | None = None,
         dragon: Dragon | None = None,
+        prompt: list[int] | None = None,
         *,
         with_usage: bool,
     ) -> bytes:
         """A chunk of a stream. With `with_usage` each has the field `usage`."""
         choices = [] if choice is None else [choice]
-        reply = self._reply(self.chunk_type, choices, usage, dragon)
+        reply = self._reply(self.chunk_type, choices, usage, dragon, prompt)
         return reply.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
 
     def _reply(
@@ -92,15 +103,25 @@ class Renderer(ABC):
         choices: Sequence[BaseModel],
         usage: Usage | None,
         dragon: Dragon | None,
+        prompt: list[int] | None,
     ) -> Reply:
         return kind(
             id=self._id,
             created=self._created,
             model=self._model,
+            system_fingerprint=self._fingerprint,
             choices=list(choices),
             usage=usage,
+            prompt_token_ids=prompt,
             dragon=dragon,
         )
+
+    def prompt(self, choice: Choice) -> list[int] | None:
+        """The prompt's tokens, where they stand beside the choices and were asked for."""
+        return None
+
+    def _ids(self, tokens: Sequence[int]) -> list[int] | None:
+        return list(tokens) if self._token_ids else None
 
 
 class ChatRenderer(Renderer):
@@ -113,8 +134,12 @@ class ChatRenderer(Renderer):
     def opening(self, choice: Choice) -> BaseModel:
         return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
 
-    def piece(self, index: int, text: str) -> BaseModel:
-        return ChunkChoice(index=index, delta=Delta(content=text))
+    def prompt(self, choice: Choice) -> list[int] | None:
+        return self._ids(choice.answer.request.prompt_ids(self._tokenizer))
+
+    def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
+        delta = Delta(content=text)
+        return ChunkChoice(index=index, delta=delta, token_ids=self._ids(tokens))
 
     def scores(
         self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
@@ -134,6 +159,7 @@ class ChatRenderer(Renderer):
             message=ReplyMessage(content=answer.text),
             logprobs=chat_logprobs(answer.details, self._tokenizer) if self._logprobs else None,
             finish_reason=answer.end.reason,
+            token_ids=self._ids(answer.tokens),
         )
 
 
@@ -144,16 +170,25 @@ class CompletionRenderer(Renderer):
     whole_type = chunk_type = Completion
 
     def __init__(
-        self, model: str, tokenizer: Tokenizer, *, logprobs: bool = False, echo: bool = False
+        self,
+        body: GenerationBody,
+        tokenizer: Tokenizer,
+        fingerprint: str,
+        *,
+        logprobs: bool = False,
+        echo: bool = False,
     ) -> None:
-        super().__init__(model, tokenizer, logprobs=logprobs)
+        super().__init__(body, tokenizer, fingerprint, logprobs=logprobs)
         self._echo = echo
 
     def opening(self, choice: Choice) -> BaseModel | None:
-        return self.piece(choice.index, self._prompt(choice)) if self._echo else None
+        if not (self._echo or self._token_ids):
+            return None
+        ids = self._ids(choice.answer.request.prompt_ids(self._tokenizer))
+        return TextChoice(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
 
-    def piece(self, index: int, text: str) -> BaseModel:
-        return TextChoice(index=index, text=text)
+    def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
+        return TextChoice(index=index, text=text, token_ids=self._ids(tokens))
 
     def scores(
         self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
@@ -175,6 +210,8 @@ class CompletionRenderer(Renderer):
             text=self._prompt(choice) + answer.text,
             logprobs=text_logprobs(scored, self._tokenizer) if self._logprobs else None,
             finish_reason=answer.end.reason,
+            token_ids=self._ids(answer.tokens),
+            prompt_token_ids=self._ids(answer.request.prompt_ids(self._tokenizer)),
         )
 
     def _prompt(self, choice: Choice) -> str:

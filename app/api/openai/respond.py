@@ -71,7 +71,10 @@ async def _frames(call: Call, events: Events) -> AsyncGenerator[bytes, None]:
         try:
             for choice in call.choices:
                 if (opening := call.renderer.opening(choice)) is not None:
-                    yield _chunk(call, opening)
+                    prompt = call.renderer.prompt(choice)
+                    usage = call.body.include_usage
+                    chunk = call.renderer.chunk(opening, prompt=prompt, with_usage=usage)
+                    yield _frame(chunk)
             async for index, event in events:
                 for chunk in _chunks(call, index, event):
                     yield chunk
@@ -89,8 +92,8 @@ def _chunks(call: Call, index: int, event: Event) -> Iterator[bytes]:
     choice, renderer = call.choices[index], call.renderer
     empty = renderer.piece(index, "")
     match event:
-        case TextDelta(text=text) if text:
-            yield _chunk(call, renderer.piece(index, text))
+        case TextDelta(text=text, tokens=tokens) if text or call.body.return_token_ids:
+            yield _chunk(call, renderer.piece(index, text, tokens))
         case PromptDetailed(details=details):
             for each in call.choices:
                 if each.first is choice.answer:

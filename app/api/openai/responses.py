@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -16,12 +16,23 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+TokenIds = Annotated[list[int] | None, Field(exclude_if=_is_none)]
+"""As vLLM gives them, to those who asked."""
+
+
+class PromptTokensDetails(BaseModel):
+    """Of the prompt's tokens none come from a cache: what is kept are those of passages."""
+
+    cached_tokens: int = 0
+
+
 class Usage(BaseModel):
     """Tokens of the client's own prompt and of the answers; retrieved documents do not count."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails = PromptTokensDetails()
 
 
 class SourceReply(BaseModel):
@@ -167,6 +178,7 @@ class ChunkChoice(BaseModel):
     delta: Delta
     logprobs: ChatLogprobs | None = None
     finish_reason: FinishReason | None = None
+    token_ids: TokenIds = None
 
 
 class ReplyMessage(BaseModel):
@@ -184,6 +196,7 @@ class ChatChoice(BaseModel):
     message: ReplyMessage
     logprobs: ChatLogprobs | None = None
     finish_reason: FinishReason
+    token_ids: TokenIds = None
 
 
 class TextChoice(BaseModel):
@@ -193,6 +206,8 @@ class TextChoice(BaseModel):
     text: str
     logprobs: TextLogprobs | None = None
     finish_reason: FinishReason | None = None
+    token_ids: TokenIds = None
+    prompt_token_ids: TokenIds = None
 
 
 class Reply(BaseModel):
@@ -202,9 +217,10 @@ class Reply(BaseModel):
     object: str
     created: int
     model: str
-    system_fingerprint: str | None = None
+    system_fingerprint: str
     choices: list[Any]
     usage: Usage | None = None
+    prompt_token_ids: TokenIds = None
     dragon: Dragon | None = Field(default=None, exclude_if=_is_none)
 
 

@@ -11,14 +11,18 @@ from app.api.openai.field_types import (
     PROMPT,
     Limit,
     LogitBias,
+    MinP,
     Names,
     Penalty,
+    Repetition,
     Seed,
     Stop,
     Str,
     Strict,
     Temperature,
     Top,
+    TopK,
+    TopP,
     invalid,
     neutral,
     text_of_parts,
@@ -27,6 +31,7 @@ from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from app.settings import Cloud
 from dragon.inference.tokenizer import Message
+from dragon.protocol.messages import MAX_TOKENS
 from dragon.sampling.params import Mode
 
 MAX_CHOICES = 32
@@ -70,7 +75,7 @@ class GenerationBody(Strict):
 
     model: Str
     temperature: Temperature | None = None
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    top_p: TopP | None = None
     seed: Seed | None = None
     max_tokens: Limit | None = None
     stop: Stop = Field(default_factory=list)
@@ -85,6 +90,15 @@ class GenerationBody(Strict):
     frequency_penalty: Penalty | None = None
     logit_bias: LogitBias | None = None
 
+    # As vLLM spells them.
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    repetition_penalty: Repetition | None = None
+    min_tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None = None
+    ignore_eos: bool | None = None
+    return_token_ids: bool | None = None
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1, lt=1 << 31)] | None = None
+
     @field_validator("stream_options")
     @classmethod
     def _only_in_streams(
@@ -93,6 +107,18 @@ class GenerationBody(Strict):
         if options is not None and not info.data.get("stream"):
             raise invalid("only allowed when stream is true")
         return options
+
+    @field_validator("truncate_prompt_tokens")
+    @classmethod
+    def _some_are_left(cls, tokens: int | None) -> int | None:
+        if tokens == 0:
+            raise invalid("a number of tokens, or -1 for as many as the model takes")
+        return tokens
+
+    @property
+    def least_tokens(self) -> int:
+        """Before so many tokens nothing ends the answer."""
+        return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
 
     @property
     def wants_provenance(self) -> bool:

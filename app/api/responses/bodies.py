@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import Limit, Str, Strict, Temperature, Top, invalid, neutral
+from app.api.openai.field_types import (
+    Limit,
+    Str,
+    Strict,
+    Temperature,
+    Top,
+    TopP,
+    invalid,
+    neutral,
+)
 from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
 
 RESULTS, LOGPROBS = "file_search_call.results", "message.output_text.logprobs"
@@ -82,7 +91,7 @@ class ResponseBody(Strict):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     temperature: Temperature | None = None
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    top_p: TopP | None = None
     max_output_tokens: Limit | None = None
     tools: Annotated[list[FileSearch], Field(max_length=1)] = Field(default_factory=list)
     tool_choice: Annotated[Any, neutral("auto", "required", {"type": "file_search"})] = None
@@ -128,14 +137,14 @@ class ResponseBody(Strict):
         """Whether the text comes with its tokens' log-probabilities."""
         return LOGPROBS in (self.include or [])
 
-    def as_chat(self, history: Sequence[Turn], temperature: float) -> ChatBody:
+    def as_chat(self, history: Sequence[Turn]) -> ChatBody:
         """The chat that asks for the same, behind the turns of earlier responses."""
         system = [] if not self.instructions else [Turn(role="system", content=self.instructions)]
         turns = [turn.model_dump() for turn in (*system, *history, *self.input)]
         fields = {
             "model": self.model,
             "messages": turns,
-            "temperature": temperature,
+            "temperature": self.temperature,
             "top_p": self.top_p,
             "max_completion_tokens": self.max_output_tokens,
             "logprobs": self.wants_logprobs or None,

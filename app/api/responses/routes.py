@@ -74,14 +74,11 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     if body.previous_response_id is not None:
         last = await stored.found(state.conversations, body.previous_response_id)
         past = await stored.history(state.conversations, last)
-    # What quotes takes the likeliest unless told otherwise.
-    usual = 0.0 if state.generation.quotes else 1.0
-    temperature = usual if body.temperature is None else body.temperature
-    requests = await chat_requests(body.as_chat(past, temperature), state)
+    requests = await chat_requests(body.as_chat(past), state)
     (choice,) = choices_of(requests, 1)
     if body.user:
         CALLER.set(f"{CALLER.get()} {body.user}")
-    asked = _asked(body, temperature, requests[0])
+    asked = _asked(body, requests[0])
     events = begun(state, [choice.answer])
     if body.store is not False:
         conversation = None if last is None else last.conversation_id
@@ -112,7 +109,7 @@ async def delete_response(response_id: str, state: State) -> ResponseDeleted:
     return ResponseDeleted(id=response_id)
 
 
-def _asked(body: ResponseBody, temperature: float, request: GenerationRequest) -> View:
+def _asked(body: ResponseBody, request: GenerationRequest) -> View:
     """The response before anything is written; the key is one of its own until it is stored."""
     return View(
         key=secrets.token_hex(12),
@@ -123,9 +120,9 @@ def _asked(body: ResponseBody, temperature: float, request: GenerationRequest) -
             "max_output_tokens": body.max_output_tokens,
             "previous_response_id": body.previous_response_id,
             "store": body.store is not False,
-            "temperature": temperature,
+            "temperature": request.sampling.temperature,
             "tools": [tool.model_dump(exclude_none=True) for tool in body.tools],
-            "top_p": 1.0 if body.top_p is None else body.top_p,
+            "top_p": request.sampling.top_p,
             "metadata": body.metadata or {},
         },
         query=None if body.search is None else request.query,

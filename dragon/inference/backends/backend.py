@@ -22,11 +22,6 @@ class KVAccess(Protocol):
     """Keys and values of a row's first tokens, which can be kept and sent."""
 
     @property
-    def weights(self) -> str:
-        """Names configuration and weights: models that share it make the same keys and values."""
-        ...
-
-    @property
     def fingerprint(self) -> str:
         """Names all that the bits of keys and values depend on."""
         ...
@@ -66,6 +61,14 @@ class Backend(Protocol):
     context: int
     full: bool
     parallel: bool
+
+    @property
+    def weights(self) -> str:
+        """Names configuration and weights, as far as they are known.
+
+        Models that share it, and have keys and values, make the same ones.
+        """
+        ...
 
     @property
     def cache(self) -> Slots:

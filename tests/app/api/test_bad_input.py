@@ -90,7 +90,15 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         ({"logit_bias": {"5": 101}}, "logit_bias.5", "invalid_value"),
         ({"logit_bias": {"999999": 1}}, "logit_bias", "invalid_request"),
         ({"logit_bias": [5]}, "logit_bias", "invalid_value"),
-        ({"top_k": 5}, "top_k", "unknown_parameter"),
+        ({"top_k": -2}, "top_k", "invalid_value"),
+        ({"top_k": 1.5}, "top_k", "invalid_value"),
+        ({"min_p": 1.1}, "min_p", "invalid_value"),
+        ({"repetition_penalty": 0}, "repetition_penalty", "invalid_value"),
+        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens", "invalid_request"),
+        ({"ignore_eos": 1}, "ignore_eos", "invalid_value"),
+        ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens", "invalid_value"),
+        ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "invalid_value"),
+        ({"best": 5}, "best", "unknown_parameter"),
     ],
 )
 @pytest.mark.parametrize(("path", "good"), [(CHAT, ASK), (TEXT, CONTINUE)])

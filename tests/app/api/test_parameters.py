@@ -12,7 +12,11 @@ from app.api.page.parameters import Params, request_of
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt
+from dragon.errors import InvalidRequestError
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode
+from tests.fakes import FakeGeneration
 
 PROMPT = Prompt((1, 2), "Where is it?")
 OWN = {"top_k": 3, "private": True, "documents": ["a"], "collections": ["b"]}
@@ -37,9 +41,62 @@ def test_the_same_parameters_make_the_same_request(state: AppState) -> None:
     assert (page.mode, page.details, page.hops) == (Mode.EXCHANGE, Details(), 1)
 
 
+def test_what_a_request_gives_goes_before_what_is_usual(
+    state: AppState, generation: FakeGeneration
+) -> None:
+    given = {"temperature": 0.5, "top_p": 0.9, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.2}
+    asked = rest(state, **given).sampling
+    assert {name: getattr(asked, name) for name in given} == given
+    generation.usual = Usual(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1)
+    asked = rest(state, temperature=0.5, top_k=-1).sampling
+    assert (asked.temperature, asked.top_p, asked.top_k) == (0.5, 0.8, 0)
+    assert (asked.repetition_penalty, rest(state).sampling.temperature) == (1.1, 0.7)
+
+
+@pytest.mark.parametrize(("usual", "taken"), [(None, 1.0), (0.0, 0.0), (0.7, 1.0)])
+def test_algorithm_1_takes_no_more_than_it_knows(
+    state: AppState, generation: FakeGeneration, usual: float | None, taken: float
+) -> None:
+    generation.usual = Usual(usual, top_p=0.8, top_k=20)
+    asked = rest(state, dragon={"aggregation": "speculative"}).sampling
+    assert (asked.temperature, asked.top_p, asked.top_k) == (taken, 1.0, 0)
+
+
+def test_a_bound_needs_chance(state: AppState) -> None:
+    body = {**CHAT, "seed": None, "dragon": {"epsilon": 4.0}}
+    assert rest(state, **body).sampling.temperature == 1.0
+
+
+def test_the_least_length(state: AppState, generation: FakeGeneration) -> None:
+    for given, param in (({"min_tokens": 3}, "min_tokens"), ({"ignore_eos": True}, "ignore_eos")):
+        with pytest.raises(InvalidRequestError, match="quotes whole sentences") as refused:
+            rest(state, **given)
+        assert refused.value.param == param
+    generation.quotes = False
+    assert rest(state, min_tokens=3).sampling.min_tokens == 3
+    assert rest(state, min_tokens=3, ignore_eos=True).sampling.min_tokens > 9
+    assert rest(state, ignore_eos=False).sampling.min_tokens == 0
+
+
+def test_a_prompt_is_cut_to_its_last_tokens(state: AppState, tokenizer: Tokenizer) -> None:
+    before = len(tokenizer.bare_row())
+    prompt = Prompt(tuple(range(100)), "Where is it?", shown=tuple(range(50)))
+
+    def cut(tokens: int, limit: int) -> GenerationRequest:
+        body = ChatBody.model_validate(CHAT | {"truncate_prompt_tokens": tokens})
+        (request,) = requests_of(body, [prompt], limit, state, raw=False, details=None)
+        return request
+
+    assert cut(before + 3, 9).conversation == (97, 98, 99)
+    assert cut(before + 3, 9).cloud_conversation == (47, 48, 49)
+    assert cut(before + 3, 9).prompt_tokens(tokenizer) == before + 3
+    assert len(cut(-1, 200).conversation) == 56  # of a context of 256
+    with pytest.raises(InvalidRequestError, match="tokens stand before every prompt"):
+        cut(before, 9) if before else cut(-1, 256)
+
+
 @pytest.mark.parametrize(("mode", "usual"), [("coupled", 0.15), ("speculative", 0.0)])
 def test_defaults(state: AppState, mode: str, usual: float) -> None:
-    assert rest(state).sampling.temperature == 1.0
     assert request_of(state, PROMPT, Params(mode=Mode(mode))).sampling.temperature == usual
     assert rest(state).mode is state.settings.aggregation
     seeds = {request_of(state, PROMPT, Params()).sampling.seed for _ in range(3)}

@@ -317,7 +317,7 @@ def test_one_side_sends_it_and_the_other_does_not(message: Message, sender: Role
     [
         OPEN.model_copy(update={"conversation": (1, 99)}),
         OPEN.model_copy(update={"committed": (99,)}),
-        OPEN.model_copy(update={"logit_bias": ((99, 1.0),)}),
+        OPEN.model_copy(update={"sampling": Sampling(logit_bias=((99, 1.0),))}),
         Join(1, 0, (5, 99)),
         Candidate(1, (99,), -1.0, 0),
         Draft(0, 0, 0, 0, 0, 99, 0, SIDE),

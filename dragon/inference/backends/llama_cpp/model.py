@@ -7,9 +7,11 @@ back is a shorter prompt. All prompts and results are token ids.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ class LlamaCpp:
         if metadata.tokens < vocab_size:
             raise ConfigurationError(f"{path.name}: the tokenizer has more tokens than the model")
         self.name = path.stem
+        self._path = path
         self.vocab_size = vocab_size
         self.context = min(MAX_CONTEXT, metadata.context)
         self.quotes = metadata.quotes
@@ -59,6 +62,12 @@ class LlamaCpp:
         self._server = serve(path, self._positions, threads)
         # A thread a slot: the server computes the prompts that wait in one batch.
         self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
+
+    @cached_property
+    def weights(self) -> str:
+        """Names all that is in the file."""
+        with self._path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def feed(
         self,

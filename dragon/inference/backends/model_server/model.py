@@ -91,6 +91,11 @@ class ModelServer:
         self.cache = RowSlots(self._rows)
         self._changed = threading.Condition()
 
+    @property
+    def weights(self) -> str:
+        """Names the model as the server does, which tells no more of it."""
+        return self._dialect.model
+
     def feed(
         self,
         slot: int,

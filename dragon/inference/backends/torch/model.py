@@ -175,7 +175,7 @@ class LanguageModel:
 
     @cached_property
     def weights(self) -> str:
-        """Names configuration and weights: models that share it make the same keys and values."""
+        """Names configuration and weights, precision included."""
         digest = hashlib.sha256(self._network.config.to_json_string().encode())
         for name, tensor in self._network.state_dict().items():
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

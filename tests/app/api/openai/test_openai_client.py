@@ -13,6 +13,7 @@ import inspect
 import openai
 import pytest
 
+from dragon.inference.tokenizer import Message
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration
 
@@ -46,6 +47,47 @@ def test_chat_at_once(stock: openai.OpenAI, generation: FakeGeneration) -> None:
     sampling = generation.requests[0].sampling
     assert (sampling.temperature, sampling.top_p, sampling.seed) == (0.5, 0.9, -(1 << 63))
     assert "dragon" not in reply.model_dump()
+
+
+def test_one_mode_has_one_fingerprint(stock: openai.OpenAI) -> None:
+    def fingerprint(**dragon: str) -> str | None:
+        body = {"model": "dragon-7m", "messages": ASK, "extra_body": {"dragon": dragon}}
+        return stock.chat.completions.create(**body).system_fingerprint
+
+    assert fingerprint() == fingerprint(aggregation="oneway") == "fp_oneway"
+    assert fingerprint(aggregation="local") == "fp_local"
+    chunks = list(stock.completions.create(model="dragon-7m", prompt="a", stream=True))
+    assert {chunk.system_fingerprint for chunk in chunks} == {"fp_oneway"}
+
+
+def test_token_ids_are_those_of_prompt_and_answer(
+    stock: openai.OpenAI, generation: FakeGeneration
+) -> None:
+    more = {"extra_body": {"return_token_ids": True}, "model": "dragon-7m"}
+    asked = generation.tokenizer.conversation([Message("user", ASK[0]["content"])])
+    prompt = [*generation.tokenizer.bare_row(), *asked]
+    script = generation.tokenizer.encode(generation.script)
+    whole = stock.chat.completions.create(messages=ASK, **more)
+    assert (whole.prompt_token_ids, whole.choices[0].token_ids) == (prompt, script)
+    assert whole.usage.prompt_tokens == len(prompt)
+    assert whole.usage.prompt_tokens_details.cached_tokens == 0
+    chunks = list(stock.chat.completions.create(messages=ASK, stream=True, **more))
+    assert chunks[0].prompt_token_ids == prompt
+    streamed = [getattr(chunk.choices[0], "token_ids", None) or [] for chunk in chunks]
+    assert [token for tokens in streamed for token in tokens] == script
+    choice = stock.completions.create(prompt="The key", **more).choices[0]
+    assert choice.prompt_token_ids == generation.tokenizer.encode("The key")
+    assert choice.token_ids == script
+    first, *chunks = stock.completions.create(prompt="The key", stream=True, **more)
+    assert first.choices[0].prompt_token_ids == generation.tokenizer.encode("The key")
+    streamed = [getattr(chunk.choices[0], "token_ids", None) or [] for chunk in chunks]
+    assert [token for tokens in streamed for token in tokens] == script
+
+
+def test_nobody_else_sees_token_ids(stock: openai.OpenAI) -> None:
+    whole = stock.chat.completions.create(model="dragon-7m", messages=ASK).model_dump()
+    assert "prompt_token_ids" not in whole
+    assert "token_ids" not in whole["choices"][0]
 
 
 def test_chat_streamed_with_usage(stock: openai.OpenAI, generation: FakeGeneration) -> None:
