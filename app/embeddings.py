@@ -88,7 +88,8 @@ class EmbeddingService:
             ids = self.tokenizer.encode(given)
         else:
             special = self.tokenizer.framed([])
-            ids = [i for i in known(given, self.tokenizer, "input") if i not in special]
+            ids = known(given, self.tokenizer, self.model_name, "input")
+            ids = [token for token in ids if token not in special]
         row = self.tokenizer.framed(ids)
         if len(row) > self.context_length:
             raise self._too_long(str(len(row)))

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.disk import synchronise
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
+from app.documents.expiry import Expiry
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 MAX_WINDOW = 100_000
 """Most characters of a document's text returned at once."""
+
+SEARCHED = frozenset({"user_data", "assistants"})
+"""Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
 
 CANCELLED = "It was cancelled. Retry it, or delete it."
 UNREAD = "The file is not read yet. Try again once it is."
@@ -83,6 +87,7 @@ class DocumentStore:
         self._ingestion = Ingestion(
             self._files, sessions, self._index, embedding, kv, self._erasure
         )
+        self._expiry = Expiry(sessions, self.delete)
 
     async def start(self) -> None:
         """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion."""
@@ -98,9 +103,11 @@ class DocumentStore:
         for document in oldest_first:
             if document.status == Status.UPLOADED or document.id in lacking:
                 self._ingestion.submit(document)
+        self._expiry.start()
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
+        await self._expiry.close()
         await self._ingestion.close()
         await self._erasure.close()
 
@@ -129,19 +136,28 @@ class DocumentStore:
         collection: str = "",
         *,
         replace: bool = False,
+        expires_after: int | None = None,
     ) -> Document:
         """Store a file and start its ingestion, which may end in `error`.
 
         The same bytes, name and collection are the same document. With `replace` the other
-        documents of that name and collection are deleted once this one can be found. Raises
-        DocumentError if the file is empty or has no name, DocumentTooLargeError if it is over the
-        limit; nothing is stored then.
+        documents of that name and collection are deleted once this one can be found. It is deleted
+        itself `expires_after` seconds from now, or never: as its last upload says. What is not for
+        `SEARCHED` purposes is only kept. Raises DocumentError if the file is empty or has no name,
+        DocumentTooLargeError if it is over the limit; nothing is stored then.
         """
         if isinstance(content, bytes):
             async with self.receive() as incoming:
                 await incoming.write(content)
                 await incoming.close()
-                return await self.add(name, incoming, purpose, collection, replace=replace)
+                return await self.add(
+                    name,
+                    incoming,
+                    purpose,
+                    collection,
+                    replace=replace,
+                    expires_after=expires_after,
+                )
         name, collection = clean_name(name), clean_collection(collection)
         if not name:
             raise DocumentError("The file has no name.", param="file")
@@ -150,7 +166,12 @@ class DocumentStore:
         document_id = identity(name, collection, content.sha256)
         async with self._changing:
             existing = await self._find(document_id)
-            if existing is None or existing.status == Status.ERROR:
+            searched = purpose in SEARCHED
+            expires_at = None if expires_after is None else int(time.time()) + expires_after
+            again = existing is not None and (
+                existing.status == Status.ERROR or (searched and existing.purpose not in SEARCHED)
+            )
+            if existing is None or again:
                 document = Document(
                     id=document_id,
                     filename=name,
@@ -159,10 +180,11 @@ class DocumentStore:
                     kind="",
                     bytes=content.size,
                     created_at=existing.created_at if existing else int(time.time()),
-                    status=Status.UPLOADED,
+                    status=Status.UPLOADED if searched else Status.PROCESSED,
                     status_details=None,
                     chunks=0,
                     replaces=replace,
+                    expires_at=expires_at,
                 )
                 # The task of a failed document may still be ending.
                 await self._ingestion.cancel(document_id)
@@ -171,6 +193,7 @@ class DocumentStore:
             if not (directory / "original").exists():  # the stored file was lost
                 await asyncio.to_thread(content.move, directory)
                 await asyncio.to_thread(arrived, directory)
+            await self._expire(existing, expires_at)
             if replace:
                 await self._replace_with(existing)
             return await self.get(document_id)
@@ -184,8 +207,18 @@ class DocumentStore:
             await session.flush()
             await session.execute(_LATEST, {"id": document.id})
         await asyncio.to_thread(arrived, directory)
-        self._ingestion.submit(document)
+        if document.status == Status.UPLOADED:
+            self._ingestion.submit(document)
+        self._expiry.changed()
         return document
+
+    async def _expire(self, document: Document, expires_at: int | None) -> None:
+        """Have a document that is there already deleted at another time."""
+        if document.expires_at != expires_at:
+            async with self._sessions.begin() as session:
+                chosen = update(Document).where(Document.id == document.id)
+                await session.execute(chosen.values(expires_at=expires_at))
+            self._expiry.changed()
 
     async def _replace_with(self, document: Document) -> None:
         """Delete the others of its name as soon as this one can be found."""
@@ -261,6 +294,8 @@ class DocumentStore:
 
     async def _text(self, document: Document) -> str:
         path = self._files / document.id / "text"
+        if document.purpose not in SEARCHED:
+            raise DocumentError(f"A file for the purpose '{document.purpose}' is not read.")
         if not document.kind or not path.exists():
             if document.status != Status.PROCESSED:  # only ingestion parses a new document
                 why = document.status_details if document.status == Status.ERROR else None

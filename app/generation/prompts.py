@@ -25,6 +25,9 @@ class Model(Protocol):
     @property
     def context_length(self) -> int: ...
 
+    @property
+    def model_name(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -95,7 +98,7 @@ async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool
         require_room(len(prompt), model, "prompt", to_cut=to_cut)
         tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
     else:
-        tokens = token_ids.known(prompt, tokenizer, "prompt")
+        tokens = token_ids.known(prompt, tokenizer, model.model_name, "prompt")
         # They are added where the prompt is run, and must not stand there twice.
         start = tokenizer.bare_row(raw=True)
         if start and tokens[: len(start)] == start:

@@ -8,11 +8,13 @@ from dragon.errors import InvalidRequestError
 from dragon.inference.tokenizer import Tokenizer
 
 
-def known(ids: Sequence[int], tokenizer: Tokenizer, param: str) -> list[int]:
-    """The ids; raises `InvalidRequestError` when one is not in the vocabulary."""
+def known(ids: Sequence[int], tokenizer: Tokenizer, model: str, param: str) -> list[int]:
+    """The ids; raises `InvalidRequestError` when one is not in the model's vocabulary."""
     if ids and max(ids) >= tokenizer.vocab_size:
         raise InvalidRequestError(
-            f"{param}: {max(ids)} is not a token; the vocabulary has {tokenizer.vocab_size}",
+            f"{param}: {max(ids)} is not a token of {model}, whose vocabulary has "
+            f"{tokenizer.vocab_size}: these are another tokenizer's ids. Send the text, or ids of "
+            "/tokenize",
             param=param,
         )
     return list(ids)

@@ -36,7 +36,7 @@ class Document(Base):
 
     It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
     vector, too. `replaces`: once it has a kind, others of its name and collection are deleted;
-    until then none of it is found.
+    until then none of it is found. It is deleted at `expires_at`.
     """
 
     __tablename__ = "documents"
@@ -52,6 +52,7 @@ class Document(Base):
     status_details: Mapped[str | None]
     chunks: Mapped[int] = mapped_column(server_default="0")  # so far
     replaces: Mapped[bool] = mapped_column(server_default=false())
+    expires_at: Mapped[int | None]
 
 
 upload_order: ColumnElement[int] = literal_column("documents.rowid")

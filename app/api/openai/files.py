@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.documents.progress import Progress
 from app.documents.readers.sniff import Kind
@@ -25,7 +25,9 @@ router = APIRouter(prefix="/v1", tags=["files"])
 PURPOSES = ("user_data", "assistants", "batch", "fine-tune", "vision", "evals")
 
 _PIECE = 1 << 16
-_FIELDS = frozenset({"file", "purpose", "collection", "replace"})
+_ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
+_LEAST_S, _MOST_S = 3600, 30 * 24 * 3600
+_FIELDS = frozenset({"file", "purpose", "collection", "replace", _ANCHOR, _SECONDS})
 
 _UPLOAD_BODY = {
     "requestBody": {
@@ -43,6 +45,8 @@ _UPLOAD_BODY = {
                             "maxLength": MAX_COLLECTION_CHARACTERS,
                         },
                         "replace": {"type": "boolean"},
+                        _ANCHOR: {"type": "string", "enum": ["created_at"]},
+                        _SECONDS: {"type": "integer", "minimum": _LEAST_S, "maximum": _MOST_S},
                     },
                 }
             }
@@ -76,6 +80,7 @@ class FileObject(BaseModel):
     status_details: str | None
     collection: str
     chunks: int
+    expires_at: int | None = Field(default=None, exclude_if=lambda at: at is None)
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
@@ -152,6 +157,7 @@ async def upload(request: Request, documents: Store) -> FileObject:
             purpose,
             form.fields.get("collection", ""),
             replace=_flag(form.fields, "replace"),
+            expires_after=_lifetime(form.fields),
         )
     return FileObject.of(document)
 
@@ -161,6 +167,19 @@ def _flag(fields: dict[str, str], name: str) -> bool:
     if value not in {"true", "false"}:
         raise InvalidRequestError(f"{name} must be true or false.", param=name)
     return value == "true"
+
+
+def _lifetime(fields: dict[str, str]) -> int | None:
+    """Seconds after which the file is deleted, None for never."""
+    if not fields.keys() & {_ANCHOR, _SECONDS}:
+        return None
+    anchor, seconds = fields.get(_ANCHOR), fields.get(_SECONDS, "")
+    if anchor != "created_at":
+        raise InvalidRequestError(f"{_ANCHOR} must be created_at.", param=_ANCHOR)
+    if not (seconds.isdecimal() and len(seconds) < 9 and _LEAST_S <= int(seconds) <= _MOST_S):
+        message = f"{_SECONDS} must be a number between {_LEAST_S} and {_MOST_S}."
+        raise InvalidRequestError(message, param=_SECONDS)
+    return int(seconds)
 
 
 @router.get("/files")

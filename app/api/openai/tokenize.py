@@ -57,7 +57,8 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
 async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
     """The text that ids stand for, special tokens spelt out."""
     tokenizer, _ = _of_model(body.model, state)
-    tokens = known(body.tokens, tokenizer, "tokens")
+    name = body.model or state.generation.model_name
+    tokens = known(body.tokens, tokenizer, name, "tokens")
     return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
 
 

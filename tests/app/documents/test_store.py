@@ -54,6 +54,23 @@ async def test_a_note_is_ingested_stage_by_stage_and_found(store: DocumentStore)
     assert hit.relevance > 10
 
 
+async def test_a_file_for_another_purpose_is_kept_and_never_searched(
+    store: DocumentStore,
+) -> None:
+    document = await store.add("jobs.jsonl", NOTE, "batch")
+    (end,) = await finished(store, document)
+    assert (end.status, document.chunks) == (Status.PROCESSED, 0)
+    assert (await store.content(document.id)).read() == NOTE
+    assert await store.search("Where is the spare key?", 3, relevant=False) == []
+    with pytest.raises(DocumentError, match="'batch' is not read"):
+        await store.text(document.id)
+    # Uploaded to be searched it is read after all.
+    again = await ingest(store, "jobs.jsonl", NOTE)
+    assert (again.id, again.chunks) == (document.id, 1)
+    await store.add("jobs.jsonl", NOTE, "batch")
+    assert len(await store.search("Where is the spare key?", 3)) == 1
+
+
 async def test_the_best_passage_comes_first_with_its_offsets(store: DocumentStore) -> None:
     text = prose(60) + "\r\n\r\n" + OTHER.decode() + "\r\n" + prose(60, "river")
     await ingest(store, "long.md", text.encode())

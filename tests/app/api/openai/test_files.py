@@ -87,6 +87,23 @@ def incoming(tmp_path: Path) -> list[Path]:
     return [*(tmp_path / "incoming").iterdir(), *(tmp_path / "files").iterdir()]
 
 
+def test_a_file_that_expires(address: str, client: httpx.Client) -> None:
+    stock = openai.OpenAI(base_url=f"http://{address}/v1", api_key="any", max_retries=0)
+    expiry = {"anchor": "created_at", "seconds": 3600}
+    created = stock.files.create(file=("key.txt", NOTE), purpose="assistants", expires_after=expiry)
+    assert created.expires_at == pytest.approx(created.created_at + 3600, abs=2)
+    assert stock.files.retrieve(created.id).expires_at == created.expires_at
+    for changed, param in (
+        ({"expires_after[seconds]": "3599"}, "expires_after[seconds]"),
+        ({"expires_after[seconds]": "soon"}, "expires_after[seconds]"),
+        ({"expires_after[anchor]": "now"}, "expires_after[anchor]"),
+        ({"expires_after": "3600"}, "expires_after"),
+    ):
+        fields = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
+        refused = error(upload(client, "key.txt", NOTE, **fields | changed), 400)
+        assert refused["param"] == param
+
+
 def test_from_upload_to_deletion(client: httpx.Client) -> None:
     created = upload(client, "key.txt", NOTE, purpose="assistants").json()
     assert created == {
@@ -219,8 +236,8 @@ def test_an_empty_file_is_refused(client: httpx.Client, tmp_path: Path) -> None:
 def test_a_field_that_would_not_be_honoured_is_refused(
     client: httpx.Client, tmp_path: Path
 ) -> None:
-    problem = error(upload(client, "key.txt", NOTE, **{"expires_after[seconds]": "3600"}), 400)
-    assert problem["param"] == "expires_after[seconds]"
+    problem = error(upload(client, "key.txt", NOTE, encoding="latin-1"), 400)
+    assert problem["param"] == "encoding"
     assert problem["code"] == "unknown_parameter"
     assert client.get("/files").json()["data"] == []
     assert incoming(tmp_path) == []

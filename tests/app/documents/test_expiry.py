@@ -1,0 +1,50 @@
+"""Documents that were to be kept for a while are deleted then, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from app.documents.store import DocumentStore
+from dragon.errors import NotFoundError
+from tests.app.stores import NOTE, OTHER, files, finished, opened
+
+
+async def gone(store: DocumentStore, identity: str) -> None:
+    """Wait until a document is deleted."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await store.get(identity)
+            except NotFoundError:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_a_document_is_deleted_when_its_time_has_come(
+    store: DocumentStore, tmp_path: Path
+) -> None:
+    brief = await store.add("key.txt", NOTE, expires_after=1)
+    later = await store.add("code.txt", OTHER, expires_after=3600)
+    await finished(store, later)
+    await gone(store, brief.id)
+    await store.settled()
+    assert [each.id for each in await store.list()] == [later.id]
+    assert all(later.id in str(path) for path in files(tmp_path, "files"))
+    assert await store.search("Where is the spare key?", 3) == []
+
+
+async def test_the_last_upload_says_how_long_it_is_kept(store: DocumentStore) -> None:
+    first = await store.add("key.txt", NOTE, expires_after=1)
+    assert (await store.add("key.txt", NOTE)).id == first.id
+    other = await store.add("code.txt", OTHER)
+    assert (await store.add("code.txt", OTHER, expires_after=1)).expires_at is not None
+    await gone(store, other.id)
+    assert (await store.get(first.id)).expires_at is None
+
+
+async def test_what_expires_while_the_device_is_off_goes_at_its_start(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        document = await store.add("key.txt", NOTE, expires_after=1)
+    async with opened(tmp_path) as store:
+        await gone(store, document.id)
