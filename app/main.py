@@ -28,7 +28,15 @@ from app.api.openai import (
     search,
     tokenize,
 )
-from app.api.page import conversations, ledger, ledger_reads, model_choice, pages, socket
+from app.api.page import (
+    conversations,
+    documents,
+    ledger,
+    ledger_reads,
+    model_choice,
+    pages,
+    socket,
+)
 from app.api.responses import routes as responses
 from app.auth import Authenticator, api_key
 from app.container import AppState
@@ -50,6 +58,7 @@ _ROUTERS = (
     ollama_models,
     ollama_generation,
     conversations,
+    documents,
     health,
     ledger_reads,
     ledger,

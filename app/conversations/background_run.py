@@ -59,6 +59,16 @@ class BackgroundRun:
             await changed.wait()
             await asyncio.sleep(_TOGETHER_S)
 
+    def may_read(self, document: str) -> bool:
+        """Whether a document may be among its passages; before it has found them any may be."""
+        found = self.written.answer and self.written.answer.found
+        return found is None or document in {source.id for source in found.sources}
+
+    async def ended(self) -> None:
+        """Return once it is over, and stored."""
+        async for _ in self.follow():
+            pass
+
     @property
     def milliseconds(self) -> int:
         """Since the first text, up to the end."""
@@ -157,6 +167,14 @@ class BackgroundRuns:
     def get(self, answer_id: str) -> BackgroundRun | None:
         """The answer, if it is being written."""
         return self._running.get(answer_id)
+
+    async def stop_reading(self, document: str) -> None:
+        """Stop the answers that may read a document; they are stored when this returns."""
+        reading = [run for run in self._running.values() if run.may_read(document)]
+        for run in reading:
+            run.stop()
+        for run in reading:
+            await run.ended()
 
     @property
     def count(self) -> int:

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, literal_column, select, text, update
+from sqlalchemy import ColumnElement, delete, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.citations import cited, without
+from app.storage import message_search
 from app.storage.purge import Purge
 from app.storage.tables import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError
@@ -64,7 +65,7 @@ class ConversationStore:
             query = query.where(earlier | tied if after else earlier)
         words = _WORD.findall(search)
         async with self._sessions() as session:
-            found = await _found(session, words)
+            found = await message_search.found(session, words)
             if words:
                 title = Conversation.title.icontains(search.strip(), autoescape=True)
                 query = query.where(title | Conversation.id.in_(found))
@@ -185,7 +186,7 @@ class ConversationStore:
                 .values(updated_at=int(time.time()))
             )
             if state != MessageState.WRITING:
-                await _index(session, saved)
+                await message_search.index(session, saved)
 
     async def change(
         self, identity: str, *, title: str | None = None, leaf: str | None = None
@@ -205,10 +206,8 @@ class ConversationStore:
         """Remove a conversation, on disk and from the search. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
             await session.delete(await _conversation(session, identity))
-            await session.execute(
-                text("DELETE FROM message_search WHERE conversation = :id"), {"id": identity}
-            )
-            await _merge_index(session)
+            await message_search.forget_conversation(session, identity)
+            await message_search.merge(session)
         await self._purge.now()
 
     async def delete_turn(self, answer: str) -> None:
@@ -232,10 +231,8 @@ class ConversationStore:
                 others = (each.id for each in messages if each.id not in gone)
                 conversation.leaf = question.parent_id or next(others)
             for identity in gone:
-                await session.execute(
-                    text("DELETE FROM message_search WHERE message = :id"), {"id": identity}
-                )
-            await _merge_index(session)
+                await message_search.forget(session, identity)
+            await message_search.merge(session)
         return await self._purge.now()
 
 
@@ -291,34 +288,5 @@ async def _add(
     conversation.leaf, conversation.updated_at = message.id, now
     await session.flush()
     if role == "user":
-        await _index(session, message)
+        await message_search.index(session, message)
     return message
-
-
-async def _merge_index(session: AsyncSession) -> None:
-    """Only a merge takes deleted words out of the index of the search."""
-    await session.execute(text("INSERT INTO message_search(message_search) VALUES ('optimize')"))
-
-
-async def _index(session: AsyncSession, message: Message) -> None:
-    """Make the search find what the message says now."""
-    named = {"id": message.id, "of": message.conversation_id, "text": message.text}
-    await session.execute(text("DELETE FROM message_search WHERE message = :id"), named)
-    await session.execute(
-        text("INSERT INTO message_search(text, message, conversation) VALUES (:text, :id, :of)"),
-        named,
-    )
-
-
-async def _found(session: AsyncSession, words: Sequence[str]) -> dict[str, str]:
-    """The conversations whose messages have all the words, each with the best place."""
-    if not words:
-        return {}
-    rows = await session.execute(
-        text(
-            "SELECT conversation, snippet(message_search, 0, '', '', '…', 12) "
-            "FROM message_search WHERE message_search MATCH :query ORDER BY rank DESC"
-        ),
-        {"query": " ".join(f'"{word}"*' for word in words)},
-    )
-    return {row[0]: row[1] for row in rows}

@@ -23,6 +23,7 @@ from app.documents.jobs import RunJob, in_thread
 from app.documents.parsing import parse
 from app.documents.passages import Passages
 from app.documents.progress import Progress, final
+from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.summaries import Summaries
 from app.documents.tables.shelf import Shelf
@@ -345,6 +346,14 @@ class DocumentStore:
             async with self._sessions.begin() as session:
                 chunks = await self._erasure.rows(session, [document_id])
             await self._erasure.rest(chunks)
+
+    async def redaction(self, document_id: str) -> Redaction:
+        """A document's words in what is stored, to be redacted. Raises NotFoundError."""
+        try:
+            _, text = await self.text(document_id)
+        except DocumentError:  # what could not be read was never quoted
+            text = ""
+        return Redaction(document_id, text, self._sessions, self.purge)
 
     async def search(
         self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True

@@ -1,0 +1,232 @@
+"""Takes the words of a document out of stored conversations, their titles and the ledger.
+
+A document's words in a text are runs of five words that both have, however spaced or punctuated. In
+an answer that read the document they are also its passages as a whole, words with a digit in them
+(codes, numbers, dates), and every sentence that cites it. What a model has put in words of its own
+without any of these stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import false, select, update
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.storage import message_search
+from app.storage.purge import Purge
+from app.storage.tables import Conversation, LedgerAnswer, Message
+
+REDACTED = "[words of a deleted document]"
+"""Stands in the place of a document's words."""
+
+RUN = 5
+_WORD = re.compile(r"\w+(?:[-./:'’]\w+)*")
+_SENTENCE_ENDS = re.compile(r"[.!?](?=\s)|\n")
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words that texts and a document have in common: hashes of runs, and words with a digit."""
+
+    runs: frozenset[int]
+    identifiers: frozenset[str]
+
+    @classmethod
+    def shared(cls, texts: Iterable[str], document: str) -> Words:
+        """What any of the texts has in common with the document."""
+        runs: set[int] = set()
+        identifiers: set[str] = set()
+        for text in texts:
+            words = [word for word, _ in _words(text)]
+            runs.update(_runs(words))
+            identifiers.update(filter(_identifies, words))
+        words = (match[0].casefold() for match in _WORD.finditer(document))
+        own: set[str] = set()
+        last: deque[str] = deque(maxlen=RUN)
+        kept: set[int] = set()
+        for word in words:
+            last.append(word)
+            if word in identifiers:
+                own.add(word)
+            if len(last) == RUN and (run := hash(tuple(last))) in runs:
+                kept.add(run)
+        return cls(frozenset(kept), frozenset(own))
+
+    def within(self, text: str) -> Iterator[Range]:
+        """Where runs of the document stand in a text, in characters."""
+        words = _words(text)
+        for at, run in enumerate(_runs([word for word, _ in words])):
+            if run in self.runs:
+                yield words[at][1][0], words[at + RUN - 1][1][1]
+
+    def identified(self, text: str) -> Iterator[Range]:
+        """Where words with a digit in them stand that the document has."""
+        return (place for word, place in _words(text) if word in self.identifiers)
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """How many messages and titles have words of a document, and of how many conversations."""
+
+    messages: int
+    titles: int
+    conversations: int
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """A document's words in what is stored, to be counted and redacted; `text` is the document's.
+
+    It can still be applied once the document is deleted.
+    """
+
+    document: str
+    text: str
+    sessions: async_sessionmaker[AsyncSession]
+    purge: Purge
+
+    async def count(self) -> Quoted:
+        """What would be redacted."""
+        words = await self._shared()
+        async with self.sessions() as session:
+            places = await self._places(session, words)
+            titles = await self._titles(session, words)
+            holding = select(Message.conversation_id).where(Message.id.in_(places))
+            conversations = {*await session.scalars(holding), *(each.id for each in titles)}
+        return Quoted(len(places), len(titles), len(conversations))
+
+    async def apply(self) -> None:
+        """Redact messages and titles, and erase the ledger's words that have words of it."""
+        words = await self._shared()
+        async with self.sessions.begin() as session:
+            # The first statement writes: what is saved between reading and writing would be lost.
+            await session.execute(update(Message).where(false()).values(text=""))
+            for identity, ranges in (await self._places(session, words)).items():
+                message = await session.get_one(Message, identity)
+                message.record = _without(message.record, self.document, ranges)
+                message.text, message.tokens = replaced(message.text, ranges), []
+                await session.flush()
+                await message_search.index(session, message)
+            for conversation in await self._titles(session, words):
+                title = conversation.title
+                conversation.title = replaced(title, merged(title, words.within(title)))
+            said = select(LedgerAnswer).where(LedgerAnswer.words.is_not(None))
+            for row in await session.scalars(said):
+                if any(True for each in row.words or () for _ in words.within(each)):
+                    row.words = row.sources = None
+            await message_search.merge(session)
+        await self.purge.now()
+
+    async def _shared(self) -> Words:
+        async with self.sessions() as session:
+            texts = [*await session.scalars(select(Message.text))]
+            texts += await session.scalars(select(Conversation.title))
+            said = await session.scalars(select(LedgerAnswer.words))
+            texts += [each for words in said for each in words or ()]
+        return await asyncio.to_thread(Words.shared, texts, self.text)
+
+    async def _places(self, session: AsyncSession, words: Words) -> dict[str, list[Range]]:
+        """The messages that have words of the document, and where they stand in each."""
+        found = {}
+        stored = select(Message.id, Message.text, Message.record)
+        for identity, text, record in await session.execute(stored):
+            ranges = [*words.within(text)]
+            if passages := _passages(record, self.document):
+                ranges += words.identified(text)
+                for passage in passages:
+                    ranges += _whole(text, passage)
+                ranges += _citing(text, record, self.document)
+            if ranges:
+                found[identity] = merged(text, ranges)
+        return found
+
+    async def _titles(self, session: AsyncSession, words: Words) -> Sequence[Conversation]:
+        every = await session.scalars(select(Conversation))
+        return [each for each in every if any(True for _ in words.within(each.title))]
+
+
+def merged(text: str, ranges: Iterable[Range]) -> list[Range]:
+    """The ranges in order, as one where nothing but spaces and marks is between them."""
+    whole: list[Range] = []
+    for start, end in sorted(ranges):
+        if whole and not _WORD.search(text, whole[-1][1], max(start, whole[-1][1])):
+            whole[-1] = whole[-1][0], max(end, whole[-1][1])
+        else:
+            whole.append((start, end))
+    return whole
+
+
+def replaced(text: str, ranges: Sequence[Range]) -> str:
+    """The text with the phrase in the place of each range."""
+    for start, end in reversed(ranges):
+        text = text[:start] + REDACTED + text[end:]
+    return text
+
+
+def _without(record: dict[str, Any], document: str, ranges: Sequence[Range]) -> dict[str, Any]:
+    """A record whose offsets fit the redacted text; words for the cloud and citations go."""
+    kept = {name: value for name, value in record.items() if name not in ("citations", "not_asked")}
+    if seams := record.get("seams"):
+        kept["seams"] = [[_moved(at, ranges), *rest] for at, *rest in seams]
+    if (begun := record.get("private_from")) is not None:
+        kept["private_from"] = _moved(begun, ranges)
+    return kept
+
+
+def _moved(offset: int, ranges: Sequence[Range]) -> int:
+    """Where a place of the text is once the ranges before it are replaced."""
+    moved = offset
+    for start, end in ranges:
+        if start < offset:
+            moved += len(REDACTED) - (min(end, offset) - start)
+    return moved
+
+
+def _passages(record: dict[str, Any], document: str) -> list[str]:
+    """The passages of the document that an answer read; "" for those that are blank by now."""
+    return [
+        source["text"]
+        for source in record.get("sources", [])
+        if source["side"] == "private" and (source["id"] == document or source.get("deleted"))
+    ]
+
+
+def _whole(text: str, passage: str) -> Iterator[Range]:
+    """Where a whole passage stands in a text."""
+    wanted = [word for word, _ in _words(passage)]
+    words = _words(text)
+    for at in range(len(words) - len(wanted) + 1 if wanted else 0):
+        if [word for word, _ in words[at : at + len(wanted)]] == wanted:
+            yield words[at][1][0], words[at + len(wanted) - 1][1][1]
+
+
+def _citing(text: str, record: dict[str, Any], document: str) -> Iterator[Range]:
+    """The sentences that cite the document."""
+    sources = record.get("sources", [])
+    ends = [match.end() for match in _SENTENCE_ENDS.finditer(text)]
+    for citation in record.get("citations", []):
+        if sources[citation["source"]]["id"] == document:
+            start = max((end for end in ends if end <= citation["start"]), default=0)
+            start += len(text[start:]) - len(text[start:].lstrip())
+            yield start, min((end for end in ends if end >= citation["end"]), default=len(text))
+
+
+def _words(text: str) -> list[tuple[str, Range]]:
+    return [(match[0].casefold(), match.span()) for match in _WORD.finditer(text)]
+
+
+def _runs(words: Sequence[str]) -> Iterator[int]:
+    return (hash(tuple(words[at : at + RUN])) for at in range(len(words) - RUN + 1))
+
+
+def _identifies(word: str) -> bool:
+    """Whether a word is likely to stand for one thing: a code, a number, a date."""
+    return len(word) > 1 and any(character.isdigit() for character in word)

@@ -1,0 +1,128 @@
+"""What is redacted of a document, and that nothing of it is left on the disk.
+
+Covers `app.storage.message_search` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.conversations.store import ConversationStore
+from app.documents.redaction import REDACTED, RUN, Words, merged, replaced
+from app.documents.store import DocumentStore
+from app.storage import database
+from app.storage.tables import LedgerAnswer, Message, MessageState
+from tests.app.stores import ingest, traces
+
+NOTE = (
+    "The walnut drawer of the sideboard holds the opal of Aunt Philomena.\n"
+    "The safe's code is 7731-M.\nIt is blue.\n"
+)
+Sessions = async_sessionmaker[AsyncSession]
+
+
+def redacted(text: str, document: str) -> str:
+    words = Words.shared([text], document)
+    return replaced(text, merged(text, words.within(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It holds the opal of Aunt Philomena, I read.", f"It {REDACTED}, I read."),
+        ("THE WALNUT drawer\n> of the sideboard", REDACTED),
+        ("The opal of a drawer holds Aunt Philomena.", "The opal of a drawer holds Aunt Philomena."),
+        (
+            "First: the walnut drawer of the. Then: it holds the opal of Aunt, then.",
+            f"First: {REDACTED}. Then: it {REDACTED}, then.",
+        ),
+        ("", ""),
+    ],
+)
+def test_runs_of_words_are_replaced(text: str, expected: str) -> None:
+    assert redacted(text, NOTE) == expected
+
+
+def test_what_stays_is_in_no_run_of_the_document() -> None:
+    """However a text is put together of the document's words and others."""
+    words = NOTE.split()
+    for step in range(1, 9):
+        mixed = [*words]
+        for at in range(len(words) - step, 0, -step):
+            mixed.insert(at, "elsewhere")
+        left = redacted(" ".join(mixed), NOTE).replace(REDACTED, " | ")
+        assert not list(Words.shared([left], NOTE).within(left))
+        assert (left.count("|") > 0) is (step >= RUN)
+
+
+@pytest.fixture
+async def sessions(store: DocumentStore, tmp_path: Path) -> AsyncIterator[Sessions]:
+    engine = database.connect(database.database_url(tmp_path))
+    yield database.session_maker(engine)
+    await engine.dispose()
+
+
+async def answered(
+    conversations: ConversationStore, question: str, text: str, **record: Any
+) -> tuple[str, str]:
+    conversation, _, answer = await conversations.ask(None, None, question, private=True)
+    tokens = [{"text": word} for word in text.split()]
+    await conversations.save(answer.id, MessageState.DONE, text, record, tokens)
+    return conversation.id, answer.id
+
+
+async def test_nothing_is_left_of_a_redacted_document(
+    store: DocumentStore, sessions: Sessions, tmp_path: Path
+) -> None:
+    document = await ingest(store, "gems.txt", NOTE.encode())
+    conversations = ConversationStore(sessions, store.purge)
+    cites = {"side": "private", "id": document.id, "title": "gems.txt"}
+    first, answer = await answered(
+        conversations,
+        "What does the walnut drawer of the sideboard hold?",
+        "It is blue. Type 7731-M, said she. The stone is in the cupboard. So be it.",
+        sources=[{**cites, "text": "It is blue."}],
+        citations=[{"start": 60, "end": 63, "source": 0}],
+        seams=[[12, True, ""], [68, False, ""]],
+        not_asked={"words": "Philomena"},
+    )
+    other, unread = await answered(conversations, "And then?", "It is blue. 7731-M came after.")
+    said = ["holds the opal of Aunt Philomena"]
+    values = {"id": "a1", "started_at": 1.0, "private": False, "words": said}
+    async with sessions.begin() as session:
+        await session.execute(insert(LedgerAnswer).values(values))
+
+    redaction = await store.redaction(document.id)
+    found = await redaction.count()
+    assert (found.messages, found.titles, found.conversations) == (2, 1, 1)
+    await redaction.apply()
+    await store.delete(document.id)
+    await redaction.apply()
+
+    kept = await conversations.message(answer)
+    assert kept.text == f"{REDACTED}. Type {REDACTED}, said she. {REDACTED} So be it."
+    assert kept.tokens == []
+    assert not {"citations", "not_asked"} & kept.record.keys()
+    moved = [at for at, *_ in kept.record["seams"]]
+    assert [kept.text[at : at + 4] for at in moved] == ["Type", "be i"]
+    assert (await conversations.get(first)).title == f"What does {REDACTED} hold?"
+    # Of an answer that did not read it only runs of its words are known to be its.
+    assert (await conversations.message(unread)).text == "It is blue. 7731-M came after."
+    async with sessions() as session:
+        assert await session.scalar(select(LedgerAnswer.words)) is None
+        assert len((await session.scalars(select(Message))).all()) == 4
+    assert [each.conversation.id for each in await conversations.list("came", 5)] == [other]
+    assert await conversations.list("walnut", 5) == []
+    assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
+    assert (await redaction.count()).messages == 0
+
+
+async def test_a_file_that_could_not_be_read_was_never_quoted(store: DocumentStore) -> None:
+    document = await ingest(store, "torn.pdf", b"%PDF-1.7 nothing")
+    assert (await (await store.redaction(document.id)).count()).messages == 0
