@@ -163,6 +163,7 @@ class Written:
     def _asked(self, request: GenerationRequest) -> Fields:
         return {
             "mode": request.mode,
+            "cloud": request.cloud,
             "temperature": request.sampling.temperature,
             "seed": request.sampling.seed,
             "left_out": self.left_out,

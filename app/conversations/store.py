@@ -98,6 +98,12 @@ class ConversationStore:
             path.append(known[path[-1].parent_id])
         return path[::-1]
 
+    async def answers(self, question: str) -> Sequence[Message]:
+        """All answers to a question, in order."""
+        async with self._sessions() as session:
+            query = select(Message).where(Message.parent_id == question)
+            return (await session.scalars(query.order_by(Message.number))).all()
+
     async def ask(
         self, conversation: str | None, parent: str | None, question: str, *, private: bool
     ) -> tuple[Conversation, Message, Message]:

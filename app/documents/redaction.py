@@ -74,16 +74,21 @@ class Words:
 
 @dataclass(frozen=True)
 class Quoted:
-    """How many messages and titles have words of a document, and of how many conversations."""
+    """Ids of the messages that have words of a document, and of their conversations.
 
-    messages: int
-    titles: int
-    conversations: int
+    And of those whose title has.
+    """
+
+    messages: frozenset[str] = frozenset()
+    conversations: frozenset[str] = frozenset()
+
+    def __or__(self, other: Quoted) -> Quoted:
+        return Quoted(self.messages | other.messages, self.conversations | other.conversations)
 
 
 @dataclass(frozen=True)
 class Redaction:
-    """A document's words in what is stored, to be counted and redacted; `text` is the document's.
+    """A document's words in what is stored, to be found and redacted; `text` is the document's.
 
     It can still be applied once the document is deleted.
     """
@@ -93,15 +98,16 @@ class Redaction:
     sessions: async_sessionmaker[AsyncSession]
     purge: Purge
 
-    async def count(self) -> Quoted:
+    async def quoted(self) -> Quoted:
         """What would be redacted."""
         words = await self._shared()
         async with self.sessions() as session:
             places = await self._places(session, words)
             titles = await self._titles(session, words)
-            holding = select(Message.conversation_id).where(Message.id.in_(places))
-            conversations = {*await session.scalars(holding), *(each.id for each in titles)}
-        return Quoted(len(places), len(titles), len(conversations))
+            holding = await session.scalars(
+                select(Message.conversation_id).where(Message.id.in_(places))
+            )
+            return Quoted(frozenset(places), frozenset({*holding, *(each.id for each in titles)}))
 
     async def apply(self) -> None:
         """Redact messages and titles, and erase the ledger's words that have words of it."""

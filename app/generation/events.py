@@ -37,7 +37,8 @@ class GenerationRequest:
     a chat has, a model that writes makes its question stand alone, and from `cloud_messages` the
     cloud's, which may differ.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
-    which of the person's documents may be used; None is no limit. `id` names the answer, in the
+    which of the person's documents may be used; None is no limit. `passed_over` are texts whose
+    passages are not used: those that were quoted before. `id` names the answer, in the
     ledger too. `hops` is how often an answer may continue with what the other side finds by what is
     written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
     cloud does not know. `epsilon` bounds what the cloud learns of the passages used, by
@@ -62,6 +63,7 @@ class GenerationRequest:
     details: Details | None = None
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
+    passed_over: tuple[str, ...] = ()
     hops: int = 0
     hops_agreed: bool = False
     epsilon: float | None = None

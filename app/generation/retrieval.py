@@ -126,7 +126,7 @@ class Retrieval:
         """Passages of the person's documents, the best first."""
         if not self.asks(request):
             return []
-        k = self.passages(request)
+        k, before = self.passages(request), request.passed_over
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
         look = partial(self.documents.search, relevant=request.judged)
         if self.writes(request):
@@ -134,8 +134,8 @@ class Retrieval:
         found: Sequence[DocumentHit] = []
         async with self._places.one():
             for each in await searches(request, self.documents):
-                found = found or await look(each.query, k, each.scope)
-        return found
+                found = found or await look(each.query, k + len(before), each.scope)
+        return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:
         """What comes nearest where no passage answers."""

@@ -14,7 +14,7 @@ import { showLive } from "./inspector/live.js";
 import { Scope } from "./chat/scope.js";
 import { Settings } from "./core/settings.js";
 import { DeviceSocket } from "./core/socket.js";
-import { hear, tell } from "./core/tabs.js";
+import { EVERY, hear, tell } from "./core/tabs.js";
 import { PeerStatus, showConnection } from "./core/status.js";
 import { fillIn, t } from "./core/strings.js";
 import { showWelcome } from "./chat/welcome.js";
@@ -64,6 +64,7 @@ const chat = new Chat({
     inspector.show(panel);
   },
   onShade: () => settings.set({ shading: !settings.values.shading }),
+  quotes: () => settings.quotes,
   reachable: () => status.joint,
   onWritten: (conversation) => tell(conversation),
 });
@@ -97,7 +98,11 @@ const documents = new Documents((state) => {
   byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
   scope.setFiles(state.files, state.known);
   drawWelcome();
-}, () => inspector.show("documents"));
+}, () => inspector.show("documents"), () => {
+  tell(EVERY);
+  list.load();
+  followTab();
+});
 
 function changed() {
   const { busy, conversation } = chat;
@@ -215,7 +220,7 @@ function searchConversations() {
 
 hear((conversation) => {
   list.load();
-  if (conversation === chat.conversation?.id) followTab();
+  if (conversation === chat.conversation?.id || conversation === EVERY) followTab();
 });
 session.addEventListener("signed-out", showSignedOut);
 addEventListener("popstate", () => openConversation(location.hash.slice(1) || null));
@@ -223,8 +228,8 @@ byId("choose-model").addEventListener("click", () => settings.open("models"));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());
 for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());
-acceptDrops((files) => {
-  documents.upload(files);
+acceptDrops((files, folder) => {
+  documents.upload(files, folder);
   inspector.show("documents");
 });
 setInterval(() => {

@@ -64,6 +64,41 @@ def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) ->
 
 
 @pytest.mark.usefixtures("emptied")
+def test_a_folder_is_dropped_and_several_are_deleted(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    folder = tmp_path / "Cellar"
+    (folder / "wine").mkdir(parents=True)
+    (folder / "wine" / "red.txt").write_text("The red wine lies on the left.")
+    (folder / "tools.txt").write_text("The drill is in the blue box.")
+    (folder / ".hidden").write_text("nothing")
+    (tmp_path / "loose.txt").write_text("The ladder leans on the wall.")
+    chat.open_panel("documents")
+    dragged = {"items": [], "files": [str(folder), str(tmp_path / "loose.txt")]}
+    browser = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        data = dragged | {"dragOperationsMask": 1}
+        browser.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 300, "data": data})
+    for name in ("red.txt", "tools.txt", "loose.txt"):
+        assert chat.wait_document(name) == "processed"
+    cellar = page.get_by_role("region", name="Cellar")
+    expect(cellar.get_by_test_id("document")).to_have_count(2)
+    page.get_by_test_id("select").click()
+    expect(page.get_by_test_id("select-delete")).to_be_disabled()
+    page.get_by_label("Select red.txt").check()
+    page.get_by_label("Select loose.txt").check()
+    expect(page.get_by_role("group", name="Select")).to_contain_text("2 selected")
+    page.get_by_test_id("select-delete").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("Delete 2 documents?")
+    page.get_by_test_id("confirm-cancel").click()
+    expect(chat.documents).to_have_count(3)
+    page.get_by_test_id("select-delete").click()
+    page.get_by_test_id("confirm-delete").click()
+    expect(chat.documents).to_have_count(1)
+    expect(page.get_by_test_id("receipt")).to_contain_text("Deleted: 2 documents")
+    expect(page.get_by_test_id("select")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("emptied")
 def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     page = chat.page
     chat.open_panel("documents")

@@ -54,6 +54,70 @@ def test_a_miss_in_private_offers_to_ask_the_cloud(
     expect(question).to_contain_text("Kept on this device")
 
 
+def test_the_cloud_is_offered_after_a_miss_only_and_what_came_of_it_is_said(
+    chat: ChatPage, emptied: None, tmp_path: Path
+) -> None:
+    page = chat.page
+    chat.wait_peer("connected")
+    page.get_by_test_id("open-settings").click()
+    page.get_by_test_id("cloud").select_option("when_needed")
+    page.keyboard.press("Escape")
+    chat.upload(write(tmp_path, "boat.txt", b"The boat is kept in the shed.\n"))
+    answer = chat.ask("Where is the boat kept?")
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("in the shed")
+    expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
+    answer = chat.ask("What is the wingspan of the gull Emma?")
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("Neither your documents nor those of the cloud answer this.")
+    expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
+    answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("None of your documents answers this.")
+    expect(answer.get_by_test_id("ask-cloud")).to_be_visible()
+
+
+def test_the_same_answer_again_says_so_and_offers_another_passage(
+    chat: ChatPage, emptied: None, tmp_path: Path
+) -> None:
+    note = b"The lamp hangs under the stairs.\nThe boat was built in Kiel.\n"
+    chat.upload(write(tmp_path, "house.txt", note))
+    chat.wait_answer(chat.ask("Where does the lamp hang?", private=True))
+    chat.last_answer.get_by_test_id("again").click()
+    expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
+    chat.wait_answer()
+    expect(chat.last_answer).to_contain_text("the same text as before: the demo model quotes")
+    expect(chat.last_answer.get_by_test_id("ask-cloud")).to_be_visible()
+    chat.last_answer.get_by_test_id("other-passage").click()
+    expect(chat.last_answer.get_by_test_id("branches")).to_have_text("3/3")
+    chat.wait_answer()
+    expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
+        "The boat was built in Kiel."
+    )
+
+
+def test_a_deleted_document_is_redacted_in_what_is_stored(
+    chat: ChatPage, context: BrowserContext, emptied: None, tmp_path: Path
+) -> None:
+    page = chat.page
+    chat.upload(write(tmp_path, "lamp.txt", b"The brass lamp hangs under the stairs.\n"))
+    chat.wait_answer(chat.ask("Where does the brass lamp hang?", private=True))
+    expect(chat.last_answer).to_contain_text("under the stairs")
+    other = ChatPage(context.new_page())
+    other.page.goto(page.url)
+    expect(other.last_answer).to_contain_text("under the stairs")
+    chat.open_panel("documents")
+    chat.document("lamp.txt").get_by_test_id("delete-document").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("1 message in 1 conversation has words of it")
+    page.get_by_test_id("confirm-other").click()
+    expect(page.get_by_test_id("receipt")).to_contain_text("1 message was redacted")
+    for each in (chat, other):
+        expect(each.last_answer.get_by_test_id("answer-text")).to_have_text(
+            "[words of a deleted document]."
+        )
+
+
 def test_what_could_not_be_read_stands_apart_under_its_own_name(
     chat: ChatPage, emptied: None, tmp_path: Path
 ) -> None:
@@ -78,7 +142,7 @@ def test_dialogs_can_be_cancelled(chat: ChatPage, emptied: None, tmp_path: Path)
     chat.upload(note)
     chat.document("boat.txt").get_by_test_id("delete-document").click()
     dialog = page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("Answers that quote it keep their text")
+    expect(dialog).to_contain_text("No conversation has words of it")
     expect(page.get_by_test_id("confirm-cancel")).to_be_focused()
     page.get_by_test_id("confirm-cancel").click()
     expect(chat.documents).to_have_count(1)

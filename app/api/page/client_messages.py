@@ -42,11 +42,15 @@ class Say(_Frame):
 
 
 class Again(_Frame):
-    """Another answer to the question `message`; answered as `say` is."""
+    """Another answer to the question `message`; answered as `say` is.
+
+    With `other` it is written on the device, from passages that no answer to it has quoted yet.
+    """
 
     type: Literal["again"]
     id: Id
     message: Id
+    other: bool = False
     params: Params = Params()
 
 

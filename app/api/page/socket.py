@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
@@ -31,6 +31,7 @@ from app.generation.events import GenerationRequest
 from app.generation.prompts import chat_prompt
 from app.peer_link.status import PeerStatus
 from app.problems import reported
+from app.settings import Cloud
 from app.storage.tables import Conversation, Message, MessageState
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
 
@@ -139,7 +140,12 @@ class _Page:
         params = frame.params.model_copy(update=kept)
 
         async def prepare() -> tuple[GenerationRequest, int]:
-            return await branch_request(self._state, path, answer.text, params)
+            request, left_out = await branch_request(self._state, path, answer.text, params)
+            if isinstance(frame, Again) and frame.other:
+                quoted = tuple(each.text for each in await store.answers(frame.message))
+                # The nearest that is left, whether or not it is judged to answer.
+                request = replace(request, cloud=Cloud.NEVER, judged=False, passed_over=quoted)
+            return request, left_out
 
         self._read(self._state.background_runs.start(answer, prepare))
 

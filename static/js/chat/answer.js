@@ -18,6 +18,9 @@ const AT_ONCE_MS = 8;
  *
  * @typedef {object} AnswerActions
  * @property {(id: string, params?: object) => void} again
+ * @property {(id: string) => void} otherPassage An answer from passages that were not quoted yet.
+ * @property {(id: string) => boolean} repeats Whether an earlier answer to the question has the same text.
+ * @property {() => boolean} quotes Whether the model can only quote.
  * @property {(id: string) => void} goOn
  * @property {(id: string, step: number) => void} branch
  * @property {(id: string, panel: "live" | "ledger") => void} inspect
@@ -217,16 +220,21 @@ export class AnswerView {
       remedy.addEventListener("click", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
       this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, error.message), remedy);
     }
-    const notes = [
+    const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
+    const sent = this.message.done?.dragon.sent_frames > 0;
+    const repeated = this.message.done && !missed && this.actions.repeats(this.message.id);
+    this.#note.replaceChildren([
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
-      this.message.nothing_relevant && !unread && t("answer.nothing"),
+      missed && t(sent ? "answer.nothing.both" : "answer.nothing"),
+      missed && !sent && !this.actions.reachable() && asked?.cloud !== "never" && t("answer.unreached"),
       unread && t("answer.unread", { count: unread }),
-    ].filter(Boolean);
-    this.#note.replaceChildren(notes.join(" "));
-    if (spared && !this.message.private) {
-      this.#offer(spared.words ? t("answer.offer.words", { words: spared.words }) : t("answer.offer"), () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
-    } else if (this.message.nothing_relevant && !unread && this.message.done && !this.#joint && this.actions.reachable()) {
-      this.#offer(t("answer.offer.question"), () => this.actions.askOpenly(this.message.id));
+      repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
+    ].filter(Boolean).join(" "));
+    if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
+    if (spared?.words && !this.message.private) {
+      this.#offer(t("answer.offer.words", { words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
+    } else if ((missed || repeated) && !sent && this.actions.reachable()) {
+      this.#offer(t("answer.offer.question"), "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.childNodes.length || !this.#note.textContent;
     this.#summary.textContent = this.#summarized();
@@ -240,11 +248,16 @@ export class AnswerView {
     return participation.reduce((/** @type {number} */ sum, /** @type {number[]} */ [from = 0, to = 0]) => sum + to - from, 0);
   }
 
-  /** Offers to ask the cloud, which was not asked. @param {string} why @param {() => void} act */
-  #offer(why, act) {
-    const ask = el("button", { class: "button small", type: "button", "data-testid": "ask-cloud" }, t("answer.ask"));
-    ask.addEventListener("click", act);
-    this.#note.append(this.#note.textContent ? " " : "", why, " ", ask);
+  /** Whether the cloud found something for it. */
+  get #public() {
+    return (this.message.sources ?? []).some(({ side }) => side === "public");
+  }
+
+  /** Another way to an answer, below this one. @param {string} why @param {string} label @param {string} testid @param {() => void} act */
+  #offer(why, label, testid, act) {
+    const button = el("button", { class: "button small", type: "button", "data-testid": testid }, t(label));
+    button.addEventListener("click", act);
+    this.#note.append(" ", why, why && " ", button);
   }
 
   /** How it ended, who wrote it and how long it took, as far as known. */

@@ -13,6 +13,8 @@ import { Tree } from "./tree.js";
 
 /** Distance in pixels from the end within which the page follows the text as it grows. */
 const FOLLOW = 96;
+/** The temperature of another answer, unless one is set: at the usual one it would seldom be another. */
+const LIVELY = 1;
 
 export class Chat {
   /** @type {Conversation | null} */
@@ -39,6 +41,7 @@ export class Chat {
    * @param {(message: string, text: string) => void} options.onRefused
    * @param {(panel: "live" | "ledger", message: Message) => void} options.onInspect
    * @param {() => void} options.onShade
+   * @param {() => boolean} options.quotes Whether the model can only quote.
    * @param {() => boolean} options.reachable Whether the cloud is.
    * @param {(conversation: string) => void} options.onWritten Its messages or its branch have changed.
    */
@@ -119,15 +122,17 @@ export class Chat {
   }
 
   /**
-   * Another answer to the same question.
+   * Another answer to the same question: drawn anew, and as the model's own probabilities have it.
    *
    * @param {string} [id] Of an answer; the last by default.
    * @param {object} [params] How to answer, beside what is chosen for all answers.
+   * @param {boolean} [other] From passages that no answer has quoted yet.
    */
-  again(id = this.#tree.leaf ?? "", params = {}) {
+  again(id = this.#tree.leaf ?? "", params = {}, other = false) {
     const question = this.#tree.get(id)?.parent;
+    const { temperature = LIVELY } = /** @type {any} */ (this.options.params());
     // A seed that is set would write the same once more.
-    if (question) this.#write("again", { message: question, params: { seed: undefined, ...params } });
+    if (question) this.#write("again", { message: question, ...(other && { other }), params: { seed: undefined, temperature, ...params } });
   }
 
   /** @param {string} [id] */
@@ -249,6 +254,9 @@ export class Chat {
           inspect: (id, panel) => this.options.onInspect(panel, /** @type {Message} */ (this.#tree.get(id))),
           shade: () => this.options.onShade(),
           edit: () => this.edit(),
+          otherPassage: (id) => this.again(id, {}, true),
+          repeats: (id) => this.#tree.repeats(id),
+          quotes: () => this.options.quotes(),
           reachable: () => this.options.reachable(),
           askOpenly: (id) => this.#askOpenly(id),
           tokens: (id) => getTokens(this.conversation?.id ?? "", id),

@@ -45,6 +45,14 @@ export class Tree {
     return this.all.filter((other) => other.parent === parent);
   }
 
+  /** Whether an earlier branch has the same text. @param {string} id */
+  repeats(id) {
+    const message = this.#messages.get(id);
+    if (!message?.text.trim()) return false;
+    const branches = this.siblings(message);
+    return branches.slice(0, branches.indexOf(message)).some(({ text }) => text.trim() === message.text.trim());
+  }
+
   /** Shows another branch, to its latest end. @param {string} id @param {number} step */
   branch(id, step) {
     const message = this.#messages.get(id);

@@ -129,8 +129,16 @@ export const listFiles = async () => (await request("/v1/files")).data;
 /** @param {string} key @returns {Promise<StoredFile>} */
 export const getFile = (key) => request(`/v1/files/${id(key)}`);
 
-/** @param {string} key */
-export const deleteFile = (key) => request(`/v1/files/${id(key)}`, "DELETE");
+/**
+ * How many messages have words of these documents, and how many conversations.
+ *
+ * @param {string[]} documents
+ * @returns {Promise<{messages: number, conversations: number}>}
+ */
+export const getQuoted = (documents) => request("/api/documents/quoted", "POST", { documents });
+
+/** @param {string[]} documents @param {boolean} redact Whether their words go from conversations, too. */
+export const deleteDocuments = (documents, redact) => request("/api/documents/delete", "POST", { documents, redact });
 
 /** @param {string} key @param {"cancel" | "retry"} action @returns {Promise<StoredFile>} */
 export const changeFile = (key, action) => request(`/v1/files/${id(key)}/${action}`, "POST");

@@ -25,7 +25,7 @@ export function confirmed({ title, text, yes, other = "", danger = false }) {
   byId("confirm-other").textContent = other;
   byId("confirm-other").hidden = !other;
   byId("confirm-yes").textContent = yes;
-  byId("confirm-yes").classList.toggle("danger", danger);
+  for (const id of ["confirm-yes", "confirm-other"]) byId(id).classList.toggle("danger", danger);
   dialog.returnValue = "cancel";
   dialog.showModal();
   return new Promise((resolve) => {

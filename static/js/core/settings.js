@@ -33,13 +33,18 @@ export class Settings {
   async open(section) {
     this.#draw();
     this.#dialog.showModal();
-    await this.#models.load(this.#status?.quotes);
+    await this.#models.load(this.quotes);
     if (section) byId(section).scrollIntoView();
   }
 
   /** @param {any} status The device's `/api/status`. */
   setStatus(status) {
     this.#status = status;
+  }
+
+  /** Whether the model that answers can only quote. */
+  get quotes() {
+    return this.#status?.quotes ?? false;
   }
 
   /** What goes with a question; what is left out takes the device's default. */

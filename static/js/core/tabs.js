@@ -2,6 +2,9 @@
 
 const channel = new BroadcastChannel("dragon");
 
+/** Stands for all conversations. */
+export const EVERY = "*";
+
 /** Tells the other tabs. @param {string} conversation */
 export function tell(conversation) {
   channel.postMessage(conversation);

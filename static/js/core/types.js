@@ -58,7 +58,7 @@
  * @property {Source[]} [closest] The passages that come nearest where none answers.
  * @property {number} [unread_documents] How many could not be looked into yet.
  * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
- * @property {{left_out: number, mode: string, temperature: number, seed: number}} [asked]
+ * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
  * @property {string[]} [ledgers] The answer's ids in the ledger of what left this device.

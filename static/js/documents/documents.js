@@ -1,12 +1,13 @@
 /** The documents on the device: listed by collection, uploaded, looked into and deleted. */
 
-import { ApiError, changeFile, deleteFile, listFiles, messageOf, uploadFile } from "../core/api.js";
-import { confirmDelete, confirmed } from "../core/confirm.js";
+import { changeFile, listFiles, messageOf, uploadFile } from "../core/api.js";
+import { confirmed } from "../core/confirm.js";
+import { askAndDelete } from "./deletion.js";
 import { DocumentRow } from "./document-row.js";
 import { announce, byId, el } from "../core/dom.js";
 import { follow } from "./ingestion.js";
 import { openPreview } from "./preview.js";
-import { Receipt } from "./receipt.js";
+import { Selection } from "./selection.js";
 import { t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
@@ -25,8 +26,9 @@ export class Documents {
   #input = /** @type {HTMLInputElement} */ (byId("upload"));
   #collection = /** @type {HTMLInputElement} */ (byId("collection"));
   #error = byId("documents-error");
+  #selection = new Selection((rows) => this.#delete(rows));
   #actions = {
-    remove: (/** @type {DocumentRow} */ row) => this.#delete(row),
+    remove: (/** @type {DocumentRow} */ row) => this.#delete([row]),
     cancel: (/** @type {DocumentRow} */ row) => this.#cancel(row),
     retry: (/** @type {DocumentRow} */ row) => this.#retry(row),
     preview: (/** @type {DocumentRow} */ row) => openPreview(row.id ?? "", row.name),
@@ -35,10 +37,13 @@ export class Documents {
   /**
    * @param {(state: DocumentState) => void} onChange
    * @param {() => void} onFailed A file was not taken; its row says why.
+   * @param {() => void} onRedacted What is stored of conversations has changed.
    */
-  constructor(onChange, onFailed) {
+  constructor(onChange, onFailed, onRedacted) {
     this.onChange = onChange;
     this.onFailed = onFailed;
+    this.onRedacted = onRedacted;
+    this.#list.before(this.#selection.element);
     this.#input.addEventListener("change", () => {
       this.upload([...(this.#input.files ?? [])]);
       this.#input.value = "";
@@ -66,9 +71,9 @@ export class Documents {
     this.#changed();
   }
 
-  /** @param {File[]} files */
-  async upload(files) {
-    const collection = this.#collection.value.trim();
+  /** @param {File[]} files @param {string} [folder] That they are from: their collection, if none is given. */
+  async upload(files, folder = "") {
+    const collection = this.#collection.value.trim() || folder.slice(0, this.#collection.maxLength);
     const known = files.map(({ name }) => name).filter((name) => this.#named(name, collection).some((row) => row.is("processed")));
     const chosen = known.length > 0 ? await confirmed({
       title: known.length === 1 ? t("documents.replace", { name: known[0] ?? "" }) : t("documents.replace.many", { count: known.length }),
@@ -169,21 +174,18 @@ export class Documents {
     row.focus();
   }
 
-  /** @param {DocumentRow} row */
-  async #delete(row) {
-    if (row.id !== null) {
-      if (!(await confirmDelete(row.name, t("documents.delete.text")))) return;
-      const receipt = await Receipt.prepare(row.id, row.name);
-      try {
-        await deleteFile(row.id);
-      } catch (error) {
-        // Gone already, perhaps from another tab: that is what was asked for.
-        if (!(error instanceof ApiError && error.status === 404)) return this.#showError(messageOf(error));
-      }
-      byId("receipts").replaceChildren(await receipt.show());
+  /** @param {DocumentRow[]} rows Those that the device does not have are only taken out of the list. */
+  async #delete(rows) {
+    const stored = rows.flatMap(({ id, name }) => (id === null ? [] : [{ id, name }]));
+    try {
+      const done = stored.length ? await askAndDelete(stored) : "deleted";
+      if (done === "cancel") return;
+      if (done === "redacted") this.onRedacted();
+    } catch (error) {
+      return this.#showError(messageOf(error));
     }
-    const index = this.#rows.indexOf(row);
-    this.#drop(row);
+    const index = this.#rows.indexOf(/** @type {DocumentRow} */ (rows[0]));
+    for (const row of rows) this.#drop(row);
     this.#error.hidden = true;
     this.#changed();
     const next = this.#rows[index] ?? this.#rows[index - 1];
@@ -226,6 +228,7 @@ export class Documents {
       ...groups.filter(([, rows]) => rows.length).map(([label, rows]) =>
         el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(rows.length))), el("ul", {}, ...rows.map(({ element }) => element)))),
     );
+    this.#selection.draw(this.#rows);
     if (!this.#rows.length) this.#list.append(el("p", { class: "empty" }, t("documents.empty")));
     if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
     this.onChange({

@@ -25,7 +25,14 @@ from app.storage.tables import MessageState
 from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE
 
-ASKED = {"mode": "oneway", "temperature": 0.15, "seed": 4, "left_out": 2, "documents": None}
+ASKED = {
+    "mode": "oneway",
+    "cloud": "always",
+    "temperature": 0.15,
+    "seed": 4,
+    "left_out": 2,
+    "documents": None,
+}
 FOUND = {
     "sources": [asdict(SOURCE)],
     "nothing_relevant": False,

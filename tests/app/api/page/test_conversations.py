@@ -110,6 +110,18 @@ def test_a_question_begins_a_conversation(page: Page, generation: FakeGeneration
     assert answer["state"] == MessageState.DONE
 
 
+def test_another_passage_is_asked_for_on_the_device(
+    page: Page, generation: FakeGeneration
+) -> None:
+    began = page.say("Where is the key?")
+    page.send("again", message=began["question"]["id"], other=True)
+    page.until("done")
+    usual, other = generation.requests
+    assert (usual.cloud, usual.judged, usual.passed_over) == ("when_needed", True, ())
+    assert (other.cloud, other.judged) == ("never", False)
+    assert set(other.passed_over) == {generation.script, ""}, "its own text so far is empty"
+
+
 def test_the_branch_is_what_the_model_reads(page: Page, generation: FakeGeneration) -> None:
     first = page.say("First question?")
     conversation, answer = first["conversation"]["id"], first["answer"]["id"]
@@ -419,7 +431,8 @@ async def test_an_answer_of_an_earlier_release_is_shown(
         "side": "private", "id": SOURCE.id, "title": "note.txt", "text": "Under the mat.",
         "score": 0.8, "weight": 1.0, "page": 2, "start": 0, "end": 25, "hop": 0,
     }  # fmt: skip
-    asked = {"mode": "oneway", "temperature": 0.15, "seed": 4, "left_out": 0, "documents": None}
+    asked = {"mode": "oneway", "cloud": "when_needed", "temperature": 0.15, "seed": 4}
+    asked |= {"left_out": 0, "documents": None}
     stats = {"hops": [], "participation": [[0, 3]], "verdicts": "===", "trace": [], "asked": asked}
     record = {
         "seams": [[9, False, "the peer does not answer"]],

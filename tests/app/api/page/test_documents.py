@@ -1,0 +1,79 @@
+"""Deleting documents from the page, with their words in conversations or without."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.api.page.parameters import Params, branch_request
+from app.container import AppState
+from app.documents.redaction import REDACTED
+from app.documents.store import DocumentStore
+from app.generation.events import GenerationRequest
+from app.storage.tables import MessageState
+from tests import fakes
+from tests.app.stores import ingest, traces
+from tests.fakes import FakeGeneration
+
+NOTE = "The walnut drawer holds the opal of Aunt Philomena. Nobody knows."
+
+
+@pytest.fixture
+async def real(app: FastAPI, state: AppState, store: DocumentStore) -> AsyncIterator[AppState]:
+    """The service with a store of real documents."""
+    app.state.dragon = whole = replace(state, documents=store)
+    yield whole
+    await whole.background_runs.close()
+
+
+async def test_several_are_deleted_at_once(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore
+) -> None:
+    ids = [(await ingest(store, f"{name}.txt", NOTE.encode())).id for name in "ab"]
+    reply = await client.post("/api/documents/delete", json={"documents": [*ids, "file-none"]})
+    assert reply.json() == {"deleted": ids}
+    assert await store.list() == []
+    assert (await client.post("/api/documents/delete", json={"documents": []})).status_code == 400
+
+
+async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
+    client: httpx.AsyncClient,
+    real: AppState,
+    store: DocumentStore,
+    generation: FakeGeneration,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    document = await ingest(store, "gems.txt", NOTE.encode())
+    source = replace(fakes.SOURCE, id=document.id, title="gems.txt", text=NOTE)
+    monkeypatch.setattr(fakes, "SOURCE", source)
+    generation.script, generation.delay = f"So: {NOTE} " * 40, 0.01
+    conversation, _, answer = await real.conversations.ask(None, None, "What?", private=False)
+    path = await real.conversations.path(answer.id)
+
+    async def prepare() -> tuple[GenerationRequest, int]:
+        return await branch_request(real, path, "", Params())
+
+    run = real.background_runs.start(answer, prepare)
+    async for _ in run.follow():
+        if len(run.written.text) > 200:
+            break
+    some = {"documents": [document.id]}
+    await real.conversations.save(answer.id, MessageState.WRITING, run.written.text, {})
+    assert (await client.post("/api/documents/quoted", json=some)).json() == {
+        "messages": 1,
+        "conversations": 1,
+    }
+    await client.post("/api/documents/delete", json=some | {"redact": True})
+    assert run.over
+    kept = await real.conversations.message(answer.id)
+    assert kept.state == MessageState.STOPPED
+    assert kept.text.startswith(f"So: {REDACTED}")
+    assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
+    gone = (await client.post("/api/documents/quoted", json=some)).json()
+    assert gone == {"messages": 0, "conversations": 0}
