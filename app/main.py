@@ -35,6 +35,7 @@ from app.api.page import (
     ledger_reads,
     model_choice,
     pages,
+    projects,
     socket,
 )
 from app.api.responses import routes as responses
@@ -64,6 +65,7 @@ _ROUTERS = (
     ledger,
     model_choice,
     pages,
+    projects,
     socket,
 )
 

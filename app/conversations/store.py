@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.conversations.projects import Projects
 from app.documents.citations import cited, without
 from app.storage import message_search
 from app.storage.purge import Purge
@@ -24,6 +25,7 @@ from dragon.errors import InvalidRequestError, NotFoundError
 
 _TITLE = 60
 _WORD = re.compile(r"\w+")
+_insertion: ColumnElement[int] = literal_column("conversations.rowid")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class ConversationStore:
     def __init__(self, sessions: async_sessionmaker[AsyncSession], purge: Purge) -> None:
         self._sessions = sessions
         self._purge = purge
+        self.projects = Projects(sessions)
 
     async def start(self) -> None:
         """Mark answers that a crash cut off as stopped."""
@@ -48,20 +51,27 @@ class ConversationStore:
             await session.execute(update(Message).where(writing).values(state=MessageState.STOPPED))
 
     async def list(
-        self, search: str, limit: int, before: int | None = None, after: str = ""
+        self,
+        search: str,
+        limit: int,
+        before: int | None = None,
+        after: str = "",
+        project: str | None = None,
+        *,
+        archived: bool = False,
     ) -> Sequence[Listed]:
-        """The latest first; with `search` those whose title or text has a word beginning so.
+        """The latest first, without those that are pinned; only of a `project`, if one is named.
 
-        `before` is a time in Unix seconds: only those last changed earlier. With `after`, the id of
-        one of that very time, those of its time that come after it in this order as well.
+        With `search` all whose title or text has a word beginning so. `before` is a time in Unix
+        seconds: only those last changed earlier. With `after`, the id of one of that very time,
+        those of its time that come after it in this order as well.
         """
-        insertion: ColumnElement[int] = literal_column("conversations.rowid")
-        query = select(Conversation).order_by(Conversation.updated_at.desc(), insertion.desc())
+        query = _latest(project)
         if before is not None:
             earlier = Conversation.updated_at < before
             # Of one that is gone meanwhile nothing is known: rather list its second again.
-            last = select(insertion).where(Conversation.id == after).scalar_subquery()
-            tied = (Conversation.updated_at == before) & (insertion < func.coalesce(last, 1 << 62))
+            last = select(_insertion).where(Conversation.id == after).scalar_subquery()
+            tied = (Conversation.updated_at == before) & (_insertion < func.coalesce(last, 1 << 62))
             query = query.where(earlier | tied if after else earlier)
         words = _WORD.findall(search)
         async with self._sessions() as session:
@@ -69,8 +79,16 @@ class ConversationStore:
             if words:
                 title = Conversation.title.icontains(search.strip(), autoescape=True)
                 query = query.where(title | Conversation.id.in_(found))
+            else:
+                query = query.where(Conversation.archived.is_(archived), ~Conversation.pinned)
             rows = await session.scalars(query.limit(limit))
             return [Listed(row, found.get(row.id)) for row in rows]
+
+    async def pinned(self, project: str | None = None) -> Sequence[Listed]:
+        """Those that are pinned, the latest first."""
+        async with self._sessions() as session:
+            rows = await session.scalars(_latest(project).where(Conversation.pinned))
+            return [Listed(row) for row in rows]
 
     async def get(self, identity: str) -> Conversation:
         """One conversation. Raises `NotFoundError`."""
@@ -105,12 +123,19 @@ class ConversationStore:
             return (await session.scalars(query.order_by(Message.number))).all()
 
     async def ask(
-        self, conversation: str | None, parent: str | None, question: str, *, private: bool
+        self,
+        conversation: str | None,
+        parent: str | None,
+        question: str,
+        *,
+        private: bool,
+        project: str | None = None,
     ) -> tuple[Conversation, Message, Message]:
         """Store a question and the answer that is about to be written.
 
-        Without a conversation it begins one; without a parent it is its first question, or
-        another first one. Raises `NotFoundError`, `InvalidRequestError` under a question.
+        Without a conversation it begins one, of a project if one is named; without a parent it is
+        its first question, or another first one. Raises `NotFoundError`, `InvalidRequestError`
+        under a question.
         """
         async with self._sessions.begin() as session:
             if conversation is None:
@@ -121,6 +146,7 @@ class ConversationStore:
                     created_at=now,
                     updated_at=now,
                     leaf=None,
+                    project=project,
                 )
                 session.add(found)
                 await session.flush()
@@ -195,9 +221,19 @@ class ConversationStore:
                 await message_search.index(session, saved)
 
     async def change(
-        self, identity: str, *, title: str | None = None, leaf: str | None = None
+        self,
+        identity: str,
+        *,
+        title: str | None = None,
+        leaf: str | None = None,
+        project: str | None = None,
+        pinned: bool | None = None,
+        archived: bool | None = None,
     ) -> Conversation:
-        """Rename, or show another branch. Raises `NotFoundError`."""
+        """Rename, show another branch, put into a project ("": none), pin, archive.
+
+        What is archived is not pinned, and the other way round. Raises `NotFoundError`.
+        """
         async with self._sessions.begin() as session:
             found = await _conversation(session, identity)
             if title is not None:
@@ -206,6 +242,12 @@ class ConversationStore:
                 if (await _message(session, leaf)).conversation_id != identity:
                     raise NotFoundError(f"There is no message '{leaf}' in this conversation.")
                 found.leaf = leaf
+            if project is not None:
+                found.project = project or None
+            if pinned is not None:
+                found.pinned, found.archived = pinned, found.archived and not pinned
+            if archived is not None:
+                found.archived, found.pinned = archived, found.pinned and not archived
             return found
 
     async def delete(self, identity: str) -> None:
@@ -240,6 +282,11 @@ class ConversationStore:
                 await message_search.forget(session, identity)
             await message_search.merge(session)
         return await self._purge.now()
+
+
+def _latest(project: str | None) -> Select[Conversation]:
+    query = select(Conversation).order_by(Conversation.updated_at.desc(), _insertion.desc())
+    return query if project is None else query.where(Conversation.project == project)
 
 
 def title_of(question: str) -> str:

@@ -45,15 +45,14 @@ class Words:
         runs: set[int] = set()
         identifiers: set[str] = set()
         for text in texts:
-            words = [word for word, _ in _words(text)]
-            runs.update(_runs(words))
-            identifiers.update(filter(_identifies, words))
-        words = (match[0].casefold() for match in _WORD.finditer(document))
+            said = [word for word, _ in _words(text)]
+            runs.update(_runs(said))
+            identifiers.update(filter(_identifies, said))
         own: set[str] = set()
         last: deque[str] = deque(maxlen=RUN)
         kept: set[int] = set()
-        for word in words:
-            last.append(word)
+        for match in _WORD.finditer(document):
+            last.append(word := match[0].casefold())
             if word in identifiers:
                 own.add(word)
             if len(last) == RUN and (run := hash(tuple(last))) in runs:

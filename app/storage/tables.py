@@ -89,8 +89,23 @@ class MessageState(StrEnum):
     ERROR = "error"
 
 
+class Project(Base):
+    """A collection's standing instruction, for the conversations of its name.
+
+    Every collection is a project; one without documents is, too, if it has a row here.
+    """
+
+    __tablename__ = "projects"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    instruction: Mapped[str]
+
+
 class Conversation(Base):
-    """A tree of messages; `leaf` ends the branch shown. Times are Unix seconds."""
+    """A tree of messages; `leaf` ends the branch shown. Times are Unix seconds.
+
+    `project` names the collection that it asks, if it is of one.
+    """
 
     __tablename__ = "conversations"
 
@@ -99,6 +114,9 @@ class Conversation(Base):
     created_at: Mapped[int]
     updated_at: Mapped[int] = mapped_column(index=True)
     leaf: Mapped[str | None]
+    project: Mapped[str | None] = mapped_column(index=True)
+    pinned: Mapped[bool] = mapped_column(server_default=false(), default=False)
+    archived: Mapped[bool] = mapped_column(server_default=false(), default=False)
 
 
 class Message(Base):

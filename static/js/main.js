@@ -7,6 +7,7 @@ import { ConversationList } from "./chat/conversations.js";
 import { Documents } from "./documents/documents.js";
 import { byId } from "./core/dom.js";
 import { acceptDrops } from "./documents/drop.js";
+import { showFound } from "./chat/found.js";
 import { Inspector } from "./inspector/inspector.js";
 import { setUpKeyboard } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
@@ -80,7 +81,10 @@ const composer = new Composer({
 });
 
 const list = new ConversationList({
-  onOpen: openConversation,
+  onOpen: async (id, search) => {
+    await openConversation(id);
+    showFound(byId("log"), search);
+  },
   onRename: (conversation) => {
     tell(conversation.id);
     if (chat.conversation?.id === conversation.id) chat.conversation.title = conversation.title;

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -116,6 +117,14 @@ def state(
 @pytest.fixture
 def app(settings: Settings, state: AppState) -> FastAPI:
     return create_app(settings, state)
+
+
+@pytest.fixture
+async def real(app: FastAPI, state: AppState, store: DocumentStore) -> AsyncIterator[AppState]:
+    """The app's parts, with a store of real documents."""
+    app.state.dragon = whole = replace(state, documents=store)
+    yield whole
+    await whole.background_runs.close()
 
 
 @pytest.fixture

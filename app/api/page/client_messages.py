@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from app.api.openai.field_types import Str
 from app.api.openai.schemas import ChatMessage
 from app.api.page.parameters import Params
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 
 
 class _Frame(BaseModel):
@@ -30,13 +31,15 @@ class Ask(_Frame):
 class Say(_Frame):
     """Ask in a conversation, a new one if none is named, under an earlier answer or at its top.
 
-    A frame `began` answers, under `id`; those about the answer carry the answer's own id.
+    A new one may be of a project. A frame `began` answers, under `id`; those about the answer carry
+    the answer's own id.
     """
 
     type: Literal["say"]
     id: Id
     conversation: Id | None = None
     parent: Id | None = None
+    project: Annotated[str, Field(min_length=1, max_length=MAX_COLLECTION_CHARACTERS)] | None = None
     text: Annotated[Str, StringConstraints(min_length=1, pattern=r"\S")]
     params: Params = Params()
 

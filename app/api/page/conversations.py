@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.page.markdown import render
 from app.container import State
 from app.conversations import export
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.storage.tables import Conversation, Message, MessageState
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
@@ -23,12 +24,18 @@ Title = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
 class Change(BaseModel):
-    """What is left out stays; `leaf` is a message at the end of the branch to show."""
+    """What is left out stays; `leaf` is a message at the end of the branch to show.
+
+    `project` "" takes the conversation out of its project.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     title: Title | None = None
     leaf: str | None = None
+    project: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
 
 
 @router.get("")
@@ -38,11 +45,19 @@ async def list_conversations(
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
     before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
     after: Annotated[str, Query(max_length=64)] = "",
+    project: Annotated[str | None, Query(max_length=MAX_COLLECTION_CHARACTERS)] = None,
+    archived: bool = False,
 ) -> dict[str, Any]:
-    """The latest first; for more, `before` and `after` are `updated_at` and `id` of the last."""
-    listed = await state.conversations.list(search, limit + 1, before, after)
+    """Those that are pinned, then the latest first, or those that are archived.
+
+    For more, `before` and `after` are `updated_at` and `id` of the last. A search finds all.
+    """
+    store = state.conversations
+    listed = await store.list(search, limit + 1, before, after, project, archived=archived)
+    first = before is None and not archived and not search.strip()
+    shown = [*(await store.pinned(project) if first else ()), *listed[:limit]]
     return {
-        "data": [summary(each.conversation) | {"found": each.found} for each in listed[:limit]],
+        "data": [summary(each.conversation) | {"found": each.found} for each in shown],
         "has_more": len(listed) > limit,
     }
 
@@ -64,8 +79,8 @@ async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any
 
 @router.patch("/{identity}")
 async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
-    """Rename, or show another branch."""
-    return summary(await state.conversations.change(identity, title=change.title, leaf=change.leaf))
+    """Rename, show another branch, put into a project, pin, archive."""
+    return summary(await state.conversations.change(identity, **change.model_dump()))
 
 
 @router.delete("/{identity}")
@@ -104,6 +119,9 @@ def summary(conversation: Conversation) -> dict[str, Any]:
         "created_at": conversation.created_at,
         "updated_at": conversation.updated_at,
         "leaf": conversation.leaf,
+        "project": conversation.project,
+        "pinned": conversation.pinned,
+        "archived": conversation.archived,
     }
 
 

@@ -1,20 +1,26 @@
-"""`/api/documents`: deleting several, what answers keep of them, and redacting that."""
+"""`/api/documents`: a look into one; deleting several, and redacting what answers keep of them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.openai.openapi import failures
+from app.api.page.passage_view import blocks_around, rendered
 from app.container import AppState, State
+from app.documents.readers.sniff import Kind
 from app.documents.redaction import Quoted, Redaction
+from app.documents.store import MAX_WINDOW
 from dragon.errors import NotFoundError
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
+Place = Annotated[int, Query(ge=0)]
 Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=10_000)]
 
 
@@ -30,6 +36,24 @@ class Deletion(Some):
     """With `redact` their words in stored conversations, titles and the ledger go as well."""
 
     redact: bool = False
+
+
+@router.get("/{document}/view", responses=failures(404))
+async def view(
+    document: str, state: State, start: Place, end: Place, mark: Place = 0, until: Place = 0
+) -> dict[str, Any]:
+    """A part of a document's text, by characters; of Markdown whole blocks, as safe HTML, too.
+
+    In the HTML `passage_view.BEGIN` and `END` stand around what is from `mark` on `until` there.
+    """
+    found, text = await state.documents.text(document)
+    start, end = min(start, len(text)), min(end, len(text), start + MAX_WINDOW)
+    html = None
+    if found.kind == Kind.MARKDOWN:
+        start, end = blocks_around(text, start, max(start, end))
+        part = text[start:end]
+        html = await asyncio.to_thread(rendered, part, max(0, mark - start), max(0, until - start))
+    return {"text": text[start:end], "html": html, "start": start, "end": end, "length": len(text)}
 
 
 @router.post("/quoted")

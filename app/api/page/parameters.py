@@ -68,14 +68,25 @@ def request_of(
 
 
 async def branch_request(
-    state: AppState, path: Sequence[Message], begun: str, params: Params
+    state: AppState,
+    path: Sequence[Message],
+    begun: str,
+    params: Params,
+    project: str | None = None,
 ) -> tuple[GenerationRequest, int]:
     """The request for the answer at the end of a branch, and how many turns it leaves out.
 
-    `begun` is the text it has already. The oldest turns are left out when the branch would
-    take more than half of the model's context. Raises `ContextLengthError` when the last question
-    alone does not fit.
+    `begun` is the text it has already. In a project its instruction stands at the beginning, for a
+    model that can follow one, and its documents are asked, unless others are chosen. The oldest
+    turns are left out when the branch would take more than half of the model's context. Raises
+    `ContextLengthError` when the last question alone does not fit.
     """
+    begins = []
+    if project is not None:
+        params = await _within(state, project, params)
+        instruction = await state.conversations.projects.instruction(project)
+        if instruction and not state.generation.quotes:
+            begins = [tokenizer.Message("system", instruction)]
     turns = _turns(path[:-2], private=params.private)
     question = tokenizer.Message("user", path[-2].text)
     room = state.generation.context_length // 2
@@ -84,7 +95,7 @@ async def branch_request(
     while True:
         history = [message for turn in turns[left_out:] for message in turn]
         try:
-            messages = [*history, question]
+            messages = [*begins, *history, question]
             shown = await view.of(messages, trusted=False)
             prompt = await chat_prompt(state.generation, messages, shown)
         except ContextLengthError:
@@ -103,6 +114,15 @@ async def branch_request(
         )
     # A continued answer is only completed: nothing further is retrieved for it.
     return request_of(state, prompt, params, 0 if begun else MAX_HOPS), left_out
+
+
+async def _within(state: AppState, project: str, params: Params) -> Params:
+    """The parameters with the project's documents, unless some are chosen."""
+    if params.documents is not None or params.collections is not None:
+        return params
+    held = {name for name, _ in await state.documents.collections()}
+    chosen = {"collections": (project,)} if project in held else {"documents": ()}
+    return params.model_copy(update=chosen)
 
 
 def _turns(

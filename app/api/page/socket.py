@@ -117,7 +117,11 @@ class _Page:
         store, private = self._state.conversations, frame.params.private
         if isinstance(frame, Say):
             _, _, answer = await store.ask(
-                frame.conversation, frame.parent, frame.text, private=private
+                frame.conversation,
+                frame.parent,
+                frame.text,
+                private=private,
+                project=frame.project,
             )
         elif isinstance(frame, Again):
             _, _, answer = await store.answer_again(frame.message, private=private)
@@ -140,7 +144,9 @@ class _Page:
         params = frame.params.model_copy(update=kept)
 
         async def prepare() -> tuple[GenerationRequest, int]:
-            request, left_out = await branch_request(self._state, path, answer.text, params)
+            request, left_out = await branch_request(
+                self._state, path, answer.text, params, conversation.project
+            )
             if isinstance(frame, Again) and frame.other:
                 quoted = tuple(each.text for each in await store.answers(frame.message))
                 # The nearest that is left, whether or not it is judged to answer.

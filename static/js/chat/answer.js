@@ -1,6 +1,6 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
-import { announce, el, icon, seconds } from "../core/dom.js";
+import { announce, el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
 import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
@@ -260,23 +260,16 @@ export class AnswerView {
     this.#note.append(" ", why, why && " ", button);
   }
 
-  /** How it ended, who wrote it and how long it took, as far as known. */
+  /** Who wrote it, and whether that is all; how long it took says the panel. */
   #summarized() {
     const { done, state } = this.message;
     if (!done) return state === "stopped" ? t("answer.by.stopped") : "";
-    const { completion_tokens: total } = done.usage;
-    const { ttft_ms, ms_per_token } = done.dragon;
     const joint = this.#joint;
-    const some = joint > 0 && joint < total && !this.message.private && state !== "stopped";
     const authors = this.message.private
       ? this.message.private_from === undefined ? "kept" : "begun"
-      : state === "stopped" ? "stopped" : joint === 0 ? "alone" : some ? "some" : "cloud";
-    return [
-      t(`answer.by.${authors}`, { joint, count: total }),
-      done.finish_reason === "length" && t("answer.cut"),
-      !some && t("tokens", { count: total }),
-      ttft_ms !== undefined && seconds(ttft_ms + ms_per_token * total),
-    ].filter(Boolean).join(" · ");
+      : state === "stopped" ? "stopped" : joint === 0 ? "alone" : joint < done.usage.completion_tokens ? "some" : "cloud";
+    const said = t(`answer.by.${authors}`);
+    return done.finish_reason === "length" ? `${said} · ${t("answer.cut")}` : said;
   }
 
   #drawTools() {

@@ -5,6 +5,7 @@ import { confirmDelete } from "../core/confirm.js";
 import { announce, byId, el, icon } from "../core/dom.js";
 import { openMenu } from "../core/menu.js";
 import { t } from "../core/strings.js";
+import { marked } from "./found.js";
 
 /** @typedef {import("../core/types.js").Conversation} Conversation */
 
@@ -23,7 +24,7 @@ export class ConversationList {
 
   /**
    * @param {object} handlers
-   * @param {(id: string) => void} handlers.onOpen
+   * @param {(id: string, search: string) => void} handlers.onOpen `search` is what it was found by.
    * @param {(conversation: Conversation) => void} handlers.onRename
    * @param {(id: string) => void} handlers.onDelete
    * @param {(message: string) => void} handlers.onError
@@ -101,9 +102,10 @@ export class ConversationList {
   /** @param {Conversation} conversation */
   #row(conversation) {
     const { id, title, found } = conversation;
-    const open = el("button", { class: "conversation-open", type: "button", title }, el("span", { class: "conversation-title" }, title));
-    if (found) open.append(el("span", { class: "conversation-found" }, found));
-    open.addEventListener("click", () => this.onOpen(id));
+    const search = this.#search.value.trim();
+    const open = el("button", { class: "conversation-open", type: "button", title }, el("span", { class: "conversation-title" }, ...marked(title, search)));
+    if (found) open.append(el("span", { class: "conversation-found" }, ...marked(found, search)));
+    open.addEventListener("click", () => this.onOpen(id, this.#search.value.trim()));
     open.addEventListener("keydown", (event) => {
       if (event.key === "F2") this.#rename(conversation, row);
       if (event.key === "Delete") this.#delete(conversation);

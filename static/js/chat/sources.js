@@ -1,8 +1,9 @@
-/** The passages an answer rests on, in two columns: the person's own and the cloud's. */
+/** The passages an answer rests on: one line until it is opened, then a column for each side. */
 
-import { getText } from "../core/api.js";
+import { getView } from "../core/api.js";
 import { el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
+import { withMarks } from "../documents/marked.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
 /** @typedef {import("../core/types.js").Side} Side */
@@ -11,35 +12,49 @@ import { t } from "../core/strings.js";
 const AROUND = 320;
 
 export class SourcesView {
-  element = el("div", { class: "sources", role: "group", "aria-label": t("sources"), hidden: true });
+  #line = el("summary", {});
+  #columns = el("div", { class: "columns" });
+  element = el("details", { class: "sources", "data-testid": "sources", hidden: true }, this.#line, this.#columns);
+
+  constructor() {
+    this.element.addEventListener("toggle", () => {
+      const rows = this.#columns.querySelectorAll("details");
+      if (/** @type {HTMLDetailsElement} */ (this.element).open && rows.length === 1 && rows[0]) rows[0].open = true;
+    }, { once: true });
+  }
 
   /** @param {Source[]} sources @param {Source[]} closest Passages shown where there is no source. */
   show(sources, closest) {
-    const columns = /** @type {Side[]} */ (["private", "public"]).flatMap((side) => {
-      const passages = new Set(); // two hops of an answer may share one
-      const own = sources
-        .filter((source) => source.side === side)
-        .sort((one, other) => other.weight - one.weight)
-        .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
-      return own.length ? [column(side, own)] : [];
-    });
-    if (!columns.length && closest.length) columns.push(column("private", closest, t("sources.closest")));
-    this.element.replaceChildren(...columns);
-    this.element.hidden = columns.length === 0;
+    const sides = /** @type {[Side, Source[]][]} */ (/** @type {Side[]} */ (["private", "public"]).map((side) => [side, distinct(sources, side)])).filter(([, own]) => own.length);
+    const none = !sides.length && closest.length > 0;
+    if (none) sides.push(["private", closest]);
+    this.#line.replaceChildren(
+      icon("icon-chevron", "icon chevron"),
+      el("span", { class: "sources-label" }, t(none ? "sources.closest" : "sources")),
+      ...sides.map(([side, own]) => el("span", { class: "sources-side", "data-side": side }, icon(`icon-${side}`), el("span", { class: "sources-titles" }, [...new Set(own.map(({ title }) => title))].join(", ")))),
+    );
+    this.#columns.replaceChildren(...sides.map(([side, own]) => column(side, own)));
+    this.element.hidden = sides.length === 0;
   }
 }
 
-/** @param {Side} side @param {Source[]} sources @param {string} origin */
-function column(side, sources, origin = t(`sources.${side}.origin`)) {
-  const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), t(`sources.${side}`), el("span", {}, origin));
+/** Those of a side, the weightiest first; two hops of an answer may share one. @param {Source[]} sources @param {Side} side */
+function distinct(sources, side) {
+  const passages = new Set();
+  return sources
+    .filter((source) => source.side === side)
+    .sort((one, other) => other.weight - one.weight)
+    .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
+}
+
+/** @param {Side} side @param {Source[]} sources */
+function column(side, sources) {
+  const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), t(`sources.${side}`), el("span", {}, t(`sources.${side}.origin`)));
   return el("div", { class: "side", "data-side": side }, heading, el("ul", {}, ...sources.map((source) => el("li", {}, row(source)))));
 }
 
 /** @param {Source} source */
 function row(source) {
-  const percent = Math.round(Math.min(1, Math.max(0, source.weight)) * 100);
-  const fill = el("span", { class: "weight-fill" });
-  fill.style.width = `${percent}%`;
   const passage = el("blockquote", { class: "passage", "data-testid": "passage", tabindex: 0 }, el("mark", {}, source.text));
   const details = el(
     "details",
@@ -52,8 +67,6 @@ function row(source) {
       el("span", { class: "source-title", title: source.title }, source.title),
       el("span", { class: "source-start" }, source.text.trim().replace(/^#+ /, "")),
       el("span", { class: "source-page" }, source.page ? t("sources.page", { page: source.page }) : ""),
-      // What is only close had no share in the answer.
-      ...(source.weight > 0 ? [el("span", { class: "weight", title: t("sources.weight") }, el("span", { class: "weight-bar" }, fill), `${percent || "<1"} %`)] : []),
     ),
     passage,
     ...(source.query ? [el("pre", { class: "source-query", "data-testid": "source-query" }, source.query)] : []),
@@ -67,16 +80,21 @@ async function surround(passage, source) {
   const { id, start, end } = source;
   if (start == null || end == null || end <= start) return;
   try {
-    const around = await getText(id, Math.max(0, start - AROUND), end + AROUND);
-    // Offsets count characters; a string's count UTF-16 units.
-    const characters = [...around.text];
-    const [from, to] = [start - around.start, end - around.start];
+    const around = await getView(id, Math.max(0, start - AROUND), end + AROUND, start, end);
     const more = (/** @type {boolean} */ there) => (there ? "…" : "");
-    passage.replaceChildren(
-      more(around.start > 0) + characters.slice(0, from).join("").trimStart(),
-      el("mark", {}, characters.slice(from, to).join("")),
-      characters.slice(to).join("").trimEnd() + more(around.end < around.length),
-    );
+    const [before, after] = [more(around.start > 0), more(around.end < around.length)];
+    if (around.html !== null) {
+      passage.replaceChildren(before, withMarks(around.html), after);
+    } else {
+      // Offsets count characters; a string's count UTF-16 units.
+      const characters = [...around.text];
+      const [from, to] = [start - around.start, end - around.start];
+      passage.replaceChildren(
+        before + characters.slice(0, from).join("").trimStart(),
+        el("mark", {}, characters.slice(from, to).join("")),
+        characters.slice(to).join("").trimEnd() + after,
+      );
+    }
     const mark = passage.querySelector("mark");
     passage.scrollTop = (mark?.offsetTop ?? 0) - passage.clientHeight / 3;
   } catch {

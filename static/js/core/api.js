@@ -153,6 +153,20 @@ export const changeFile = (key, action) => request(`/v1/files/${id(key)}/${actio
  */
 export const getText = (key, start, end) => request(`/v1/files/${id(key)}/text?start=${start}&end=${end}`);
 
+/**
+ * A part of a document's text, and of Markdown as HTML that the device made safe, in whole blocks.
+ * In the HTML two private characters stand around what is from `mark` on `until` there.
+ *
+ * @param {string} key
+ * @param {number} start
+ * @param {number} end
+ * @param {number} [mark]
+ * @param {number} [until]
+ * @returns {Promise<{text: string, html: string | null, start: number, end: number, length: number}>}
+ */
+export const getView = (key, start, end, mark = 0, until = 0) =>
+  request(`/api/documents/${id(key)}/view?start=${start}&end=${end}&mark=${mark}&until=${until}`);
+
 /** The passages of private documents nearest to a text. @param {string} query @param {number} limit */
 export const search = async (query, limit) =>
   (await request("/v1/search", "POST", { query, top_k: limit })).data;

@@ -74,6 +74,7 @@ export class Models {
     const controller = (this.#trying = new AbortController());
     button.textContent = t("cancel");
     result.replaceChildren(el("p", { class: "hint" }, t("model.trying")));
+    result.scrollIntoView({ block: "nearest" });
     try {
       const report = await tryModel(name, controller.signal);
       const { memory, peer } = report;
@@ -85,6 +86,7 @@ export class Models {
     } catch (error) {
       result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice", "data-testid": "trial-refusal" }, messageOf(error))]));
     }
+    result.scrollIntoView({ block: "nearest" });
     button.textContent = t("model.try");
     this.#trying = null;
   }

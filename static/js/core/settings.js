@@ -3,7 +3,7 @@
 import { signOut } from "./api.js";
 import { byId, el } from "./dom.js";
 import { Models } from "./models.js";
-import { t } from "./strings.js";
+import { number, t } from "./strings.js";
 
 const KEY = "dragon.settings";
 
@@ -132,11 +132,12 @@ export class Settings {
       ))),
       el("fieldset", {}, el("legend", {}, t("settings.answers")),
         el("label", { class: "field" }, el("span", {}, t("settings.cloud")), cloud),
+        el("p", { class: "hint", id: "cloud-hint" }),
         el("label", { class: "field" }, el("span", {}, t("settings.mode")), mode),
         el("p", { class: "hint", id: "mode-hint" }),
         el("div", { class: "pairs" },
           field("top_k", { min: 0, max: 32, step: 1, placeholder: defaults.top_k }, values.top_k),
-          field("temperature", { min: 0, max: 2, step: "any", placeholder: defaults.temperature }, values.temperature),
+          field("temperature", { min: 0, max: 2, step: "any", placeholder: number(defaults.temperature ?? 0) }, values.temperature),
           field("seed", { min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, placeholder: t("settings.seed.new") }, values.seed),
           field("max_tokens", { min: 1, max: 100000, step: 1, placeholder: 512 }, values.max_tokens),
         )),
@@ -150,6 +151,7 @@ export class Settings {
   }
 
   #explain() {
+    byId("cloud-hint").textContent = this.leaves;
     const { mode = "oneway" } = this.#chosen;
     byId("mode-hint").textContent = MODES.includes(mode) ? t(`settings.mode.${mode}.text`) : "";
   }

@@ -1,8 +1,9 @@
 /** A document's text in a dialog, a window of it at a time. */
 
-import { getText, messageOf } from "../core/api.js";
+import { getView, messageOf } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
 import { t } from "../core/strings.js";
+import { withMarks } from "./marked.js";
 
 const WINDOW = 12_000;
 
@@ -19,8 +20,8 @@ export async function openPreview(id, name) {
   /** @param {string} key @param {number} start */
   async function more(key, start) {
     try {
-      const piece = await getText(key, start, start + WINDOW);
-      text.append(document.createTextNode(piece.text));
+      const piece = await getView(key, start, start + WINDOW);
+      text.append(piece.html === null ? document.createTextNode(piece.text) : withMarks(piece.html));
       if (piece.end >= piece.length) return;
       const next = el("button", { class: "button small", type: "button" }, t("preview.more", { percent: Math.round((100 * piece.end) / piece.length) }));
       next.addEventListener("click", () => {

@@ -36,11 +36,12 @@ export function showLive(message, progress, rtt) {
     ...comparison(stats, tokens),
     ...acceptance(stats),
     ...drawn(stats),
+    ...weighed(message.sources ?? []),
     facts([
       [t("live.mode"), message.private ? t("live.mode.private") : message.asked?.mode],
-      [t("live.temperature"), message.asked?.temperature],
+      [t("live.temperature"), message.asked && number(message.asked.temperature)],
       [t("live.seed"), message.asked?.seed],
-      [t("live.tokens"), tokens],
+      [t("live.tokens"), number(tokens)],
       [t("live.prompt"), t("tokens", { count: message.done.usage.prompt_tokens })],
       [t("live.passages"), stats.document_tokens !== undefined && t("tokens", { count: stats.document_tokens })],
       [t("live.step.device"), stats.decode_device_ms !== undefined && seconds(stats.decode_device_ms)],
@@ -77,6 +78,13 @@ function drawn(stats) {
   const trace = stats.trace ?? [];
   if (!trace.some(([kind]) => kind !== "t")) return [el("p", { class: "hint" }, t("live.alone"))];
   return [el("h3", {}, t("live.pipeline")), pipeline(trace, verdicts(stats))];
+}
+
+/** How much each passage weighed among those of its side. @param {import("../core/types.js").Source[]} sources */
+function weighed(sources) {
+  const read = sources.filter(({ weight }) => weight > 0);
+  if (!read.length) return [];
+  return [el("h3", {}, t("live.weights")), ...read.map(({ side, title, weight }) => share(title, Math.min(1, weight), side === "private" ? "device" : "cloud", "weight"))];
 }
 
 /** A character per position; `verdicts` has those of jointly written tokens only. @param {Record<string, any>} stats */

@@ -1,7 +1,7 @@
 /** A picture of how an answer was written: both sides' drafts and the text, on one time axis. */
 
 import { el } from "../core/dom.js";
-import { t } from "../core/strings.js";
+import { number, t } from "../core/strings.js";
 
 /**
  * What happened at a position: a side wrote a draft, or a token became text.
@@ -56,7 +56,7 @@ export function pipeline(trace, verdicts) {
     svg.append(shape("path", { class: "tick", d: `M${x(from + ms)} 154v5` }));
     if (x(from + ms) > width - 24) break;
     const label = shape("text", { class: "tick-label", x: x(from + ms), y: 174, "text-anchor": ms ? "middle" : "start" });
-    label.textContent = ms >= 1000 ? `${ms / 1000} s` : `${ms} ms`;
+    label.textContent = ms >= 1000 ? `${number(ms / 1000)} s` : `${ms} ms`;
     svg.append(label);
   }
   for (const [y, words] of /** @type {[number, string][]} */ ([[16, t("pipe.device")], [72, t("pipe.text")], [112, t("pipe.cloud")]])) {

@@ -37,7 +37,10 @@ def redacted(text: str, document: str) -> str:
     [
         ("It holds the opal of Aunt Philomena, I read.", f"It {REDACTED}, I read."),
         ("THE WALNUT drawer\n> of the sideboard", REDACTED),
-        ("The opal of a drawer holds Aunt Philomena.", "The opal of a drawer holds Aunt Philomena."),
+        (
+            "The opal of a drawer holds Aunt Philomena.",
+            "The opal of a drawer holds Aunt Philomena.",
+        ),
         (
             "First: the walnut drawer of the. Then: it holds the opal of Aunt, then.",
             f"First: {REDACTED}. Then: it {REDACTED}, then.",

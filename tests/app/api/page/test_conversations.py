@@ -110,9 +110,7 @@ def test_a_question_begins_a_conversation(page: Page, generation: FakeGeneration
     assert answer["state"] == MessageState.DONE
 
 
-def test_another_passage_is_asked_for_on_the_device(
-    page: Page, generation: FakeGeneration
-) -> None:
+def test_another_passage_is_asked_for_on_the_device(page: Page, generation: FakeGeneration) -> None:
     began = page.say("Where is the key?")
     page.send("again", message=began["question"]["id"], other=True)
     page.until("done")

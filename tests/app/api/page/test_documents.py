@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from app.api.page.parameters import Params, branch_request
 from app.container import AppState
@@ -21,14 +19,6 @@ from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
 
 NOTE = "The walnut drawer holds the opal of Aunt Philomena. Nobody knows."
-
-
-@pytest.fixture
-async def real(app: FastAPI, state: AppState, store: DocumentStore) -> AsyncIterator[AppState]:
-    """The service with a store of real documents."""
-    app.state.dragon = whole = replace(state, documents=store)
-    yield whole
-    await whole.background_runs.close()
 
 
 async def test_several_are_deleted_at_once(
@@ -53,7 +43,7 @@ async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
     source = replace(fakes.SOURCE, id=document.id, title="gems.txt", text=NOTE)
     monkeypatch.setattr(fakes, "SOURCE", source)
     generation.script, generation.delay = f"So: {NOTE} " * 40, 0.01
-    conversation, _, answer = await real.conversations.ask(None, None, "What?", private=False)
+    _, _, answer = await real.conversations.ask(None, None, "What?", private=False)
     path = await real.conversations.path(answer.id)
 
     async def prepare() -> tuple[GenerationRequest, int]:

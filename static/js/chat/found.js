@@ -1,0 +1,50 @@
+/** The words of a search, marked where they are found: in the list, and in the conversation that is opened. */
+
+import { el } from "../core/dom.js";
+
+const WORD = /[\p{L}\p{N}_]+/gu;
+const highlight = new Highlight();
+CSS.highlights.set("found", highlight);
+
+/** Ranges of the words in a text that begin with a word of the search, whatever their case and accents. @param {string} text @param {string} search */
+function places(text, search) {
+  const wanted = [...search.matchAll(WORD)].map(([word]) => plain(word));
+  return [...text.matchAll(WORD)].filter(([word]) => wanted.some((begin) => plain(word).startsWith(begin))).map(({ 0: word, index }) => ({ start: index, end: index + word.length }));
+}
+
+/** @param {string} word */
+function plain(word) {
+  return word.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+}
+
+/** The text with what was found in marks. @param {string} text @param {string} search @returns {(Node | string)[]} */
+export function marked(text, search) {
+  const pieces = [];
+  let at = 0;
+  for (const { start, end } of places(text, search)) {
+    pieces.push(text.slice(at, start), el("mark", {}, text.slice(start, end)));
+    at = end;
+  }
+  return [...pieces, text.slice(at)];
+}
+
+/** Marks the words in what is shown, and scrolls to the first. @param {HTMLElement} root @param {string} search Empty: none. */
+export function showFound(root, search) {
+  highlight.clear();
+  if (!search) return;
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  /** @type {Range | null} */
+  let first = null;
+  while (walker.nextNode()) {
+    const node = /** @type {Text} */ (walker.currentNode);
+    if (!node.parentElement?.closest(".bubble, .text")) continue;
+    for (const { start, end } of places(node.data, search)) {
+      const range = new Range();
+      range.setStart(node, start);
+      range.setEnd(node, end);
+      highlight.add(range);
+      first ??= range;
+    }
+  }
+  first?.startContainer.parentElement?.scrollIntoView({ block: "center" });
+}

@@ -1,0 +1,112 @@
+"""Projects: collections with an instruction and conversations, and what their answers read.
+
+Covers `app.api.page.projects` as well.
+"""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app.api.page.parameters import Params, branch_request
+from app.container import AppState
+from app.generation.events import GenerationRequest
+from tests.app.stores import ingest
+from tests.fakes import FakeGeneration
+
+
+async def listed(client: httpx.AsyncClient) -> list[tuple[str, str, int, int]]:
+    reply = await client.get("/api/projects")
+    return [tuple(project.values()) for project in reply.json()["data"]]
+
+
+async def asked(state: AppState, question: str, project: str | None) -> GenerationRequest:
+    conversations = state.conversations
+    _, _, answer = await conversations.ask(None, None, question, private=False, project=project)
+    path = await conversations.path(answer.id)
+    request, _ = await branch_request(state, path, "", Params(), project)
+    return request
+
+
+async def test_a_collection_is_a_project(client: httpx.AsyncClient, real: AppState) -> None:
+    assert await listed(client) == []
+    await ingest(real.documents, "boiler.txt", b"The boiler is in the cellar.", "House")
+    assert await listed(client) == [("House", "", 1, 0)]
+    for name, instruction in (
+        ("House", "Answer briefly."),
+        (" garden ", ""),
+        ("House", "In verse."),
+    ):
+        body = {"name": name, "instruction": instruction}
+        assert (await client.put("/api/projects", json=body)).json() == {"name": name.strip()}
+    await asked(real, "Where is the boiler?", "House")
+    assert await listed(client) == [("garden", "", 0, 0), ("House", "In verse.", 1, 1)]
+
+
+async def test_its_documents_and_its_instruction_are_read(
+    client: httpx.AsyncClient, real: AppState, generation: FakeGeneration
+) -> None:
+    await ingest(real.documents, "boiler.txt", b"The boiler is in the cellar.", "House")
+    await client.put("/api/projects", json={"name": "House", "instruction": "Answer in verse."})
+    await client.put("/api/projects", json={"name": "Garden"})
+    house = await asked(real, "Where is the boiler?", "House")
+    assert (house.documents, house.collections) == (None, ("House",))
+    assert "verse" not in generation.tokenizer.decode(house.conversation), "a model that quotes"
+    generation.quotes = False
+    house = await asked(real, "Where is the boiler?", "House")
+    assert "Answer in verse." in generation.tokenizer.decode(house.conversation)
+    garden = await asked(real, "Where is the hose?", "Garden")
+    assert (garden.documents, garden.collections) == ((), None), "it has no documents yet"
+    none = await asked(real, "Where is the hose?", None)
+    assert (none.documents, none.collections) == (None, None)
+
+
+async def test_a_project_ends_once_it_has_no_documents(
+    client: httpx.AsyncClient, real: AppState
+) -> None:
+    document = await ingest(real.documents, "boiler.txt", b"The boiler is here.", "House")
+    await asked(real, "Where is the boiler?", "House")
+    await client.put("/api/projects", json={"name": "House", "instruction": "In verse."})
+    refused = await client.delete("/api/projects", params={"name": "House"})
+    assert refused.status_code == 400
+    assert "has documents" in refused.json()["error"]["message"]
+    assert await listed(client) == [("House", "In verse.", 1, 1)]
+    await real.documents.delete(document.id)
+    assert (await client.delete("/api/projects", params={"name": "House"})).status_code == 200
+    assert await listed(client) == []
+    (kept,) = await real.conversations.list("", 5)
+    assert kept.conversation.project is None
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 65, "a\x07b"])
+async def test_what_no_collection_may_be_called_no_project_is(
+    client: httpx.AsyncClient, real: AppState, name: str
+) -> None:
+    assert (await client.put("/api/projects", json={"name": name})).status_code == 400
+
+
+async def test_conversations_are_pinned_archived_and_put_into_a_project(
+    client: httpx.AsyncClient, real: AppState
+) -> None:
+    async def titles(**params: str | bool) -> list[str]:
+        reply = await client.get("/api/conversations", params=params)
+        return [each["title"] for each in reply.json()["data"]]
+
+    ids = {}
+    for title in ("one", "two", "three"):
+        conversation, _, _ = await real.conversations.ask(None, None, title, private=True)
+        ids[title] = f"/api/conversations/{conversation.id}"
+    assert await titles() == ["three", "two", "one"]
+    pinned = await client.patch(ids["one"], json={"pinned": True})
+    assert (pinned.json()["pinned"], pinned.json()["archived"]) == (True, False)
+    assert await titles() == ["one", "three", "two"]
+    assert await titles(limit="1") == ["one", "three"], "those pinned come all"
+    archived = (await client.patch(ids["one"], json={"archived": True})).json()
+    assert (archived["pinned"], archived["archived"]) == (False, True)
+    assert await titles() == ["three", "two"]
+    assert await titles(archived=True) == ["one"]
+    assert await titles(search="one") == ["one"]
+    await client.patch(ids["two"], json={"project": "House"})
+    assert await titles(project="House") == ["two"]
+    await client.patch(ids["two"], json={"project": ""})
+    assert await titles(project="House") == []
