@@ -34,9 +34,9 @@ class Projects:
         """All projects by name: collections with documents, and those that were begun empty."""
         async with self._sessions() as session:
             of_collection = select(Document.collection, func.count()).group_by(Document.collection)
-            files = {name: count for name, count in await session.execute(of_collection)}
+            files = {row[0]: row[1] for row in await session.execute(of_collection)}
             of_project = select(Conversation.project, func.count()).group_by(Conversation.project)
-            chats = {name: count for name, count in await session.execute(of_project)}
+            chats = {row[0]: row[1] for row in await session.execute(of_project)}
             every = await session.scalars(select(Project))
             instructions = {project.name: project.instruction for project in every}
         names = sorted({name for name in files if name} | instructions.keys(), key=str.casefold)

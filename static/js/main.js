@@ -12,7 +12,9 @@ import { Inspector } from "./inspector/inspector.js";
 import { setUpKeyboard } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
+import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
+import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
 import { DeviceSocket } from "./core/socket.js";
 import { EVERY, hear, tell } from "./core/tabs.js";
@@ -53,11 +55,13 @@ const socket = new DeviceSocket({
 
 const chat = new Chat({
   socket,
+  project: () => projects.current,
   params: () => ({ ...settings.params, ...scope.params, ...(composer.isPrivate && { private: true, cloud: "never" }), provenance: true }),
   onChange: changed,
   onBegun: (conversation) => {
     history.replaceState(null, "", `#${conversation.id}`);
     list.load();
+    projects.load();
   },
   onRefused: (reason, text) => composer.refuse(reason, text),
   onInspect: (panel, message) => {
@@ -80,14 +84,25 @@ const composer = new Composer({
   onPrivate: (isPrivate) => status.setRung(isPrivate ? "never" : settings.rung),
 });
 
+const projects = new Projects({
+  onChoose: () => {
+    list.load();
+    openConversation(null);
+  },
+  onDelete: (name) => documents.deleteCollection(name),
+  quotes: () => settings.quotes,
+});
+
 const list = new ConversationList({
+  projects: () => ({ current: projects.current, names: projects.all.map(({ name }) => name) }),
+  onMoved: () => projects.load(),
   onOpen: async (id, search) => {
     await openConversation(id);
     showFound(byId("log"), search);
   },
   onRename: (conversation) => {
     tell(conversation.id);
-    if (chat.conversation?.id === conversation.id) chat.conversation.title = conversation.title;
+    if (chat.conversation?.id === conversation.id) Object.assign(chat.conversation, conversation);
     changed();
   },
   onDelete: (id) => {
@@ -101,6 +116,7 @@ const documents = new Documents((state) => {
   stored = state;
   byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
   scope.setFiles(state.files, state.known);
+  projects.load();
   drawWelcome();
 }, () => inspector.show("documents"), () => {
   tell(EVERY);
@@ -112,7 +128,10 @@ function changed() {
   const { busy, conversation } = chat;
   composer.setBusy(busy);
   list.setCurrent(conversation?.id ?? null);
-  byId("title").textContent = conversation?.title ?? t("sidebar.new");
+  const project = activeProject();
+  scope.setProject(project);
+  documents.setProject(project);
+  byId("title").textContent = [project, conversation?.title ?? t("sidebar.new")].filter(Boolean).join(" · ");
   document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
   drawWelcome();
   drawPanels();
@@ -120,8 +139,15 @@ function changed() {
   if (!busy) loadStatus();
 }
 
+/** The project of what is open, or of a question that would begin a conversation; empty: none. */
+function activeProject() {
+  return chat.conversation ? chat.conversation.project ?? "" : projects.current;
+}
+
 function drawWelcome() {
-  showWelcome({ visible: chat.empty, files: stored.files, waiting: stored.waiting }, {
+  const project = activeProject();
+  const files = stored.files.filter(({ collection }) => !project || collection === project);
+  showWelcome({ visible: chat.empty, files, waiting: stored.waiting, project, instruction: projects.instruction(project) }, {
     add: (file) => documents.upload([file]),
     choose: () => documents.choose(),
     ask: (question, only) => {
@@ -239,6 +265,12 @@ acceptDrops((files, folder) => {
 setInterval(() => {
   if (chat.busy && inspector.open === "live" && !inspected) drawPanels();
 }, LIVE_MS);
+install();
+makeRoomForKeyboard();
+takeShared((files) => {
+  documents.upload(files);
+  inspector.show("documents");
+}, (text) => composer.fill(text));
 socket.connect();
 loadStatus();
 documents.load();

@@ -15,7 +15,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from app.auth import Authenticator
 from app.container import AppState
@@ -160,14 +167,19 @@ def scripted(scripted_device: Scripted) -> Iterator[Scripted]:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
         yield running
-        running.close()
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    running = playwright.chromium.launch(
+        executable_path=CHROMIUM,
+        args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+    )
+    yield running
+    running.close()
 
 
 @pytest.fixture
@@ -176,6 +188,8 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
         viewport={"width": 1280, "height": 900},
         permissions=["clipboard-read", "clipboard-write"],
         accept_downloads=True,
+        # What a worker fetches no route of a test would see.
+        service_workers="block",
     )
     yield context
     context.close()

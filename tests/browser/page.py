@@ -144,13 +144,19 @@ class ChatPage:
         return text
 
     def sources(self, side: Side | None = None, answer: Locator | None = None) -> Locator:
-        """The sources under an answer (the last one by default), of one side or both."""
+        """The sources under an answer (the last one by default), of one side or both, unfolded."""
+        answer = answer or self.last_answer
+        fold = answer.get_by_test_id("sources")
+        if fold.is_visible() and fold.get_attribute("open") is None:
+            fold.locator("> summary").click()
+            expect(fold).to_have_attribute("data-unfolded", "true")
         hook = '[data-testid="source"]' + (f'[data-side="{side}"]' if side else "")
-        return (answer or self.last_answer).locator(hook)
+        return answer.locator(hook)
 
     def open_source(self, source: Locator) -> str:
-        """Opens a source and returns its passage."""
-        source.locator("summary").click()
+        """Opens a source, unless the only one is open, and returns its passage."""
+        if source.get_attribute("open") is None:
+            source.locator("summary").click()
         return source.get_by_test_id("passage").inner_text()
 
     def seams(self, answer: Locator | None = None) -> Sequence[bool]:

@@ -58,7 +58,7 @@ def test_of_a_conversation(looked_at: Page, telling_device: Pair) -> None:
     assert chat.wait_answer() == "done"
     expect(chat.last_answer.locator(".code")).to_be_visible()
     page.get_by_test_id("private-switch").check()
-    chat.sources().first.locator("summary").click()
+    chat.open_source(chat.sources().first)
     assert serious(page) == []
     for key in ("p", "d", "l", "w"):
         press(page, key)

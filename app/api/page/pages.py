@@ -31,6 +31,13 @@ async def index(request: Request, state: State) -> Response:
     return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
 
+@router.get("/service-worker.js")
+async def service_worker() -> Response:
+    """Served here, since a worker is for the addresses below its own."""
+    headers = {"Cache-Control": "no-cache"}
+    return FileResponse(STATIC / "service-worker.js", headers=headers, media_type="text/javascript")
+
+
 @router.get("/sign-in")
 async def sign_in_by_link(
     request: Request, state: State, code: str = "", key: str = ""

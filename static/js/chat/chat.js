@@ -31,11 +31,13 @@ export class Chat {
   #toEnd = byId("to-end");
   #following = true;
   #scrollTop = 0;
+  #height = 0;
 
   /**
    * @param {object} options
    * @param {DeviceSocket} options.socket
    * @param {() => object} options.params What goes with every question.
+   * @param {() => string} options.project That a new conversation is of; empty: none.
    * @param {() => void} options.onChange
    * @param {(conversation: Conversation) => void} options.onBegun
    * @param {(message: string, text: string) => void} options.onRefused
@@ -60,7 +62,7 @@ export class Chat {
       this.#following = true;
       this.#follow();
     });
-    const observer = new ResizeObserver(() => this.#follow());
+    const observer = new ResizeObserver(() => this.#resized());
     observer.observe(this.#log);
     observer.observe(this.#scroll);
   }
@@ -114,7 +116,8 @@ export class Chat {
 
   /** @param {string} text */
   ask(text) {
-    this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.leaf, text }, text);
+    const project = this.conversation ? null : this.options.project() || null;
+    this.#write("say", { conversation: this.conversation?.id ?? null, parent: this.#tree.leaf, project, text }, text);
   }
 
   stop() {
@@ -278,6 +281,14 @@ export class Chat {
 
   #shown() {
     return this.#tree.path.map(({ id }) => this.#views.get(id)).filter((view) => view instanceof AnswerView);
+  }
+
+  /** The last line that is read stays where it is above the question, whether or not a keyboard opens below. */
+  #resized() {
+    const { clientHeight } = this.#scroll;
+    if (!this.#following && this.#height) this.#scroll.scrollTop += this.#height - clientHeight;
+    this.#height = clientHeight;
+    this.#follow();
   }
 
   #follow() {

@@ -19,18 +19,23 @@ export class ConversationList {
   /** Those listed so far, and whether there are more. @type {Conversation[]} */
   #found = [];
   #more = false;
+  #archived = false;
   /** @type {string | null} */
   #current = null;
 
   /**
    * @param {object} handlers
    * @param {(id: string, search: string) => void} handlers.onOpen `search` is what it was found by.
-   * @param {(conversation: Conversation) => void} handlers.onRename
+   * @param {(conversation: Conversation) => void} handlers.onRename It was changed: renamed, pinned, archived, moved.
    * @param {(id: string) => void} handlers.onDelete
    * @param {(message: string) => void} handlers.onError
+   * @param {() => {current: string, names: string[]}} handlers.projects The one whose conversations are listed, and all.
+   * @param {() => void} handlers.onMoved One is of another project now.
    */
-  constructor({ onOpen, onRename, onDelete, onError }) {
+  constructor({ onOpen, onRename, onDelete, onError, projects, onMoved }) {
     this.onOpen = onOpen;
+    this.projects = projects;
+    this.onMoved = onMoved;
     this.onError = onError;
     this.onRename = onRename;
     this.onDelete = onDelete;
@@ -50,7 +55,7 @@ export class ConversationList {
     const version = ++this.#version;
     const search = this.#search.value.trim();
     try {
-      const { data, has_more } = await listConversations(search, last);
+      const { data, has_more } = await listConversations(search, last, this.projects().current, this.#archived);
       if (version !== this.#version) return;
       this.#found = last ? [...this.#found, ...data] : data;
       this.#more = has_more;
@@ -72,16 +77,15 @@ export class ConversationList {
     const found = this.#found;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-id]"))?.dataset.id;
     if (!found.length) {
-      this.#list.replaceChildren(el("p", { class: "empty" }, search ? t("list.none", { search }) : t("list.empty")));
-      return;
+      this.#list.replaceChildren(el("p", { class: "empty" }, search ? t("list.none", { search }) : t(this.#archived ? "list.archived.none" : "list.empty")));
     }
     /** @type {Map<string, Conversation[]>} */
     const groups = new Map();
     for (const each of found) {
-      const name = search ? t("list.found") : dayOf(each.updated_at);
+      const name = search ? t("list.found") : this.#archived ? t("list.archived") : each.pinned ? t("list.pinned") : dayOf(each.updated_at);
       groups.set(name, [...(groups.get(name) ?? []), each]);
     }
-    this.#list.replaceChildren(
+    if (found.length) this.#list.replaceChildren(
       ...[...groups].map(([name, rows]) =>
         el("section", { "aria-label": name }, el("h2", { class: "group" }, name), el("ul", {}, ...rows.map((row) => this.#row(row)))),
       ),
@@ -90,6 +94,14 @@ export class ConversationList {
       const older = el("button", { class: "row-button more", type: "button", "data-testid": "older" }, t("list.older"));
       older.addEventListener("click", () => this.load(found.at(-1)));
       this.#list.append(older);
+    }
+    if (!search) {
+      const other = el("button", { class: "row-button more", type: "button", "data-testid": "archived" }, icon("icon-archive"), t(this.#archived ? "list.current" : "list.archived"));
+      other.addEventListener("click", () => {
+        this.#archived = !this.#archived;
+        this.load();
+      });
+      this.#list.append(other);
     }
     if (focused) this.#focus(focused);
   }
@@ -114,6 +126,14 @@ export class ConversationList {
     more.addEventListener("click", () =>
       openMenu(more, [
         { label: t("list.rename"), icon: "icon-edit", act: () => this.#rename(conversation, row), testid: "rename" },
+        { label: t(conversation.pinned ? "list.unpin" : "list.pin"), icon: "icon-pin", act: () => this.#change(id, { pinned: !conversation.pinned }), testid: "pin" },
+        { label: t(conversation.archived ? "list.restore" : "list.archive"), icon: "icon-archive", act: () => this.#change(id, { archived: !conversation.archived }), testid: "archive" },
+        ...this.projects().names.map((name) => ({
+          label: t(name === conversation.project ? "list.takeout" : "list.move", { name }),
+          icon: "icon-folder",
+          act: () => this.#move(id, name === conversation.project ? "" : name),
+          testid: "move",
+        })),
         { label: t("list.markdown"), icon: "icon-document", href: exportAddress(id, "markdown"), testid: "export-markdown" },
         { label: t("list.json"), icon: "icon-document", href: exportAddress(id, "json"), testid: "export-json" },
         { label: t("list.delete"), icon: "icon-trash", act: () => this.#delete(conversation), danger: true, testid: "delete-conversation" },
@@ -163,6 +183,23 @@ export class ConversationList {
     row.replaceChildren(input);
     input.focus();
     input.select();
+  }
+
+  /** @param {string} id @param {{project?: string, pinned?: boolean, archived?: boolean}} change */
+  async #change(id, change) {
+    try {
+      this.onRename(await changeConversation(id, change));
+    } catch (error) {
+      this.onError(messageOf(error));
+    }
+    await this.load();
+    this.#focus(id);
+  }
+
+  /** @param {string} id @param {string} project Empty: none. */
+  async #move(id, project) {
+    await this.#change(id, { project });
+    this.onMoved();
   }
 
   /** @param {Conversation} conversation */

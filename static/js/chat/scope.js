@@ -8,7 +8,9 @@ import { t } from "../core/strings.js";
 
 export class Scope {
   /** @type {StoredFile[]} */
-  #files = [];
+  #all = [];
+  /** The project that is asked; empty: none. */
+  #project = "";
   /** Ids of the documents that may be used; null: all. @type {Set<string> | null} */
   #chosen = null;
   /** Null until they are listed; what is deleted meanwhile must not be asked for. @type {Set<string> | null} */
@@ -33,9 +35,23 @@ export class Scope {
 
   /** @param {StoredFile[]} files Those that can be searched. @param {Set<string>} known Ids of all that there are. */
   setFiles(files, known) {
-    this.#files = files;
+    this.#all = files;
     this.#known = known;
     this.#render();
+  }
+
+  /** Only a project's documents are there to be chosen. @param {string} project */
+  setProject(project) {
+    this.#project = project;
+    this.#render();
+  }
+
+  get #files() {
+    return this.#project ? this.#all.filter(({ collection }) => collection === this.#project) : this.#all;
+  }
+
+  get #whole() {
+    return this.#project ? t("scope.project", { name: this.#project }) : t("scope.all");
   }
 
   /** @param {string[] | null} documents */
@@ -70,14 +86,14 @@ export class Scope {
     this.#menu.replaceChildren(
       el("p", { class: "menu-title" }, t("scope")),
       ...(this.#files.length
-        ? [box("all", "all", t("scope.all"), this.#chosen === null, this.#chosen === null || this.#chosen.size > 0), ...groups]
+        ? [box("all", "all", this.#whole, this.#chosen === null, this.#chosen === null || this.#chosen.size > 0), ...groups]
         : [el("p", { class: "empty" }, t("scope.empty"))]),
     );
   }
 
   #render() {
     const count = this.#files.filter(({ id }) => this.#chosen?.has(id)).length;
-    this.#label.textContent = this.#chosen === null ? t("scope.all") : count === 0 ? t("scope.none") : t("scope.some", { chosen: count, count: this.#files.length });
+    this.#label.textContent = this.#chosen === null ? this.#whole : count === 0 ? t("scope.none") : t("scope.some", { chosen: count, count: this.#files.length });
     byId("scope").classList.toggle("is-set", this.#chosen !== null);
   }
 }

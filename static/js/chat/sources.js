@@ -19,7 +19,8 @@ export class SourcesView {
   constructor() {
     this.element.addEventListener("toggle", () => {
       const rows = this.#columns.querySelectorAll("details");
-      if (/** @type {HTMLDetailsElement} */ (this.element).open && rows.length === 1 && rows[0]) rows[0].open = true;
+      if (rows.length === 1 && rows[0]) rows[0].open = true;
+      this.element.dataset.unfolded = "true";
     }, { once: true });
   }
 

@@ -13,14 +13,18 @@ const SAMPLE = "The cabin by the lake.md";
  * @param {boolean} state.visible
  * @param {StoredFile[]} state.files That can be asked, the newest first.
  * @param {number} state.waiting How many are being prepared.
+ * @param {string} state.project That a question would be of; empty: none.
+ * @param {string} state.instruction Of the project.
  * @param {object} actions
  * @param {(file: File) => void} actions.add
  * @param {() => void} actions.choose
  * @param {(question: string, only?: string) => void} actions.ask `only` is the document that may be used.
  */
-export function showWelcome({ visible, files, waiting }, { add, choose, ask }) {
+export function showWelcome({ visible, files, waiting, project, instruction }, { add, choose, ask }) {
   byId("welcome").hidden = !visible;
   if (!visible) return;
+  byId("welcome-title").textContent = project || t("welcome.title");
+  byId("welcome-lead").textContent = project ? instruction || t("projects.lead") : t("welcome.lead");
   const [newest] = files;
   const cards = [];
   if (waiting > 0) {

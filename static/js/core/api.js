@@ -93,19 +93,21 @@ export const chooseModel = (name) => request("/api/models/use", "POST", { name }
 // Conversations
 
 /**
- * The latest first.
+ * Those that are pinned, then the latest first, or those that are archived.
  *
  * @param {string} search
  * @param {Conversation} [last] Where to go on: the last one listed so far.
+ * @param {string} [project] Only those of it.
+ * @param {boolean} [archived]
  * @returns {Promise<{data: Conversation[], has_more: boolean}>}
  */
-export const listConversations = (search, last) =>
-  request(`/api/conversations?search=${id(search)}${last ? `&before=${last.updated_at}&after=${id(last.id)}` : ""}`);
+export const listConversations = (search, last, project = "", archived = false) =>
+  request(`/api/conversations?search=${id(search)}&archived=${archived}${project && `&project=${id(project)}`}${last ? `&before=${last.updated_at}&after=${id(last.id)}` : ""}`);
 
 /** @param {string} key @returns {Promise<Conversation & {messages: Message[]}>} */
 export const getConversation = (key) => request(`/api/conversations/${id(key)}`);
 
-/** @param {string} key @param {{title?: string, leaf?: string}} change @returns {Promise<Conversation>} */
+/** @param {string} key @param {{title?: string, leaf?: string, project?: string, pinned?: boolean, archived?: boolean}} change @returns {Promise<Conversation>} */
 export const changeConversation = (key, change) => request(`/api/conversations/${id(key)}`, "PATCH", change);
 
 /** @param {string} key */
@@ -120,6 +122,17 @@ export const getTokens = async (key, message) =>
 
 /** What left the device for an answer. @param {string} answer */
 export const getLedger = (answer) => request(`/api/ledger/${id(answer)}`);
+
+// Projects
+
+/** @returns {Promise<import("./types.js").Project[]>} */
+export const listProjects = async () => (await request("/api/projects")).data;
+
+/** Begins one, or changes its instruction. @param {string} name @param {string} instruction @returns {Promise<{name: string}>} */
+export const putProject = (name, instruction) => request("/api/projects", "PUT", { name, instruction });
+
+/** @param {string} name Of one without documents. */
+export const deleteProject = (name) => request(`/api/projects?name=${id(name)}`, "DELETE");
 
 // Documents
 

@@ -69,6 +69,15 @@
  * @property {number} updated_at Unix seconds.
  * @property {string | null} leaf The end of the branch that is shown.
  * @property {string | null} [found] The place that a search found.
+ * @property {string | null} [project]
+ * @property {boolean} [pinned]
+ * @property {boolean} [archived]
+ *
+ * @typedef {object} Project
+ * @property {string} name Also that of its collection.
+ * @property {string} instruction
+ * @property {number} files
+ * @property {number} conversations
  *
  * @typedef {object} StoredFile
  * @property {string} id

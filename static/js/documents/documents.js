@@ -26,6 +26,7 @@ export class Documents {
   #input = /** @type {HTMLInputElement} */ (byId("upload"));
   #collection = /** @type {HTMLInputElement} */ (byId("collection"));
   #error = byId("documents-error");
+  #project = "";
   #selection = new Selection((rows) => this.#delete(rows));
   #actions = {
     remove: (/** @type {DocumentRow} */ row) => this.#delete([row]),
@@ -48,6 +49,18 @@ export class Documents {
       this.upload([...(this.#input.files ?? [])]);
       this.#input.value = "";
     });
+  }
+
+  /** Documents go into the project that is asked, unless another collection is named. @param {string} project */
+  setProject(project) {
+    this.#project = project;
+    this.#collection.placeholder = project;
+  }
+
+  /** Deletes all of a collection, once that is confirmed. @param {string} name */
+  async deleteCollection(name) {
+    await this.#delete(this.#rows.filter(({ collection }) => collection === name));
+    return !this.#rows.some(({ collection }) => collection === name);
   }
 
   choose() {
@@ -73,7 +86,7 @@ export class Documents {
 
   /** @param {File[]} files @param {string} [folder] That they are from: their collection, if none is given. */
   async upload(files, folder = "") {
-    const collection = this.#collection.value.trim() || folder.slice(0, this.#collection.maxLength);
+    const collection = this.#collection.value.trim() || folder.slice(0, this.#collection.maxLength) || this.#project;
     const known = files.map(({ name }) => name).filter((name) => this.#named(name, collection).some((row) => row.is("processed")));
     const chosen = known.length > 0 ? await confirmed({
       title: known.length === 1 ? t("documents.replace", { name: known[0] ?? "" }) : t("documents.replace.many", { count: known.length }),

@@ -1,0 +1,73 @@
+"""Projects in the sidebar; conversations pinned and archived."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.page import ChatPage
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_project_has_documents_an_instruction_and_chats(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    note, other = tmp_path / "boat.txt", tmp_path / "hut.txt"
+    note.write_text("The oar hangs behind the red door.")
+    other.write_text("The oar of the hut lies under the bed.")
+    chat.upload(other)
+    page.get_by_test_id("new-project").click()
+    page.get_by_test_id("project-name").fill("Never")
+    page.get_by_test_id("project-cancel").click()
+    expect(page.get_by_test_id("project-row")).to_have_count(0)
+    page.get_by_test_id("new-project").click()
+    page.get_by_test_id("project-name").fill("Boat")
+    page.get_by_test_id("project-instruction").fill("Answer briefly.")
+    page.get_by_test_id("project-save").click()
+    expect(page.get_by_role("heading", name="Boat", exact=True)).to_be_visible()
+    expect(page.locator("#welcome")).to_contain_text("Answer briefly.")
+    expect(page.get_by_test_id("scope")).to_have_text("All of Boat")
+
+    chat.open_panel("documents")
+    chat.upload(note)
+    region = page.get_by_role("region", name="Boat")
+    expect(region.get_by_test_id("document")).to_have_count(1)
+    answer = chat.ask("Where does the oar hang?", private=True)
+    chat.wait_answer(answer)
+    expect(answer.get_by_test_id("answer-text")).to_contain_text("behind the red door")
+    titles = chat.sources("private", answer).locator(".source-title").all_inner_texts()
+    assert set(titles) == {"boat.txt"}
+    expect(chat.conversations).to_have_count(1)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boat · Where does the oar hang?")
+
+    page.reload()
+    expect(page.get_by_test_id("scope")).to_have_text("All of Boat")
+    chat.menu("Where does the oar hang?", "move")
+    expect(page.get_by_test_id("scope")).to_have_text("All documents")
+    page.get_by_test_id("project-row").hover()
+    page.get_by_test_id("project-menu").click()
+    page.get_by_test_id("project-delete").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text("Delete boat.txt?")
+    page.get_by_test_id("confirm-delete").click()
+    expect(page.get_by_test_id("project-row")).to_have_count(0)
+    expect(chat.documents).to_have_count(1)
+
+
+def test_conversations_are_pinned_and_archived(chat: ChatPage) -> None:
+    page = chat.page
+    for title in ("First of them?", "Second of them?"):
+        chat.new_chat()
+        chat.wait_answer(chat.ask(title, private=True))
+    titles = chat.conversations.locator(".conversation-title")
+    chat.menu("First of them?", "pin")
+    expect(page.get_by_role("region", name="Pinned")).to_contain_text("First of them?")
+    expect(titles.first).to_have_text("First of them?")
+    chat.menu("Second of them?", "archive")
+    expect(chat.conversations.filter(has_text="Second of them?")).to_have_count(0)
+    page.get_by_test_id("archived").click()
+    expect(titles).to_have_text(["Second of them?"])
+    chat.menu("Second of them?", "archive")
+    expect(page.get_by_test_id("conversations")).to_contain_text("Nothing is archived.")
+    page.get_by_test_id("archived").click()
+    expect(titles.nth(1)).to_have_text("Second of them?")

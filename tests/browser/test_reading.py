@@ -1,0 +1,162 @@
+"""The page is easy to read: sizes, lines, contrast, what is folded and what is marked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from harness.services import Service
+from tests.browser.conftest import Pair, Scripted, signed_in
+from tests.browser.page import ChatPage
+from tests.samples import prose
+
+NOTE = """# The *old* boat
+
+It is **dry**.
+
+- The oar hangs behind the red door.
+- The rope is coiled.
+"""
+# The characters of each line of a paragraph but the last.
+_LINES = """(paragraph) => {
+  const range = new Range();
+  const text = paragraph.firstChild;
+  const lines = new Map();
+  for (let at = 0; at < text.length; at++) {
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    const { top } = range.getBoundingClientRect();
+    lines.set(top, (lines.get(top) ?? 0) + 1);
+  }
+  return [...lines.values()].slice(0, -1);
+}"""
+# The contrast of each kind of secondary text with each ground it may stand on.
+_CONTRASTS = """() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const probe = document.body.appendChild(document.createElement("i"));
+  const light = (name) => {
+    probe.style.color = `var(--${name})`;
+    canvas.fillStyle = getComputedStyle(probe).color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((c) =>
+      c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = {};
+  for (const ink of ["ink-soft", "private", "public"]) {
+    for (const ground of ["paper", "ground", "raised", "hover", "private-wash", "public-wash"]) {
+      const [one, other] = [light(ink), light(ground)].sort((a, b) => b - a);
+      found[`${ink} on ${ground}`] = (one + 0.05) / (other + 0.05);
+    }
+  }
+  probe.remove();
+  return found;
+}"""
+
+
+def test_text_has_sixteen_pixels_and_lines_of_seventy_characters(
+    page: Page, scripted: Scripted
+) -> None:
+    scripted.generation.script = prose(40).replace("\n", " ")
+    chat = signed_in(page, scripted.url)
+    chat.wait_answer(chat.ask("Tell me."))
+    paragraph = chat.last_answer.locator(".block p").first
+    assert paragraph.evaluate("p => getComputedStyle(p).fontSize") == "16px"
+    paragraph.evaluate("p => p.normalize()")
+    lines: list[int] = paragraph.evaluate(_LINES)
+    assert len(lines) > 5
+    assert 62 <= sum(lines) / len(lines) <= 75
+    chat.page.set_viewport_size({"width": 360, "height": 740})
+    assert paragraph.evaluate("p => getComputedStyle(p).fontSize") == "16px"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_secondary_text_is_well_above_the_least_contrast(
+    page: Page, device: Service, scheme: str
+) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    signed_in(page, device.url)
+    contrasts: dict[str, float] = page.evaluate(_CONTRASTS)
+    assert {name: ratio for name, ratio in contrasts.items() if ratio < 5} == {}
+
+
+@pytest.mark.usefixtures("emptied")
+def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    note = tmp_path / "boat.md"
+    note.write_text(NOTE)
+    chat.open_panel("documents")
+    chat.upload(note)
+    chat.document("boat.md").get_by_test_id("preview-document").click()
+    view = page.get_by_test_id("preview-text")
+    expect(view.locator("h1 em")).to_have_text("old")
+    expect(view.get_by_role("listitem")).to_have_count(2)
+    page.keyboard.press("Escape")
+    chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
+
+    # One line, until it is opened; the only source opens with it.
+    fold = chat.last_answer.get_by_test_id("sources")
+    box = fold.bounding_box()
+    assert box is not None
+    assert box["height"] < 50
+    expect(fold.locator("> summary")).to_contain_text("boat.md")
+    source = chat.sources("private").first
+    chat.open_source(source)
+    expect(source.locator("strong")).to_have_text("dry")
+    expect(source.locator("mark")).to_have_text("The oar hangs behind the red door.")
+    # How long it took and what a passage weighed stand in the panel.
+    summary = chat.last_answer.get_by_test_id("summary")
+    expect(summary).to_have_text("Kept on this device")
+    assert not re.search(r"\d", fold.inner_text().replace("boat.md", ""))
+    summary.click()
+    expect(page.get_by_test_id("live").get_by_test_id("weight").first).to_contain_text("boat.md")
+
+
+def test_what_a_search_finds_is_marked(chat: ChatPage) -> None:
+    page = chat.page
+    long = "Which of the many herons of the long lake slept here? " * 3
+    chat.wait_answer(chat.ask(long, private=True))
+    chat.new_chat()
+    title = chat.conversations.filter(has_text="herons").first.locator(".conversation-title")
+    lines = title.evaluate("t => t.clientHeight / parseFloat(getComputedStyle(t).lineHeight)")
+    assert 1.5 < lines < 2.5
+    page.get_by_test_id("search").fill("HERON slept")
+    found = chat.conversations.first
+    expect(found.locator("mark").first).to_have_text(re.compile("herons|slept"))
+    found.locator(".conversation-open").click()
+    expect(page.get_by_test_id("question")).to_contain_text("herons")
+    page.wait_for_function("() => CSS.highlights.get('found').size === 6")
+
+
+def test_numbers_are_written_as_in_the_language(browser: Browser, telling_device: Pair) -> None:
+    context = browser.new_context(locale="de-DE", viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    chat = signed_in(page, telling_device.device.url)
+    page.get_by_test_id("open-settings").click()
+    expect(page.locator("#setting-temperature")).to_have_attribute("placeholder", "0,15")
+    page.keyboard.press("Escape")
+    chat.wait_answer(chat.ask("Show me."))
+    chat.last_answer.get_by_test_id("summary").click()
+    panel = page.get_by_test_id("live")
+    expect(panel.locator("dt", has_text="Temperatur").locator("+ dd")).to_have_text("0,15")
+    assert not re.search(r"\d\.\d", panel.inner_text())
+    context.close()
+
+
+def test_on_a_phone_nothing_of_a_choice_is_cut(browser: Browser, device: Service) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, locale="de-DE")
+    page = context.new_page()
+    signed_in(page, device.url)
+    page.locator("#sidebar-open").click()
+    page.get_by_test_id("open-settings").click()
+    # As wide as its longest option needs, were there room.
+    for select in page.locator("#settings-form select").all():
+        needed = select.evaluate(
+            "s => { const copy = s.cloneNode(true); copy.style.width = 'max-content';"
+            " s.after(copy); const width = copy.offsetWidth; copy.remove(); return width; }"
+        )
+        assert needed <= select.evaluate("s => s.offsetWidth")
+    context.close()
