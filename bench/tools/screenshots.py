@@ -1,7 +1,7 @@
-"""Pictures of the page for the README: `python -m bench.screenshots`.
+"""Pictures of every state of the page: `python -m bench.screenshots`.
 
-Both real services are started with three notes, on a link of 100 ms round trip; every picture is
-taken in Chromium.
+Both real services are started with some notes, on a link of 100 ms round trip; every picture is
+taken in Chromium, light and dark on a desktop, and light on a phone.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import argparse
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
-from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
 from harness import services
 from harness.network_emulator import Network, relay
@@ -24,119 +25,253 @@ NOTES = {
     "Bicycle shed.txt": "The code of the bicycle shed is 4471-KX. The pump hangs by the door.\n",
     "Garden.txt": "The garden hose is stored under the bench. The roses are cut in March.\n",
 }
+STORES = "store,city,revenue\nS1,Lyon,5000\nS2,Turin,7500\n"
 RTT_MS = 100.0
 FLOOR = Floor(20)  # ms a step on both sides, as on hardware with a larger model
-QUESTIONS = ("What is the wifi password of the cabin?", "What is the capital of Kenya?")
-Scheme = Literal["light", "dark"]
-DESKTOP = ViewportSize(width=1280, height=900)  # room for both answers
-PHONE = ViewportSize(width=390, height=844)
+LOOKS = {
+    "light": ("light", ViewportSize(width=1280, height=900)),  # room for both answers
+    "dark": ("dark", ViewportSize(width=1280, height=900)),
+    "phone": ("light", ViewportSize(width=390, height=844)),
+}
+COLOURS = 128  # of a picture, which the page has few of
 
 
 class Tour:
-    """A signed-in page, and the pictures taken of it."""
+    """A signed-in tab in one look, and the pictures taken of it."""
 
-    def __init__(self, browser: Browser, device: Service, out: Path, scheme: Scheme) -> None:
-        self._browser = browser
-        self._out = out
-        self._scheme = scheme
-        self._address = f"{device.url}/sign-in?key={KEY}"
+    def __init__(self, browser: Browser, device: Service, out: Path, look: str) -> None:
+        scheme, size = LOOKS[look]
+        context = browser.new_context(
+            viewport=size,
+            color_scheme="dark" if scheme == "dark" else "light",
+            service_workers="block",
+            locale="en-GB",
+        )
+        self.page: Page = context.new_page()
+        self.narrow = size["width"] < 800
+        self._out, self._look, self._url = out, look, device.url
 
-    def page(self, size: ViewportSize) -> Page:
-        """A new tab."""
-        context = self._browser.new_context(viewport=size, color_scheme=self._scheme)
-        page = context.new_page()
-        page.goto(self._address)
-        page.locator("[data-testid=peer-status][data-state=connected]").wait_for()
-        return page
-
-    def take(self, page: Page, name: str) -> None:
+    def take(self, name: str) -> None:
         """A picture of what is seen."""
-        page.mouse.move(1, 1)
-        page.screenshot(path=self._out / f"{name}-{self._scheme}.png", animations="disabled")
+        path = self._out / f"{name}-{self._look}.png"
+        self.page.mouse.move(1, 1)
+        self.page.screenshot(path=path, animations="disabled")
+        Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+
+    def begin(self) -> None:
+        """Without a sign-in, then with one."""
+        self.page.goto(self._url)
+        self.take("sign-in")
+        self.page.goto(f"{self._url}/sign-in?key={KEY}")
+        self.page.locator("[data-testid=peer-status][data-state=connected]").wait_for()
+
+    def press(self, testid: str) -> None:
+        self.page.get_by_test_id(testid).last.click()
+
+    def ask(self, question: str, *, private: bool = False) -> None:
+        """Ask, and wait for the answer."""
+        count = self.page.get_by_test_id("answer").count()
+        self.page.get_by_test_id("private-switch").set_checked(private)
+        self.page.get_by_test_id("prompt").fill(question)
+        self.press("send")
+        answer = self.page.get_by_test_id("answer").nth(count)
+        answer.and_(self.page.locator("[data-state=done]")).wait_for()
+
+    def new_chat(self) -> None:
+        self.sidebar()
+        self.press("new-chat")
+
+    def sidebar(self) -> None:
+        """Open, where it is not always."""
+        if self.narrow and not self.page.locator("#sidebar.is-open").count():
+            self.page.locator("#sidebar-open").click()
+
+    def upload(self, collection: str, *files: tuple[str, bytes]) -> None:
+        """Add files, and wait until they can be asked or are refused."""
+        self.page.get_by_test_id("collection").fill(collection)
+        for name, content in files:
+            file = FilePayload(name=name, mimeType="text/plain", buffer=content)
+            self.page.get_by_test_id("upload").set_input_files([file])
+        for name, _ in files:
+            row = self.page.get_by_test_id("document").filter(
+                has=self.page.get_by_title(name, exact=True)
+            )
+            done = "[data-status=processed], [data-status=error]"
+            row.and_(self.page.locator(done)).wait_for()
+
+    def close_panel(self) -> None:
+        if self.page.locator("#inspector").is_visible():
+            self.page.locator("#inspector-close").click()
 
 
-def ask(page: Page, question: str) -> None:
-    """Ask, and wait for the answer."""
-    count = page.get_by_test_id("answer").count()
-    page.get_by_test_id("prompt").fill(question)
-    page.get_by_test_id("send").click()
-    answer = page.get_by_test_id("answer").nth(count)
-    answer.and_(page.locator("[data-state=done]")).wait_for()
-
-
-def add_notes(page: Page) -> None:
-    """Upload the notes, and wait until they can be asked."""
-    page.get_by_test_id("open-documents").click()
+def beginning(tour: Tour) -> None:
+    """Nothing is there yet; then documents, of which one cannot be read."""
+    tour.take("welcome")
+    tour.press("open-documents")
+    tour.take("documents-empty")
     for name, text in NOTES.items():
-        page.get_by_test_id("collection").fill("House" if name != "Garden.txt" else "Garden")
-        file = FilePayload(name=name, mimeType="text/plain", buffer=text.encode())
-        page.get_by_test_id("upload").set_input_files([file])
-    done = page.locator("[data-testid=document][data-status=processed]")
-    done.nth(len(NOTES) - 1).wait_for()
+        tour.upload("House" if name != "Garden.txt" else "Garden", (name, text.encode()))
+    tour.upload("", ("Stores.csv", STORES.encode()), ("Torn.docx", b"PK\x03\x04" + bytes(99)))
+    tour.take("documents")
+    tour.press("select")
+    tour.page.get_by_label("Select Garden.txt").check()
+    tour.take("documents-select")
+    tour.press("select-cancel")
+    tour.page.get_by_test_id("preview-document").last.click()
+    tour.page.get_by_test_id("preview-text").locator("h1").wait_for()
+    tour.take("preview")
+    tour.page.keyboard.press("Escape")
+    tour.close_panel()
+    tour.page.get_by_test_id("start-question").first.wait_for()
+    tour.take("suggestions")
 
 
-def tour(tour: Tour, *, first: bool) -> None:
-    """All pictures in one colour scheme."""
-    page = tour.page(DESKTOP)
-    if first:
-        tour.take(page, "welcome")
-        add_notes(page)
-        page.locator("#inspector-close").click()
-    for question in QUESTIONS:
-        ask(page, question)
-    page.locator("[data-testid=source][data-side=public] summary").last.scroll_into_view_if_needed()
-    tour.take(page, "chat")
-    panels = {
-        "pipeline": (page.get_by_test_id("summary").last, "pipeline"),
-        "ledger": (page.get_by_test_id("left").last, "fivegrams"),
-        "documents": (page.get_by_role("tab", name="Documents"), "document"),
-    }
-    for name, (opener, content) in panels.items():
-        opener.click()
-        page.get_by_test_id(content).first.wait_for()
-        tour.take(page, name)
-    page.locator("#inspector-close").click()
-    page.get_by_test_id("provenance").last.click()
-    page.get_by_test_id("answer").last.get_by_test_id("cloud-share").wait_for()
-    page.get_by_test_id("answer-text").last.focus()
-    page.keyboard.press("ArrowRight")
-    tour.take(page, "provenance")
-    page.get_by_test_id("open-settings").click()
-    page.get_by_test_id("model").first.scroll_into_view_if_needed()
-    tour.take(page, "settings")
+def answers(tour: Tour) -> None:
+    """Of one's own documents, of the cloud, of both, of a table; none at all; the same again."""
+    page = tour.page
+    tour.ask("What is the wifi password of the cabin?")
+    tour.ask("What is the capital of Kenya?")
+    page.get_by_test_id("sources").last.locator("> summary").click()
+    tour.take("chat")
+    if not tour.narrow:
+        address = page.url
+        tour.press("provenance")
+        page.get_by_test_id("answer").last.get_by_test_id("cloud-share").wait_for()
+        page.get_by_test_id("answer-text").last.focus()
+        page.keyboard.press("ArrowRight")
+        tour.take("provenance")
+        tour.press("provenance")
+        page.goto(address)
+    tour.press("summary")
+    page.get_by_test_id("pipeline").wait_for()
+    tour.take("pipeline")
+    tour.close_panel()
+    tour.press("left")
+    page.get_by_test_id("fivegrams").wait_for()
+    tour.take("ledger")
+    tour.close_panel()
+    tour.ask("What is the revenue of S2?")
+    page.get_by_test_id("sources").last.locator("> summary").click()
+    tour.take("table")
+    tour.new_chat()
+    tour.ask("What is the name of the neighbour's dog?", private=True)
+    tour.take("miss")
+    tour.press("ask-cloud")
+    page.locator("[data-testid=answer][data-state=done]").last.wait_for()
+    expect(page.get_by_test_id("answer").last).to_contain_text("Neither")
+    tour.take("miss-cloud")
+    tour.new_chat()
+    tour.ask("What is the code of the bicycle shed?", private=True)
+    tour.press("again")
+    page.get_by_test_id("other-passage").wait_for()
+    tour.take("again")
+
+
+def many(tour: Tour) -> None:
+    """Conversations, a search among them, projects; what deleting asks and says."""
+    page = tour.page
+    tour.sidebar()
+    page.get_by_test_id("conversation").first.hover()
+    page.get_by_test_id("conversation-menu").first.click()
+    tour.take("menu")
+    page.get_by_test_id("pin").click()
+    page.get_by_test_id("search").fill("code")
+    page.locator(".conversation-found mark").first.wait_for()
+    tour.take("search")
+    page.get_by_test_id("search").fill("")
+    page.get_by_test_id("project-open").filter(has_text="House").click()
+    page.get_by_test_id("start-question").first.wait_for()
+    tour.take("project")
+    tour.sidebar()
+    page.get_by_test_id("project-row").first.hover()
+    page.get_by_test_id("project-menu").last.click()
+    page.get_by_test_id("project-edit").click()
+    page.get_by_test_id("project-instruction").fill("Answer in two sentences.")
+    tour.take("project-edit")
+    tour.press("project-cancel")
+    page.get_by_test_id("project-open").first.click()
+    tour.press("open-documents")
+    shed = page.get_by_test_id("document").filter(has_text="Bicycle shed.txt")
+    shed.get_by_test_id("delete-document").click()
+    page.get_by_role("alertdialog").wait_for()
+    tour.take("delete")
+    tour.press("confirm-other")
+    page.get_by_test_id("receipt").wait_for()
+    tour.take("receipt")
+    tour.close_panel()
+
+
+def around(tour: Tour) -> None:
+    """Settings, the keyboard, the link; a question that is edited, an answer that failed."""
+    page = tour.page
+    tour.new_chat()
+    tour.ask("What is the capital of Kenya?")
+    tour.press("peer-status")
+    tour.take("cloud")
+    tour.press("peer-status")
+    page.get_by_test_id("question").last.hover()
+    tour.press("edit")
+    tour.take("edit")
     page.keyboard.press("Escape")
-    address = page.url
-    page.context.close()
-    phone = tour.page(PHONE)
-    phone.goto(address)
-    phone.get_by_test_id("answer").nth(1).wait_for()
-    tour.take(phone, "phone")
-    phone.context.close()
+    page.get_by_test_id("scope").click()
+    tour.take("scope")
+    page.keyboard.press("Escape")
+    tour.sidebar()
+    tour.press("open-settings")
+    page.get_by_test_id("model").first.wait_for()
+    tour.take("settings")
+    page.get_by_test_id("try-model").first.click()
+    page.get_by_test_id("trial-figures").wait_for(timeout=120_000)
+    tour.take("settings-trial")
+    page.keyboard.press("Escape")
+    page.locator("#open-help").click()
+    tour.take("keyboard")
+    page.keyboard.press("Escape")
+    tour.new_chat()
+    page.get_by_test_id("prompt").fill("word " * 3000)
+    tour.press("send")
+    page.locator("[data-testid=answer][data-state=error]").wait_for()
+    tour.take("error")
+
+
+def apart(tour: Tour) -> None:
+    """The device does not answer."""
+    tour.page.route_web_socket("**/ws/chat", lambda socket: socket.close())
+    tour.page.reload()
+    tour.page.get_by_test_id("connection").wait_for()
+    tour.take("offline")
+
+
+STATES: tuple[Callable[[Tour], None], ...] = (beginning, answers, many, around, apart)
 
 
 def main() -> None:
-    """Start the services and take the pictures."""
+    """Start the services for each look, and take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=services.ROOT / "docs" / "screenshots")
+    parser.add_argument("--looks", nargs="+", choices=LOOKS, default=list(LOOKS))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        data = Path(folder)
-        setup = Setup(data, services.AS_INSTALLED, FLOOR, FLOOR)
-        with (
-            services.peer(setup, services.demo_corpus(data)) as peer,
-            relay(peer.port, Network(RTT_MS / 1000)) as link,
-            services.device(setup, link.port) as device,
-        ):
-            services.wait_joint(device, RTT_MS)
-            browser = playwright.chromium.launch(
-                executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-            )
-            schemes: tuple[Scheme, ...] = ("light", "dark")
-            for scheme in schemes:
-                tour(Tour(browser, device, options.out, scheme), first=scheme == "light")
-            browser.close()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        for look in options.looks:
+            with tempfile.TemporaryDirectory() as folder:
+                data = Path(folder)
+                setup = Setup(data, services.AS_INSTALLED, FLOOR, FLOOR)
+                with (
+                    services.peer(setup, services.demo_corpus(data)) as peer,
+                    relay(peer.port, Network(RTT_MS / 1000)) as link,
+                    services.device(setup, link.port) as device,
+                ):
+                    services.wait_joint(device, RTT_MS)
+                    tour = Tour(browser, device, options.out, look)
+                    tour.begin()
+                    for state in STATES:
+                        state(tour)
+        browser.close()
     sizes = {path.name: path.stat().st_size for path in sorted(options.out.glob("*.png"))}
     print(json.dumps({"pictures": sizes}))
 

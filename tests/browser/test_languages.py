@@ -45,6 +45,7 @@ _OWN = ", ".join(
     (
         ".brand, noscript, script, style, kbd, code, input, time, option[value='']",
         ".bubble, .text, .source-title, .source-start, .passage, .document-name, .title",
+        ".sources-titles, .project, [data-testid=weight]",
         ".conversation, [data-testid=preview-text], #preview-title, #scope-menu .is-document",
         "[data-testid=start-question] strong, [data-testid=only-this], .model-name, .receipt",
         ".said strong, #confirm-title, .frames th",

@@ -100,14 +100,14 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
     chat: ChatPage, context: BrowserContext, emptied: None, tmp_path: Path
 ) -> None:
     page = chat.page
-    chat.upload(write(tmp_path, "lamp.txt", b"The brass lamp hangs under the stairs.\n"))
-    chat.wait_answer(chat.ask("Where does the brass lamp hang?", private=True))
-    expect(chat.last_answer).to_contain_text("under the stairs")
+    chat.upload(write(tmp_path, "gong.txt", b"The brass gong stands beside the linden.\n"))
+    chat.wait_answer(chat.ask("Where does the brass gong stand?", private=True))
+    expect(chat.last_answer).to_contain_text("beside the linden")
     other = ChatPage(context.new_page())
     other.page.goto(page.url)
-    expect(other.last_answer).to_contain_text("under the stairs")
+    expect(other.last_answer).to_contain_text("beside the linden")
     chat.open_panel("documents")
-    chat.document("lamp.txt").get_by_test_id("delete-document").click()
+    chat.document("gong.txt").get_by_test_id("delete-document").click()
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("1 message in 1 conversation has words of it")
     page.get_by_test_id("confirm-other").click()
@@ -137,7 +137,7 @@ def test_what_could_not_be_read_stands_apart_under_its_own_name(
 
 def test_dialogs_can_be_cancelled(chat: ChatPage, emptied: None, tmp_path: Path) -> None:
     page = chat.page
-    note = write(tmp_path, "boat.txt", b"The boat is kept in the shed.\n")
+    note = write(tmp_path, "boat.txt", b"Nobody has asked of this boat.\n")
     chat.open_panel("documents")
     chat.upload(note)
     chat.document("boat.txt").get_by_test_id("delete-document").click()
