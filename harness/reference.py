@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -77,9 +77,10 @@ class _Writer:
         rows: Sequence[Row],
         conversation: Sequence[int],
         sampling: Sampling,
-        ends: Collection[int],
+        tokenizer: Tokenizer,
     ) -> _Writer:
-        adjustment = Adjustment(sampling, conversation, ends)
+        mask = tokenizer.mask(sampling.grammar) if sampling.grammar else None
+        adjustment = Adjustment(sampling, conversation, tokenizer.end_ids, mask)
         decoder = Decoder(model, rows, conversation, adjustment=adjustment)
         decoder.acquire()
         decoder.prefill()
@@ -135,7 +136,7 @@ def write(
             document_rows(tokenizer, found, model.context, raw=raw, quotes=model.quotes)[0],
             conversation,
             sampling,
-            tokenizer.end_ids,
+            tokenizer,
         )
         for found in (private, public)
     )

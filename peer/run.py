@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
@@ -43,6 +44,7 @@ class CloudRun(Run[Message]):
         )
         super().__init__(session, shared.engine, pace)
         self._retriever = shared.retriever
+        self._tokenizer = shared.tokenizer
         self._opening = opening
         self._found: Found | None = None
 
@@ -52,11 +54,14 @@ class CloudRun(Run[Message]):
         try:
             prompt = len(asked.conversation)
             self._found = found = await self._retriever.find(asked, prompt, asked.max_tokens)
+            adjustment = await asyncio.to_thread(
+                Adjustment.asked, asked.sampling, asked.conversation, self._tokenizer
+            )
             self.open(
                 found.rows,
                 asked.conversation,
                 found.rescoring,
-                Adjustment.asked(asked.sampling, asked.conversation, self.session.limits.end_ids),
+                adjustment,
                 detailed=asked.details,
             )
             async for message in self:

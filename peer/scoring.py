@@ -46,7 +46,7 @@ class CloudScoring:
             found.rows,
             asked.conversation,
             found.rescoring,
-            Adjustment.asked(asked.sampling, asked.conversation, self._shared.tokenizer.end_ids),
+            Adjustment.asked(asked.sampling, asked.conversation, self._shared.tokenizer),
             detailed=True,
             limit=len(asked.text),
         )

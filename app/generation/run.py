@@ -90,6 +90,7 @@ class DeviceRun(Run[Event]):
         self._request = request
         self._plan = plan
         self._budget = budget
+        self._tokenizer = tokenizer
         self._link = link
         self._lane = lane_of(CALLER.get())
         self._watcher: asyncio.Task[None] | None = None
@@ -137,11 +138,7 @@ class DeviceRun(Run[Event]):
             retrieved.rows,
             self._request.conversation,
             retrieved.rescoring,
-            Adjustment.asked(
-                self._request.sampling,
-                self._request.conversation,
-                self.session.limits.end_ids,
-            ),
+            Adjustment.asked(self._request.sampling, self._request.conversation, self._tokenizer),
             detailed=self.answer.details is not None,
             referred=self._budget is not None,
         )

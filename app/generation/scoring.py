@@ -107,7 +107,7 @@ class Scorer:
             rows,
             asked.conversation,
             rescoring,
-            Adjustment.asked(asked.sampling, asked.conversation, self.tokenizer.end_ids),
+            Adjustment.asked(asked.sampling, asked.conversation, self.tokenizer),
             detailed=True,
             limit=len(asked.text),
         )

@@ -13,6 +13,8 @@ from typing import Self
 import numpy as np
 import torch
 
+from dragon.inference.grammar import Mask
+from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Sampling
 
 
@@ -23,11 +25,16 @@ class Adjustment:
     for a draft includes drafts that are not committed yet. r divides by the repetition penalty what
     is above 0, and multiplies what is below, of tokens of the answer and of the conversation, as
     its side has it; passages do not count. Tokens that end an answer have no chance before it has
-    `min_tokens`.
+    `min_tokens`, nor has what the grammar's `mask` does not allow. A row that names no token that
+    it allows takes all of them as equally likely.
     """
 
     def __init__(
-        self, sampling: Sampling, conversation: Sequence[int], ends: Collection[int]
+        self,
+        sampling: Sampling,
+        conversation: Sequence[int],
+        ends: Collection[int],
+        mask: Mask | None = None,
     ) -> None:
         self._biased = torch.tensor([token for token, _ in sampling.logit_bias], dtype=torch.int64)
         self._bias = torch.tensor([bias for _, bias in sampling.logit_bias], dtype=torch.float32)
@@ -37,13 +44,25 @@ class Adjustment:
         self._asked = np.unique(np.array(conversation, dtype=np.int64))
         self._ends = torch.tensor(sorted(ends), dtype=torch.int64)
         self._least = sampling.min_tokens
+        self._mask = mask
 
     @classmethod
     def asked(
-        cls, sampling: Sampling, conversation: Sequence[int], ends: Collection[int]
+        cls, sampling: Sampling, conversation: Sequence[int], tokenizer: Tokenizer
     ) -> Self | None:
-        """What a request asks for, None where that changes nothing."""
-        return cls(sampling, conversation, ends) if sampling.adjusts else None
+        """What a request asks for, None where that changes nothing.
+
+        Raises `InvalidRequestError` for what is no grammar.
+        """
+        if not sampling.adjusts:
+            return None
+        mask = tokenizer.mask(sampling.grammar) if sampling.grammar else None
+        return cls(sampling, conversation, tokenizer.end_ids, mask)
+
+    @property
+    def held(self) -> bool:
+        """Whether the answer is held to a grammar."""
+        return self._mask is not None
 
     def of(self, logits: torch.Tensor, text: Sequence[int]) -> torch.Tensor:
         """Adjusted logits, float32 [rows, V], after the answer's first tokens, `text`."""
@@ -61,4 +80,9 @@ class Adjustment:
             adjusted[:, torch.from_numpy(said)] -= torch.from_numpy(penalties.astype(np.float32))
         if len(text) < self._least:
             adjusted[:, self._ends] = -torch.inf
+        if self._mask is not None:
+            allowed = self._mask.allowed(text)
+            adjusted[:, ~allowed] = -torch.inf
+            unsaid = torch.isneginf(adjusted).all(-1)
+            adjusted[unsaid[:, None] & allowed] = 0.0
         return adjusted

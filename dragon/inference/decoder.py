@@ -69,7 +69,9 @@ class Decoder:
         self._adjustment = adjustment
         self._detailed = detailed
         self._referred = referred
-        self._quoting = Quoting([row.quotes for row in rows], model.ends)
+        # What is held to a grammar is no quote.
+        free = adjustment is not None and adjustment.held
+        self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]

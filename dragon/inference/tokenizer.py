@@ -19,6 +19,7 @@ from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
 from dragon.inference.chat_template import ChatTemplate
 from dragon.inference.chat_template import Message as Message
+from dragon.inference.grammar import Grammars, Mask
 
 _REPLACEMENT = "\ufffd"
 _LONG = 1 << 14  # characters
@@ -77,6 +78,19 @@ class Tokenizer:
         while self._backend.convert_ids_to_tokens(size - 1) == f"[PAD{size - 1}]":
             size -= 1
         return size
+
+    def mask(self, grammar: str) -> Mask:
+        """What an answer's grammar allows; raises `InvalidRequestError` for what is none.
+
+        The first one takes a second with a large vocabulary.
+        """
+        return self._grammars.mask(grammar)
+
+    @cached_property
+    def _grammars(self) -> Grammars:
+        # The tokens of `convert_ids_to_tokens`: with those that only the configuration adds.
+        core = self._backend.backend_tokenizer.to_str()
+        return Grammars(core, self.vocab_size, self.end_ids)
 
     @cached_property
     def end_ids(self) -> frozenset[int]:

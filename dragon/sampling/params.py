@@ -12,6 +12,7 @@ from dragon.errors import InvalidRequestError
 MAX_TEMPERATURE = 2.0
 MAX_PENALTY = 2.0
 MAX_REPETITION = 2.0
+MAX_GRAMMAR = 1 << 16  # characters
 MAX_COUNT = 1 << 31  # exclusive, of tokens
 MAX_BIAS = 100.0
 MAX_BIASED = 1024  # tokens
@@ -54,8 +55,9 @@ class Sampling:
     `temperature`, `min_p`, `top_k` (0 is no limit) and `top_p` act on the mixture of the two sides,
     never on one of them (`dragon.sampling.truncation`). `stream` tells apart the choices of one
     request: choice and prompt index share a seed and differ in the stream, so that each gets noise
-    of its own. `logit_bias` (token and bias), the three penalties and `min_tokens`, before which no
-    token ends the answer, change what either side's rows say (`dragon.inference.adjustment`).
+    of its own. `logit_bias` (token and bias), the three penalties, `min_tokens`, before which no
+    token ends the answer, and `grammar`, which the answer is held to, change what either side's
+    rows say (`dragon.inference.adjustment`).
 
     Raises `InvalidRequestError` for a value out of range.
     """
@@ -71,6 +73,7 @@ class Sampling:
     top_k: int = 0
     min_p: float = 0.0
     min_tokens: int = 0
+    grammar: str = ""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and 0.0 <= self.temperature <= MAX_TEMPERATURE):
@@ -94,6 +97,10 @@ class Sampling:
         for param in ("top_k", "min_tokens"):
             if not 0 <= getattr(self, param) < MAX_COUNT:
                 raise InvalidRequestError(f"{param} must not be negative", param=param)
+        if len(self.grammar) > MAX_GRAMMAR:
+            raise InvalidRequestError(
+                f"a grammar or schema may have at most {MAX_GRAMMAR} characters", param="grammar"
+            )
         if not -(1 << (SEED_BITS - 1)) <= self.seed < 1 << SEED_BITS:
             raise InvalidRequestError("seed must fit into 64 bits", param="seed")
         if not 0 <= self.stream < 1 << STREAM_BITS:
@@ -124,7 +131,11 @@ class Sampling:
         """Whether anything changes what rows say."""
         penalties = self.presence_penalty or self.frequency_penalty
         return bool(
-            self.logit_bias or penalties or self.repetition_penalty != 1.0 or self.min_tokens
+            self.logit_bias
+            or penalties
+            or self.repetition_penalty != 1.0
+            or self.min_tokens
+            or self.grammar
         )
 
     @property

@@ -5,14 +5,17 @@ Covers `peer.run`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
 
+from dragon.inference import grammar
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
@@ -112,39 +115,65 @@ def test_greedy_text_is_the_same_in_every_mode(expected: Callable[[Mode], list[s
     assert speculative[1::2] != coupled[2::3]
 
 
-BIAS = ((11, -100.0), (16, 4.0), (300, 6.0))
+BIAS = {"11": -100.0, "16": 4.0, "300": 6.0}
 PENALTIES: dict[str, Any]
 PENALTIES = {
     "presence_penalty": 0.75, "frequency_penalty": 1.25, "repetition_penalty": 1.2, "min_tokens": 12
 }  # fmt: skip
 TRUNCATION: dict[str, Any] = {"top_k": 3, "min_p": 0.05, "top_p": 0.9}
+SCHEMA = {
+    "type": "object",
+    "properties": {"place": {"type": "string", "maxLength": 8}, "sure": {"type": "boolean"}},
+    "required": ["place", "sure"],
+    "additionalProperties": False,
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
 
 
-@pytest.mark.services
-@pytest.mark.parametrize("mode", [mode for mode in Mode if mode.joint or mode is Mode.LOCAL])
-def test_sampling_parameters_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
-    exact.network.network = Network(0.1)
-    # Algorithm 1 knows no truncation.
-    given = PENALTIES | ({} if mode is Mode.SPECULATIVE else TRUNCATION)
-    more = (("logit_bias", {str(token): bias for token, bias in BIAS}), *given.items())
+def continued(
+    pair: Pair, mode: Mode, given: dict[str, Any], sampling: Sampling
+) -> Iterator[tuple[Reply, str]]:
+    """Replies to texts with parameters `given`, and what the reference writes by `sampling`."""
     chosen = questions()[:WHOLE_PROMPTS]
     plain = [Ask(q.text, mode, 1.0, SEED, TOKENS, raw=True) for q in chosen]
-    adjusted = [replace(ask, more=more) for ask in plain]
-    found = ask_all(exact.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
-    replies = ask_all(exact.device, adjusted)
-    sampling = Sampling(1.0, seed=SEED, logit_bias=BIAS, **given)
+    found = ask_all(pair.device, [replace(ask, mode=Mode.COUPLED) for ask in plain])
+    replies = ask_all(pair.device, [replace(ask, more=tuple(given.items())) for ask in plain])
     tokenizer = Tokenizer.load(EMBEDDED_MODEL)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
-        for ask, sources, reply in zip(adjusted, found, replies, strict=True):
+        for ask, sources, reply in zip(plain, found, replies, strict=True):
             sides = (passages(sources, side) for side in ("private", "public"))
             tokens = reference.write(
                 model, tokenizer, ask.question, *sides, sampling, TOKENS, mode, raw=True
             )
-            text = tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
-            assert reply.text == text, ask
+            yield reply, tokenizer.decode([t for t in tokens if t not in tokenizer.end_ids])
     finally:
         torch.set_num_threads(threads)
-    assert [r.text for r in replies] != [r.text for r in ask_all(exact.device, plain)]
+
+
+MODES = [mode for mode in Mode if mode.joint or mode is Mode.LOCAL]
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("mode", MODES)
+def test_sampling_parameters_act_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
+    exact.network.network = Network(0.1)
+    # Algorithm 1 knows no truncation.
+    given = PENALTIES | ({} if mode is Mode.SPECULATIVE else TRUNCATION)
+    bias = tuple((int(token), value) for token, value in BIAS.items())
+    sampling = Sampling(1.0, seed=SEED, logit_bias=bias, **given)
+    for reply, text in continued(exact, mode, given | {"logit_bias": BIAS}, sampling):
+        assert reply.text == text
+        assert reply.tokens >= PENALTIES["min_tokens"]
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("mode", MODES)
+def test_a_schema_holds_alike_on_both_sides(exact: Pair, mode: Mode) -> None:
+    exact.network.network = Network(0.1)
+    sampling = Sampling(1.0, seed=SEED, grammar=grammar.of_schema(SCHEMA))
+    for reply, text in continued(exact, mode, {"response_format": FORMAT}, sampling):
+        assert reply.text == text
+        jsonschema.validate(json.loads(reply.text), SCHEMA)

@@ -14,6 +14,7 @@ from app.api.openai.schemas import (
     GenerationBody,
     as_messages,
 )
+from app.api.openai.structured import checked
 from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
@@ -33,15 +34,27 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     cut = body.truncate_prompt_tokens is not None
     prompt = await chat_prompt(state.generation, messages, shown, to_cut=cut)
     limit = body.max_completion_tokens or body.max_tokens
-    return requests_of(body, [prompt], limit, state, raw=False, details=body.details)
+    grammar = await checked(*body.grammar(), state, raw=False)
+    return requests_of(
+        body, [prompt], limit, state, raw=False, details=body.details, grammar=grammar
+    )
 
 
 async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
     """A generation for each choice of each prompt of a completion."""
     cut = body.truncate_prompt_tokens is not None
     prompts = [await text_prompt(state.generation, each, to_cut=cut) for each in body.prompt]
-    limit, best_of = body.max_tokens, body.best_of
-    return requests_of(body, prompts, limit, state, raw=True, details=body.details, best_of=best_of)
+    grammar = await checked(*body.grammar(), state, raw=True)
+    return requests_of(
+        body,
+        prompts,
+        body.max_tokens,
+        state,
+        raw=True,
+        details=body.details,
+        best_of=body.best_of,
+        grammar=grammar,
+    )
 
 
 def requests_of(
@@ -53,10 +66,12 @@ def requests_of(
     raw: bool,
     details: Details | None,
     best_of: int | None = None,
+    grammar: str = "",
 ) -> list[GenerationRequest]:
     """A generation for each choice of each prompt, the choices of a prompt together.
 
-    Of `best_of` choices only the likeliest are answered with. Raises `InvalidRequestError`.
+    Of `best_of` choices only the likeliest are answered with. Each is held to the `grammar`, if
+    there is one. Raises `InvalidRequestError`.
     """
     options = body.dragon or DragonOptions()
     choices = best_of or body.n or 1
@@ -72,7 +87,7 @@ def requests_of(
         _check_bounded(body, options, details, mode)
     requests = generation_requests(
         prompts,
-        sampling_of(body, limit, state, mode, raw=raw),
+        sampling_of(body, limit, state, mode, grammar, raw=raw),
         options,
         state.settings,
         mode,
@@ -90,7 +105,13 @@ def requests_of(
 
 
 def sampling_of(
-    body: GenerationBody, limit: int | None, state: AppState, mode: Mode, *, raw: bool
+    body: GenerationBody,
+    limit: int | None,
+    state: AppState,
+    mode: Mode,
+    grammar: str,
+    *,
+    raw: bool,
 ) -> Sampling:
     """What a request asks for, and else what is usual for the model.
 
@@ -109,6 +130,8 @@ def sampling_of(
             f"{param}: this model quotes whole sentences and ends with them; leave it out",
             param=param,
         )
+    if body.least_tokens and grammar:
+        raise InvalidRequestError(f"{param}: a format says where an answer ends", param=param)
     if limit is not None and (body.min_tokens or 0) > limit:
         raise InvalidRequestError(
             f"min_tokens: {body.min_tokens} are more than the limit of {limit}", param="min_tokens"
@@ -128,6 +151,7 @@ def sampling_of(
             presence_penalty=body.presence_penalty or 0.0,
             frequency_penalty=body.frequency_penalty or 0.0,
             min_tokens=body.least_tokens,
+            grammar=grammar,
         ),
         **usual | {name: value for name, value in given.items() if value is not None},
     )

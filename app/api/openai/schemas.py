@@ -27,12 +27,15 @@ from app.api.openai.field_types import (
     neutral,
     text_of_parts,
 )
+from app.api.openai.structured import ResponseFormat
 from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from app.settings import Cloud
+from dragon.errors import InvalidRequestError
+from dragon.inference import grammar
 from dragon.inference.tokenizer import Message
 from dragon.protocol.messages import MAX_TOKENS
-from dragon.sampling.params import Mode
+from dragon.sampling.params import MAX_GRAMMAR, Mode
 
 MAX_CHOICES = 32
 MAX_INPUTS = 2048
@@ -48,7 +51,8 @@ class DragonOptions(Strict):
     chats: where a sentence leaves words of the question open and names what the other side knows
     more about, the answer continues with that, so often at most; 0 ends it there. Unless it is
     given, the cloud is not sent words of the person's documents for that. `epsilon` bounds what the
-    cloud can learn of the passages used from the words it is sent.
+    cloud can learn of the passages used from the words it is sent. The answer is held to a
+    `grammar` in Lark or GBNF, or to a `regex`.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
@@ -60,6 +64,15 @@ class DragonOptions(Strict):
     provenance: bool = False
     hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
     epsilon: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    grammar: Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)] | None = None
+    regex: Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)] | None = None
+
+    @field_validator("regex")
+    @classmethod
+    def _only_one(cls, regex: str | None, info: ValidationInfo) -> str | None:
+        if regex is not None and info.data.get("grammar") is not None:
+            raise invalid("contradicts grammar; send one of them")
+        return regex
 
 
 class StreamOptions(Strict):
@@ -99,6 +112,8 @@ class GenerationBody(Strict):
     return_token_ids: bool | None = None
     truncate_prompt_tokens: Annotated[int, Field(ge=-1, lt=1 << 31)] | None = None
 
+    response_format: ResponseFormat | None = None
+
     @field_validator("stream_options")
     @classmethod
     def _only_in_streams(
@@ -119,6 +134,23 @@ class GenerationBody(Strict):
     def least_tokens(self) -> int:
         """Before so many tokens nothing ends the answer."""
         return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
+
+    def grammar(self) -> tuple[str, str]:
+        """What the answer is held to, if anything, and which parameter says so.
+
+        Raises `InvalidRequestError` where two do, and for a notation that is not known.
+        """
+        own = self.dragon or DragonOptions()
+        found = {
+            "response_format": self.response_format.grammar() if self.response_format else "",
+            "dragon.grammar": grammar.of_text(own.grammar) if own.grammar else "",
+            "dragon.regex": grammar.of_regex(own.regex) if own.regex else "",
+        }
+        given = [(text, param) for param, text in found.items() if text]
+        if len(given) > 1:
+            param = given[1][1]
+            raise InvalidRequestError(f"{param}: contradicts response_format", param=param)
+        return given[0] if given else ("", "response_format")
 
     @property
     def wants_provenance(self) -> bool:
@@ -215,7 +247,6 @@ class ChatBody(GenerationBody):
     parallel_tool_calls: Annotated[Any, neutral(True, False)] = None
     prediction: Annotated[Any, neutral()] = None
     reasoning_effort: Annotated[Any, neutral("none")] = None
-    response_format: Annotated[Any, neutral({"type": "text"})] = None
     service_tier: Annotated[Any, neutral("auto", "default")] = None
     store: Annotated[Any, neutral(False)] = None
     tool_choice: Annotated[Any, neutral("none", "auto")] = None

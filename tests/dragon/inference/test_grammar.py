@@ -1,0 +1,91 @@
+"""A mask follows its text back and forth, and equals one that reads the text anew."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragon.errors import InvalidRequestError
+from dragon.inference import grammar
+from dragon.inference.tokenizer import Tokenizer
+from dragon.models import EMBEDDED_MODEL
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+GRAMMARS = (
+    grammar.of_schema(PERSON),
+    grammar.of_schema({"type": "array", "items": {"enum": ["yes", "no"]}, "maxItems": 3}),
+    grammar.of_regex("(ab|cd)*e/?"),
+    grammar.of_text('start: "The key is " /[a-z]+/ "."'),
+    grammar.of_text('root ::= "yes" | "no" root'),
+)
+TOKENIZER = Tokenizer.load(EMBEDDED_MODEL)
+
+
+def written(text: str, chance: random.Random, most: int = 40) -> list[int]:
+    """A random text of a grammar: tokens drawn of those that a mask that is new allows."""
+    tokens: list[int] = []
+    while len(tokens) < most and not (tokens and tokens[-1] in TOKENIZER.end_ids):
+        allowed = torch.nonzero(TOKENIZER.mask(text).allowed(tokens)).flatten().tolist()
+        ending = [t for t in allowed if TOKENIZER.piece(t) in (b'"', b'", "', b"}", b'"}', b"e")]
+        tokens.append(chance.choice(ending if ending and chance.random() < 0.5 else allowed))
+    return tokens
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(GRAMMARS), st.integers(0, 1 << 32), st.data())
+def test_a_mask_that_follows_equals_one_that_reads_anew(
+    text: str, seed: int, data: st.DataObject
+) -> None:
+    chance = random.Random(seed)
+    texts = [written(text, chance, 12), written(text, chance, 12)]
+    following = TOKENIZER.mask(text)
+    for _ in range(data.draw(st.integers(1, 12))):
+        tokens = list(data.draw(st.sampled_from(texts)))
+        tokens = tokens[: data.draw(st.integers(0, len(tokens)))]
+        if tokens and tokens[-1] in TOKENIZER.end_ids:
+            tokens.pop()
+        if data.draw(st.booleans()):  # a draft of a side that keeps to nothing
+            tokens.append(data.draw(st.integers(5, TOKENIZER.vocab_size - 1)))
+        assert torch.equal(following.allowed(tokens), TOKENIZER.mask(text).allowed(tokens))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_written_keeps_to_the_schema(seed: int) -> None:
+    tokens = written(GRAMMARS[0], random.Random(seed), 200)
+    assert tokens[-1] in TOKENIZER.end_ids
+    found = json.loads(TOKENIZER.decode(tokens[:-1]))
+    assert found.keys() == {"name", "age"}
+    assert found["age"] >= 0
+
+
+def test_only_the_end_follows_a_whole_text_and_one_that_is_none() -> None:
+    mask = TOKENIZER.mask(grammar.of_regex("yes"))
+    ends = sorted(TOKENIZER.end_ids)
+    for text in ("yes", "no"):
+        assert torch.nonzero(mask.allowed(TOKENIZER.encode(text))).flatten().tolist() == ends
+    assert not mask.allowed([])[ends].any()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (grammar.of_regex("("), "unclosed group"),
+        (grammar.of_schema({"type": "nobody"}), "Invalid type: nobody"),
+        (grammar.of_schema({"type": "array", "uniqueItems": True}), "uniqueItems"),
+        (grammar.of_schema(False), "not"),
+        ("what is this", "Expected token"),
+    ],
+)
+def test_what_is_no_grammar_is_refused_with_its_reason(text: str, reason: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"cannot be a grammar.*{reason}"):
+        TOKENIZER.mask(text)
