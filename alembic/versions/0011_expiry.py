@@ -7,8 +7,8 @@ Revises: 0009
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0010_expiry"
-down_revision = "0009"
+revision = "0011"
+down_revision = "0010"
 branch_labels = None
 depends_on = None
 
