@@ -1,7 +1,7 @@
 """When a document is deleted by itself.
 
-Revision ID: 0010_expiry
-Revises: 0009
+Revision ID: 0011
+Revises: 0010
 """
 
 import sqlalchemy as sa
