@@ -1,7 +1,8 @@
 """Background ingestion of a stored file: read, cut into sentences, made searchable.
 
 Words come first: sentences can be found by them as soon as they are cut, and by their meaning once
-they are embedded, which takes far longer. Ingestion resumes after a crash: a document without a
+they are embedded, which takes far longer. Only then are documents deleted that this one replaces:
+until it is whole it may fail or be cancelled. Ingestion resumes after a crash: a document without a
 `kind` is read again from its stored file, and any other goes on with the vectors it lacks.
 """
 
@@ -165,7 +166,7 @@ class Ingestion:
         directory = self.files / document.id
         name, text = document.filename, directory / "text"
         kind, note = await parse(directory / "original", name, text, take)
-        await to_the_end(self._publish(document.id, kind=kind, status_details=note))
+        await to_the_end(self._cut(document.id, kind=kind, status_details=note))
         channel.publish(Progress(Stage.CHUNKED, done=count, total=count))
 
     # A transaction that is cancelled would keep its lock on the database.
@@ -179,15 +180,28 @@ class Ingestion:
             await session.execute(insert(Chunk), rows)
             await self._update(session, document_id, chunks=count)
 
-    async def _publish(self, document_id: str, **read: object) -> None:
-        """All sentences are there: hide the documents that this one replaces, in one step."""
-        async with self.sessions() as session:
+    async def _cut(self, document_id: str, **read: object) -> None:
+        """All sentences are there."""
+        async with self.sessions.begin() as session:
             await self._update(session, document_id, **read)
+
+    async def _publish(self, document_id: str) -> int:
+        """All of it can be found: hide the documents that this one replaces, in one step.
+
+        Returns how many sentences it has.
+        """
+        async with self.sessions() as session:
+            await self._update(session, document_id, status=Status.PROCESSED)
             replaced = await self.rows_replaced(session, document_id)
             async with self.index.settled.writer:
                 await session.commit()
                 self.index.hide(replaced)
         await self.erase(replaced)
+        # Otherwise one document in many pays for checkpointing the pages of all.
+        with suppress(OperationalError):  # the log stays; the next one tries again
+            await database.empty_log(self.sessions, wait_ms=0)
+        async with self.sessions() as session:
+            return (await session.get_one(Document, document_id)).chunks
 
     async def _embed(self, document: Document, channel: Channel) -> None:
         """Make the vectors that a document lacks."""
@@ -200,25 +214,16 @@ class Ingestion:
 
         await self.embedding.embed(document.id, rank, progress)
 
-        async def finish() -> int:
-            async with self.sessions.begin() as session:
-                await self._update(session, document.id, status=Status.PROCESSED)
-            # Otherwise one document in many pays for checkpointing the pages of all.
-            with suppress(OperationalError):  # the log stays; the next one tries again
-                await database.empty_log(self.sessions, wait_ms=0)
-            async with self.sessions() as session:
-                return (await session.get_one(Document, document.id)).chunks
-
-        count = await to_the_end(finish())
+        count = await to_the_end(self._publish(document.id))
         channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, count, count))
 
     async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
-        """Delete the rows of what a document, once it has a kind, replaces, for `erase`.
+        """Delete the rows of what a document, once it is processed, replaces, for `erase`.
 
         Documents uploaded after it stay.
         """
         document = await session.get(Document, document_id, populate_existing=True)
-        if document is None or not document.replaces or not document.kind:
+        if document is None or not document.replaces or document.status != Status.PROCESSED:
             return {}
         document.replaces = False
         placed = await session.execute(select(upload_order).where(Document.id == document.id))

@@ -145,7 +145,7 @@ class Finder:
     async def _candidates(self, query: Query, wanted: int, scope: Scope) -> list[DocumentHit]:
         """Unscored candidate chunks, best first; some have no vector yet."""
         async with self.index.settled.reader, self.sessions() as session:
-            allowed = await _chunks_within(session, scope) if scope.limited else None
+            allowed = await _chunks_within(session, scope)
             nearest = await asyncio.to_thread(
                 self.index.vectors.search, query.vector, wanted, allowed
             )
@@ -166,14 +166,19 @@ class Finder:
         ]
 
 
-async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int]:
+async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:
+    """The chunks whose vectors may be found; None: all. Raises InvalidRequestError."""
     for document in scope.documents or ():
         there = Document.id == document
         await _require(session, there, f"There is no file '{document}'.", "documents")
     for name in scope.collections or ():
         there = Document.collection == name
         await _require(session, there, f"There is no collection '{name}'.", "collections")
-    documents = scope.within(select(Document.id))
+    # Or a new version would take the places of the old one, which answers until it is whole.
+    hidden = select(Document.id).where(Document.replaces, Document.chunks > 0).limit(1)
+    if not scope.limited and await session.scalar(hidden) is None:
+        return None
+    documents = scope.within(select(Document.id).where(not_(Document.replaces)))
     return list(await session.scalars(select(Chunk.id).where(Chunk.document_id.in_(documents))))
 
 

@@ -35,8 +35,8 @@ class Document(Base):
     """An uploaded file. Its id is a hash of name, collection and bytes; times are Unix seconds.
 
     It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
-    vector, too. `replaces`: once it has a kind, others of its name and collection are deleted;
-    until then none of it is found. It is deleted at `expires_at`.
+    vector, too. `replaces`: then others of its name and collection are deleted; until then none of
+    it is found. It is deleted at `expires_at`.
     """
 
     __tablename__ = "documents"

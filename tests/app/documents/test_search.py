@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+from app.documents import embedding
 from app.documents.hits import Scope
 from app.documents.progress import Stage
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
 from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import VectorIndex
-from tests.app.stores import NOTE, OTHER, finished, ingest
-from tests.samples import prose
+from dragon.retrieval.windows import Passage
+from tests.app.stores import NOTE, OTHER, finished, ingest, opened
+from tests.samples import embedder, prose
+
+_PART = 64  # sentences of a file of vectors
 
 CODES = """Spare parts.
 
@@ -150,6 +158,54 @@ async def test_a_version_that_fails_or_is_cancelled_replaces_nothing(store: Docu
     await store.retry(cancelled.id)
     await finished(store, cancelled)
     assert [document.id for document in await store.list()] == [cancelled.id]
+
+
+class Refusing(Embedder):
+    """An embedder that waits once it has embedded a part of a document, and then fails."""
+
+    def __init__(self) -> None:
+        super().__init__(embedder()._model, embedder().fingerprint)
+        self.waits, self.may = threading.Event(), threading.Event()
+        self.done = 0
+
+    def embed_passages(self, passages: Sequence[Passage]) -> npt.NDArray[np.float32]:
+        if self.done >= _PART:
+            self.waits.set()
+            self.may.wait(60)
+            raise RuntimeError("a fault in the embedder")
+        self.done += len(passages)
+        return super().embed_passages(passages)
+
+
+@pytest.mark.parametrize("ends", ["fails", "cancelled", "killed"])
+async def test_the_old_version_stays_until_the_new_one_is_embedded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    monkeypatch.setattr(embedding, "_PART", _PART)
+    async with opened(tmp_path, model := Refusing()) as store:
+        old = await ingest(store, "key.txt", NOTE)
+        new = await store.add("key.txt", (prose(200) + OTHER.decode()).encode(), replace=True)
+        await asyncio.to_thread(model.waits.wait)
+        assert (await store.get(new.id)).chunks > 200
+        # Its sentences, of which some have vectors, do not take the places of what is searched.
+        hits = await store.search("the stone keeper", 5, relevant=False)
+        assert {hit.document for hit in hits} == {old.id}
+        if ends == "cancelled":
+            await store.cancel(new.id)
+        elif ends == "killed":
+            await store.close()
+        model.may.set()
+        await finished(store, new)
+        if ends != "killed":
+            assert (await store.get(new.id)).status == Status.ERROR
+        (hit,) = await store.search("Where is the spare key?", 5)
+        assert hit.document == old.id
+    async with opened(tmp_path) as store:
+        await store.retry(new.id)
+        assert (await finished(store, new))[-1].status == Status.PROCESSED
+        assert [document.id for document in await store.list()] == [new.id]
+        hits = await store.search("What is the router's passcode?", 5)
+        assert hits[0].text == OTHER.decode().strip()
 
 
 async def test_the_latest_upload_replaces_those_at_work_too(store: DocumentStore) -> None:
