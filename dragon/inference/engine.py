@@ -27,7 +27,7 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.decoder import Decoder, step
-from dragon.inference.fairness import CALLER, shared
+from dragon.inference.fairness import NOBODY, Caller, SharedQueue, shared
 from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring
@@ -64,9 +64,9 @@ class Engine:
         self._closing: set[Decoder] = set()
         self._answered: set[Decoder] = set()
         self._awaited: set[Decoder] = set()  # whose steps need not wake the thread one by one
-        self._prefilling: dict[Decoder, Iterator[int]] = {}  # in the order of their turns
+        self._prefilling = SharedQueue[tuple[Decoder, Iterator[int]]]()
         self._writing: set[Decoder] = set()
-        self._callers: dict[Decoder, str] = {}
+        self._callers: dict[Decoder, Caller] = {}
         self._steps_a_turn = _LEAST_STEPS
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
@@ -125,8 +125,8 @@ class Engine:
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError("too many answers are waiting to begin: try again later")
-            self._callers[decoder] = CALLER.get()
-            self._inbox.openings.put(CALLER.get(), decoder)
+            self._callers[decoder] = caller = Caller.current()
+            self._inbox.openings.put(caller, decoder)
             self._changed.notify()
         return decoder
 
@@ -157,7 +157,7 @@ class Engine:
         """Queue a job that an answer waits for, such as embedding its query."""
         future: Future[T] = Future()
         with self._changed:
-            self._inbox.urgent.put(CALLER.get(), (function, future))
+            self._inbox.urgent.put(Caller.current(), (function, future))
             self._changed.notify()
         return future
 
@@ -257,8 +257,9 @@ class Engine:
             inbox = self._inbox
             inbox.openings.keep(lambda decoder: decoder not in self._closing)
             inbox.steps = [step for step in inbox.steps if step.decoder not in self._closing]
+        self._prefilling.keep(lambda begun: begun[0] not in self._closing)
         for decoder in closed:
-            if self._prefilling.pop(decoder, None) is not None:
+            if decoder.prefilled.running():
                 decoder.prefilled.set_exception(PreemptedError("the answer was closed"))
             decoder.prefilled.cancel()
             decoder.release()
@@ -269,8 +270,12 @@ class Engine:
     def _next_steps(self) -> tuple[list[Step], list[Step]]:
         """The steps of this turn, and those of the next: callers share a turn of limited length."""
         return shared(
-            self._inbox.steps, lambda step: self._callers.get(step.decoder), self._steps_a_turn
+            self._inbox.steps, lambda step: self._caller_of(step.decoder), self._steps_a_turn
         )
+
+    def _caller_of(self, decoder: Decoder) -> Caller:
+        """Who opened it; nobody once it is closed."""
+        return self._callers.get(decoder, NOBODY)
 
     def _run_steps(self, steps: list[Step]) -> None:
         began = time.perf_counter()
@@ -324,11 +329,11 @@ class Engine:
             opened = openings.take() if openings and openings.first().acquire() else None
         # One that was given up meanwhile is skipped; closing it frees the slots.
         if opened is not None and opened.prefilled.set_running_or_notify_cancel():
-            self._prefilling[opened] = opened.pieces(lambda: opened in self._closing)
+            pieces = opened.pieces(lambda: opened in self._closing)
+            self._prefilling.put(self._caller_of(opened), (opened, pieces))
         if not self._prefilling:
             return
-        decoder = next(iter(self._prefilling))
-        pieces = self._prefilling.pop(decoder)
+        decoder, pieces = self._prefilling.take()
         try:
             tokens = 0
             while tokens < PIECE:
@@ -342,7 +347,7 @@ class Engine:
             log.exception("a prefill failed")
             decoder.prefilled.set_exception(DragonError(f"the model failed: {error}"))
         else:
-            self._prefilling[decoder] = pieces
+            self._prefilling.put(self._caller_of(decoder), (decoder, pieces))
 
     def _run(self, take: Callable[[], Job]) -> None:
         with self._changed:

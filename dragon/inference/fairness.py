@@ -4,15 +4,41 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """For whom the current task works: a person's page, an API client, a device at its peer."""
 
+
+@dataclass(frozen=True)
+class Household:
+    """Callers who share as one, in proportion to its weight: at a peer, the devices of one key."""
+
+    name: str = ""
+    weight: float = 1.0
+
+
+HOUSEHOLD: ContextVar[Household] = ContextVar("household", default=Household())  # noqa: B039
+
+
+class Caller(NamedTuple):
+    """Whoever waits for the engine."""
+
+    household: Household
+    name: str
+
+    @classmethod
+    def current(cls) -> Caller:
+        """For whom the current task works."""
+        return cls(HOUSEHOLD.get(), CALLER.get())
+
+
+NOBODY = Caller(Household(), "")
 LANES = 8
 
 
@@ -63,22 +89,85 @@ class FairQueue(Generic[T]):
         self._waiting = {caller: items for caller, items in kept.items() if items}
 
 
-def shared(
-    items: Sequence[T], caller_of: Callable[[T], Hashable], most: int
-) -> tuple[list[T], list[T]]:
-    """At most so many items, taken from the callers in turn, and those left over, in order.
+class SharedQueue(Generic[T]):
+    """Households are served in proportion to their weights, and the callers of one in turn.
 
-    A caller alone has all of its items served.
+    Start-time fair queuing: a household's clock advances by 1 / weight an item, the one that is
+    behind is next, and one that had nothing to do has saved nothing up.
     """
-    turns: dict[Hashable, int] = {}
-    ranked = []
-    for item in items:
-        turn = turns[caller_of(item)] = turns.get(caller_of(item), -1) + 1
-        ranked.append(turn)
+
+    def __init__(self) -> None:
+        self._waiting: dict[Household, FairQueue[T]] = {}
+        self._clocks: dict[Household, float] = {}
+        self._now = 0.0
+
+    def __len__(self) -> int:
+        """How many items wait."""
+        return sum(map(len, self._waiting.values()))
+
+    def put(self, caller: Caller, item: T) -> None:
+        """Queue an item of a caller."""
+        household = caller.household
+        if household not in self._waiting:
+            self._clocks = {
+                each: at
+                for each, at in self._clocks.items()
+                if at > self._now or each in self._waiting
+            }
+            self._clocks.setdefault(household, self._now)
+            self._waiting[household] = FairQueue()
+        self._waiting[household].put(caller.name, item)
+
+    def first(self) -> T:
+        """What `take` would return."""
+        return self._waiting[self._next()].first()
+
+    def take(self) -> T:
+        """The next item of the household whose turn it is; raises `LookupError` without any."""
+        household = self._next()
+        self._now = self._clocks[household]
+        self._clocks[household] += 1.0 / household.weight
+        item = self._waiting[household].take()
+        self._drop_empty()
+        return item
+
+    def keep(self, wanted: Callable[[T], bool]) -> None:
+        """Drop what is not wanted any more."""
+        for queue in self._waiting.values():
+            queue.keep(wanted)
+        self._drop_empty()
+
+    def _next(self) -> Household:
+        if not self._waiting:
+            raise LookupError("nothing waits")
+        return min(self._waiting, key=lambda household: self._clocks[household])
+
+    def _drop_empty(self) -> None:
+        self._waiting = {household: queue for household, queue in self._waiting.items() if queue}
+
+
+def shared(
+    items: Sequence[T], caller_of: Callable[[T], Caller], most: int
+) -> tuple[list[T], list[T]]:
+    """At most so many items, and those left over, in order.
+
+    They are taken from the households in proportion to their weights, and from the callers of one
+    in turn. A caller alone has all of its items served.
+    """
+    turns: dict[Caller, int] = {}
+    queues: dict[Household, list[tuple[int, int]]] = {}
+    for index, item in enumerate(items):
+        caller = caller_of(item)
+        turn = turns[caller] = turns.get(caller, -1) + 1
+        queues.setdefault(caller.household, []).append((turn, index))
     if len(turns) < 2 or len(items) <= most:
         return list(items), []
-    order = sorted(range(len(items)), key=lambda index: (ranked[index], index))
-    chosen = set(order[:most])
+    order = sorted(
+        (place / household.weight, index)
+        for household, queue in queues.items()
+        for place, (_, index) in enumerate(sorted(queue), start=1)
+    )
+    chosen = {index for _, index in order[:most]}
     return (
         [item for index, item in enumerate(items) if index in chosen],
         [item for index, item in enumerate(items) if index not in chosen],

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragon.errors import DragonError
 from dragon.inference.decoder import Decoder
-from dragon.inference.fairness import FairQueue
+from dragon.inference.fairness import SharedQueue
 from dragon.protocol.messages import Work
 from dragon.sampling.mixture import Side
 
@@ -64,8 +64,8 @@ class Inbox:
     """What other threads have queued; guarded by the engine's lock."""
 
     steps: list[Step] = field(default_factory=list)
-    openings: FairQueue[Decoder] = field(default_factory=FairQueue)
-    urgent: FairQueue[Job] = field(default_factory=FairQueue)
+    openings: SharedQueue[Decoder] = field(default_factory=SharedQueue)
+    urgent: SharedQueue[Job] = field(default_factory=SharedQueue)
     idle: deque[Job] = field(default_factory=deque)
     closed: list[Decoder] = field(default_factory=list)
     stopping: bool = False

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dragon.errors import ContextLengthError
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.engine import Engine
+from dragon.inference.fairness import HOUSEHOLD, Household
 from dragon.inference.jobs import Decoded, Outcome
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
@@ -272,3 +274,27 @@ def test_idle_jobs_wait_for_answers_but_not_for_ever(engine: Engine) -> None:
     third = engine.submit_idle(lambda: None)
     engine.close(decoder)
     third.result(WAIT_S)
+
+
+def test_prefills_of_one_household_do_not_hold_up_anothers(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many it has begun: every other piece is the other's."""
+    monkeypatch.setattr("dragon.inference.engine.PIECE", 1)
+    ended: list[str] = []
+    gate = threading.Event()
+    waiting = engine.submit_urgent(gate.wait)  # nothing begins before all are there
+
+    def open_for(name: str) -> Decoder:
+        HOUSEHOLD.set(Household(name))
+        decoder = engine.open(ROWS, [20] * 20)
+        decoder.prefilled.add_done_callback(lambda _: ended.append(name))
+        return decoder
+
+    decoders = [copy_context().run(open_for, name) for name in "aaab"]
+    gate.set()
+    waiting.result(WAIT_S)
+    for decoder in decoders:
+        decoder.prefilled.result(WAIT_S)
+        engine.close(decoder)
+    assert ended.index("b") <= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.inference.fairness import FairQueue, shared
+from dragon.inference.fairness import Caller, FairQueue, Household, SharedQueue, shared
 
 
 def test_callers_take_turns_and_each_keeps_its_order() -> None:
@@ -37,10 +37,75 @@ def test_one_who_may_not_is_passed_over() -> None:
     assert len(queue) == 0
 
 
+def alone(item: str) -> Caller:
+    """A household of one."""
+    return Caller(Household(item[0]), "")
+
+
 def test_a_turn_is_shared_and_nothing_is_left_out() -> None:
     items = [*(f"a{number}" for number in range(10)), "b0", "c0", "c1"]
-    chosen, rest = shared(items, lambda item: item[0], 5)
+    chosen, rest = shared(items, alone, 5)
     assert chosen == ["a0", "a1", "b0", "c0", "c1"]
     assert sorted([*chosen, *rest]) == sorted(items)
     assert rest == [f"a{number}" for number in range(2, 10)]
-    assert shared(items[:10], lambda item: item[0], 5) == (items[:10], [])
+    assert shared(items[:10], alone, 5) == (items[:10], [])
+
+
+def test_one_with_many_callers_has_no_more_of_a_turn() -> None:
+    """Which would be so if the eight lanes of one key took turns with another's one."""
+    items = [*(f"a{number}" for number in range(8)), "b0", "b1", "b2", "b3"]
+    chosen, _ = shared(items, lambda item: Caller(Household(item[0]), item), 6)
+    assert chosen == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+def test_a_turn_goes_by_weight() -> None:
+    weights = {"a": Household("a", 3), "b": Household("b", 1)}
+    items = [*(f"a{number}" for number in range(9)), *(f"b{number}" for number in range(9))]
+    chosen, _ = shared(items, lambda item: Caller(weights[item[0]], ""), 8)
+    assert [item[0] for item in chosen] == ["a"] * 6 + ["b"] * 2
+
+
+def test_a_queue_goes_by_weight_and_by_turns_within() -> None:
+    queue = SharedQueue[str]()
+    a, b = Household("a", 2), Household("b", 1)
+    for number in range(8):
+        queue.put(Caller(a, f"lane {number % 2}"), f"a{number}")
+        queue.put(Caller(b, ""), f"b{number}")
+    taken = [queue.take() for _ in range(9)]
+    assert sum(item[0] == "a" for item in taken) == 6
+    assert [item for item in taken if item[0] == "a"] == ["a0", "a1", "a2", "a3", "a4", "a5"]
+    assert queue.first() == queue.take()
+    queue.keep(lambda item: item == "b7")
+    assert (len(queue), queue.take()) == (1, "b7")
+    with pytest.raises(LookupError):
+        queue.take()
+
+
+def test_who_was_away_has_saved_nothing_up() -> None:
+    queue = SharedQueue[str]()
+    busy, away = Caller(Household("busy"), ""), Caller(Household("away"), "")
+    queue.put(away, "away")
+    assert queue.take() == "away"
+    for number in range(100):
+        queue.put(busy, f"busy {number}")
+        queue.take()
+    for number in range(3):
+        queue.put(away, f"away {number}")
+        queue.put(busy, f"busy {number}")
+    taken = [queue.take().split()[0] for _ in range(6)]
+    assert "busy" in taken[:3]
+
+
+def test_who_works_without_pause_keeps_his_place() -> None:
+    """Who puts the next item in only when one was taken is not sent back to the end."""
+    queue = SharedQueue[str]()
+    many, few = Caller(Household("many"), ""), Caller(Household("few"), "")
+    queue.put(few, "few")
+    for _ in range(10):
+        queue.put(many, "many")
+    served = []
+    for _ in range(10):
+        served.append(queue.take())
+        if served[-1] == "few":
+            queue.put(few, "few")
+    assert served.count("few") == 5
