@@ -194,8 +194,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         ledger = Ledger(sessions)
         await ledger.start()
         stack.push_async_callback(ledger.close)
-        vocab, url = tokenizer.vocab_size, settings.peer_url
-        link = Link(url, peer_key, hello, vocab, pace.link, ledger)
+        link = Link(settings.peers, peer_key, hello, tokenizer.vocab_size, pace, ledger)
         generation = await stack.enter_async_context(
             open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
         )

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import ModelChoice
 from dragon.keys import LEAST_KEY, is_loopback, require_sendable
+from dragon.link.address import PeerAddress, addresses
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
 
 
@@ -39,6 +40,7 @@ class Settings(ModelChoice, BaseSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     embedder: Path | None = None
     reranker: Path | None = None
+    # One, or several separated by commas.
     peer_url: str = "ws://127.0.0.1:8100/v1/link"
     peer_key: SecretStr | None = None
     cloud: Cloud = Cloud.WHEN_NEEDED
@@ -105,9 +107,10 @@ class Settings(ModelChoice, BaseSettings):
     @field_validator("peer_url")
     @classmethod
     def _is_a_safe_link(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("ws", "wss") or not parts.hostname:
-            raise ValueError("must look like wss://peer.example/v1/link")
-        if parts.scheme == "ws" and not is_loopback(parts.hostname):
-            raise ValueError("off this machine the link must be encrypted: use wss://")
+        addresses(url)
         return url
+
+    @property
+    def peers(self) -> tuple[PeerAddress, ...]:
+        """The peers that `peer_url` names."""
+        return addresses(self.peer_url)

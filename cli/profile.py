@@ -40,7 +40,7 @@ def profile() -> None:
     hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
     peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
     try:
-        link = measure(settings.peer_url, peer_key, hello)
+        link = measure(settings.peers[0], peer_key, hello)
         found = found.model_copy(update=asdict(link))
     except LinkError as error:
         print(f"The link is left out: {error.message}", file=sys.stderr)

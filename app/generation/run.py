@@ -283,14 +283,14 @@ class DeviceRun(Run[Event]):
                 quiet_since = now
             elif self.session.joint and self._cloud_ready:
                 waited += now - then
-            if not self.session.joint:
+            if not self.session.joint or self._stream is None:
                 continue
             stall = self._pace.stall_limit()
             deadline = self._plan.deadline
             # One that writes many answers at once is late for none of them.
             crowd = max(1.0, self._engine.sharing / _CROWD)
-            if min(now - quiet_since, now - link.last_received) > stall:
-                link.drop("the peer does not answer")
+            if min(now - quiet_since, now - link.last_received(self._stream)) > stall:
+                link.drop(self._stream, "the peer does not answer")
             elif not self._cloud_ready:
                 if deadline is not None and now - began > deadline * crowd:
                     self._lose("the cloud is late")

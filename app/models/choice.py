@@ -79,4 +79,4 @@ def _write(settings: dict[str, str], path: Path) -> None:
 
 def on_this_machine(settings: Settings) -> bool:
     """Whether the peer runs here, as `dragon up` starts it."""
-    return is_loopback(urlsplit(settings.peer_url).hostname or "")
+    return all(is_loopback(urlsplit(peer.url).hostname or "") for peer in settings.peers)

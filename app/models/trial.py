@@ -219,13 +219,16 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
     key = settings.peer_key.get_secret_value() if settings.peer_key else None
     hello = Hello(tokenizer=fingerprint, relevance=scale, model=name)
     try:
-        greet(settings.peer_url, key, hello)
+        greet(settings.peers[0], key, hello)
     except HandshakeError as error:
         if on_this_machine(settings):
             return False, f"The peer that runs now does not fit it. {BOTH}"
         return False, f"The peer refuses it: {error.message}."
     except LinkError:
-        return None, f"No peer answers at {settings.peer_url}, so vocabularies were not compared."
+        return (
+            None,
+            f"No peer answers at {settings.peers[0].url}, so vocabularies were not compared.",
+        )
     return True, "The peer has the same vocabulary."
 
 

@@ -1,271 +1,285 @@
-"""The WebSocket from the device to its peer: kept open, and shared by all streams."""
+"""The link from the device to its peers: one of them takes new streams, another may end its own."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 import random
+import ssl
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 
+from app.peer_link.connection import Connection, Observer, Receiver
 from app.peer_link.status import PeerStatus
-from dragon.errors import FrameError, HandshakeError, LinkError
-from dragon.inference.estimates import LinkMeter
-from dragon.link import batching, control, registry
-from dragon.link.handshake import check_hello
-from dragon.link.share import LoopShare
-from dragon.sampling.role import Role
+from dragon.errors import HandshakeError, LinkError
+from dragon.inference.estimates import Pace
+from dragon.link import control, registry
+from dragon.link.address import PeerAddress
 
 log = logging.getLogger(__name__)
 
-PING_S = 0.5
-OPEN_TIMEOUT_S = 5.0
+LOOK_S = 60.0
+"""How often another of several peers may turn out to be better."""
 _BACKOFF_S = (0.1, 5.0)
 _STEADY_S = 2.0
-_MAX_QUEUED = 20_000
-
-
-class Receiver(Protocol):
-    """Takes what arrives on its stream. Raises `FrameError` for what does not belong there."""
-
-    def receive(self, message: registry.Message) -> None:
-        """A message of the stream."""
-
-    def failed(self, message: str) -> None:
-        """The peer has given the stream up; the stream is closed."""
-
-    def link_down(self) -> None:
-        """The connection was lost; the stream is closed."""
+# A full peer counts as so much farther away than an idle one; changing over has to save so much.
+_FULL_S = 0.5
+_WORTH_S = 0.05
+# To connect, to greet and to be measured takes so many round trips, and a little for a busy peer.
+_ROUND_TRIPS = 6
+_LEAST_WAIT_S = 0.1
+_UNAVAILABLE = 503  # a peer that is about to end
+_ERRORS = (OSError, TimeoutError, WebSocketException, LinkError)
 
 
 class Rejoining(Receiver, Protocol):
     """A receiver that outlives a connection, and may open another stream on the next one."""
 
     def link_up(self) -> None:
-        """There is a connection again."""
-
-
-class Observer(Protocol):
-    """Sees what leaves the device."""
-
-    def opened(self, stream: int, answer: str) -> None:
-        """From now on the frames of a stream id are sent for an answer, named by its id."""
-
-    def sent(self, stream: int, message: registry.Message, frame: registry.Frame) -> None:
-        """A message is sent as this frame; all but the greeting are reported."""
+        """There is a connection again, or another one."""
 
 
 class Link:
-    """Connects, greets, pings, reconnects with backoff, and routes frames to their streams.
+    """Stays connected to the best of its peers, by round trip and load, and routes streams.
 
-    `attached` receivers are notified of new connections.
+    Where its peer is about to end or another one is better, new streams go elsewhere, and those
+    under way end where they are. `attached` receivers are notified of new connections; `pace` has
+    the meter of the current one.
     """
 
     def __init__(
         self,
-        url: str,
+        peers: Sequence[PeerAddress],
         key: str | None,
         hello: control.Hello,
         vocab_size: int,
-        meter: LinkMeter,
+        pace: Pace,
         observer: Observer,
+        look_s: float = LOOK_S,
     ) -> None:
-        self._url = url
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._peers = peers
+        self._key = key
         self._hello = hello
         self._vocab_size = vocab_size
-        self._numbers = itertools.count(1)
-        self._streams: dict[int, Receiver] = {}
-        self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue()
-        self._connection: ClientConnection | None = None
-        self._meter = meter
+        self._pace = pace
         self._observer = observer
-        self.last_received = 0.0
-        self.status = PeerStatus("connecting")
+        self._look_s = look_s
+        self._numbers = itertools.count(1)
+        self._current: Connection | None = None
+        self._connections: set[Connection] = set()  # the current one, and those that end
+        self._changed = asyncio.Event()
+        self._served: set[asyncio.Task[None]] = set()
+        self._status = PeerStatus("connecting")
         self.attached: set[Rejoining] = set()
 
     @property
     def connected(self) -> bool:
-        """Whether frames can be sent now."""
-        return self._connection is not None
+        """Whether streams can be opened now."""
+        return self._current is not None and not self._current.ended
+
+    @property
+    def status(self) -> PeerStatus:
+        """How the link stands."""
+        if not self.connected:
+            return self._status
+        rtt = self._pace.link.round_trip.seen
+        return PeerStatus("connected", None if rtt is None else round(1000 * rtt, 1))
 
     def open(self, receiver: Receiver, answer: str) -> int:
         """A new stream id for an answer, whose frames go to the receiver from now on."""
-        stream = next(self._numbers)
-        self._streams[stream] = receiver
+        stream, connection = next(self._numbers), self._current
+        if connection is not None and not connection.ended:
+            connection.streams[stream] = receiver
         self._observer.opened(stream, answer)
         return stream
 
     def close(self, stream: int, reason: str) -> None:
         """Close a stream on both sides; frames that still arrive for it are dropped."""
-        if self._streams.pop(stream, None) is not None and self.connected:
-            self.send(control.Close(reason=reason), stream)
+        if (connection := self._with(stream)) is not None:
+            connection.close(stream, reason)
 
-    def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
+    def send(self, message: registry.Message, stream: int) -> int:
         """Queue a message; the bytes of its frame, 0 where there is no connection to send it by."""
-        if self._connection is None:
-            return 0
-        if self._outbound.qsize() >= _MAX_QUEUED:
-            self.drop("the peer does not read")
-            return 0
-        frame = registry.encode(message, stream)
-        self._observer.sent(stream, message, frame)
-        self._outbound.put_nowait(frame)
-        if self._meter.wants_ping(len(frame), time.monotonic()):
-            self._send_ping(len(frame))
-        return len(frame)
+        connection = self._with(stream)
+        return 0 if connection is None else connection.send(message, stream)
 
-    def drop(self, reason: str) -> None:
-        """Give the connection up at once, without waiting for the peer; a new one is tried."""
-        if self._connection is not None:
-            log.warning("link dropped: %s", reason)
-            connection, self._connection = self._connection, None
-            connection.transport.abort()
-            self._lost()
+    def drop(self, stream: int, reason: str) -> None:
+        """Give a stream's connection up at once, without waiting for the peer."""
+        if (connection := self._with(stream)) is not None:
+            connection.drop(reason)
+
+    def last_received(self, stream: int) -> float:
+        """When anything last came on an open stream's connection, by the monotonic clock."""
+        connection = self._with(stream)
+        return time.monotonic() if connection is None else connection.last_received
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
         delay = _BACKOFF_S[0]
-        while True:
-            try:
-                async with connect(
-                    self._url,
-                    additional_headers=self._headers,
-                    compression=None,
-                    max_size=control.MAX_CONTROL_BYTES,
-                    open_timeout=OPEN_TIMEOUT_S,
-                    close_timeout=1,
-                    ping_interval=None,  # our own pings measure and watch
-                    proxy=None,
-                ) as connection:
-                    await self._greet(connection)
-                    greeted = time.monotonic()
-                    try:
-                        await self._serve(connection)
-                    finally:
-                        # A peer that greets and hangs up is not run down.
-                        if time.monotonic() - greeted > _STEADY_S:
-                            delay = _BACKOFF_S[0]
-            except HandshakeError as error:
-                self._set_status(PeerStatus("refused", detail=error.message))
-                delay = _BACKOFF_S[1]
-            except InvalidStatus as error:
-                body = (error.response.body or b"")[:500].decode(errors="replace")
-                detail = body or f"HTTP {error.response.status_code}"
-                self._set_status(
-                    PeerStatus("refused", detail=f"the peer refuses the link: {detail}")
-                )
-                delay = _BACKOFF_S[1]
-            except (OSError, TimeoutError, WebSocketException, LinkError) as error:
-                self._set_status(PeerStatus("connecting", detail=str(error) or "no answer"))
-            finally:
-                if self._connection is not None:
-                    self._connection = None
-                    self._lost()
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
-            delay = min(2 * delay, _BACKOFF_S[1])
-
-    async def _greet(self, connection: ClientConnection) -> None:
-        await connection.send(registry.encode(self._hello))
-        async with asyncio.timeout(OPEN_TIMEOUT_S):
-            reply = await connection.recv(decode=True)
-        _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
-        if isinstance(other, control.Fault):
-            raise HandshakeError(other.message)
-        if not isinstance(other, control.Hello):
-            raise FrameError("the peer's first frame is no hello")
-        check_hello(self._hello, other)
-
-    async def _serve(self, connection: ClientConnection) -> None:
-        self._connection = connection
-        self._outbound = asyncio.Queue()
-        self._meter.reset()
-        self.last_received = time.monotonic()
-        self._set_status(PeerStatus("connected"))
-        helpers = [asyncio.create_task(self._write(connection)), asyncio.create_task(self._ping())]
-        for receiver in tuple(self.attached):
-            receiver.link_up()
-        share = LoopShare(time.perf_counter())
         try:
-            async for message in connection:
-                self.last_received = time.monotonic()
-                for frame in batching.split(message):
-                    began = time.perf_counter()
-                    try:
-                        self._route(frame)
-                    except (FrameError, LinkError):
-                        raise
-                    except Exception:
-                        log.exception("an answer failed on a frame of the peer")
-                    now = time.perf_counter()
-                    if (pause := share.took(now - began, now)) is not None:
-                        await asyncio.sleep(pause)
-        except FrameError as error:
-            log.warning("the peer sent a bad frame: %s", error.message)
-            await connection.close(1002, "bad frame")
+            while True:
+                began = time.monotonic()
+                found = await self._best(self._peers)
+                if isinstance(found, PeerStatus):
+                    if not self.connected:
+                        self._set_status(found)
+                    if found.state == "refused":
+                        delay = _BACKOFF_S[1]
+                else:
+                    self._take(found)
+                    await self._while_good(found)
+                    # A peer that greets and hangs up is not run down.
+                    if time.monotonic() - began > _STEADY_S:
+                        delay = _BACKOFF_S[0]
+                        if self.connected:
+                            continue
+                await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+                delay = min(2 * delay, _BACKOFF_S[1])
         finally:
-            for task in helpers:
+            for task in self._served:
                 task.cancel()
 
-    async def _write(self, connection: ClientConnection) -> None:
-        with contextlib.suppress(ConnectionClosed):
-            while True:
-                taken = batching.take(await self._outbound.get(), self._outbound)
-                for message in batching.messages(taken):
-                    await connection.send(message)
+    async def _best(self, peers: Sequence[PeerAddress]) -> Connection | PeerStatus:
+        """A connection to the best of these that can be reached, or why there is none."""
+        attempts = {asyncio.create_task(self._reached(peer)): peer for peer in peers}
+        pending, began = set(attempts), time.monotonic()
+        wait: float | None = None
+        found: list[Connection] = []
+        failed: dict[PeerAddress, PeerStatus] = {}
+        try:
+            while pending:
+                done, pending = await asyncio.wait(
+                    pending, timeout=wait, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    outcome = task.result()
+                    if isinstance(outcome, Connection):
+                        found.append(outcome)
+                    else:
+                        failed[attempts[task]] = outcome
+                if not done:
+                    break
+                # One of a lower cost would have greeted by then.
+                if found:
+                    longest = max(_LEAST_WAIT_S, _ROUND_TRIPS * min(map(_cost, found)))
+                    wait = max(0.0, began + longest - time.monotonic())
+        except BaseException:
+            _abort(found)
+            raise
+        finally:
+            for task in pending:
+                task.cancel()
+            late = await asyncio.gather(*pending, return_exceptions=True)
+            _abort(each for each in late if isinstance(each, Connection))
+        if not found:
+            return _together(failed)
+        best = min(found, key=_cost)
+        _abort(each for each in found if each is not best)
+        return best
 
-    async def _ping(self) -> None:
-        for number in itertools.count():
-            self._send_ping()
-            # The first ones come quickly, so that the draft window is right from the start.
-            await asyncio.sleep(PING_S if number > 2 else PING_S / 10)
-            now = time.monotonic()
-            if now - max(self._meter.oldest(now), self.last_received) > 20 * PING_S:
-                self.drop("the peer does not answer")
+    async def _reached(self, peer: PeerAddress) -> Connection | PeerStatus:
+        """A connection to this peer, measured where there are others, or why there is none."""
+        connection = Connection(
+            peer, self._key, self._hello, self._vocab_size, self._pace.link.anew(), self._observer,
+            self._on_change,
+        )  # fmt: skip
+        try:
+            await connection.open(measured=len(self._peers) > 1)
+        except (HandshakeError, ssl.SSLCertVerificationError) as error:
+            reason = error.message if isinstance(error, HandshakeError) else error.strerror
+            return PeerStatus("refused", detail=f"{reason}")
+        except InvalidStatus as error:
+            status = error.response.status_code
+            body = (error.response.body or b"")[:500].decode(errors="replace")
+            detail = f"the peer refuses the link: {body or f'HTTP {status}'}"
+            return PeerStatus("connecting" if status == _UNAVAILABLE else "refused", detail=detail)
+        except _ERRORS as error:
+            return PeerStatus("connecting", detail=str(error) or "no answer")
+        return connection
 
-    def _send_ping(self, behind: int = 0) -> None:
-        number = self._meter.ping(time.monotonic(), behind)
-        self.send(control.Ping(number=number))
+    def _take(self, connection: Connection) -> None:
+        """New streams go to this connection from now on."""
+        left, self._current = self._current, connection
+        self._connections.add(connection)
+        self._pace.link = connection.meter
+        task = asyncio.create_task(self._serve(connection))
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
+        self._set_status(PeerStatus("connected"))
+        log.info("linked to the cloud peer at %s", connection.address.url)
+        if left is not None:
+            left.leave()
+        for receiver in tuple(self.attached):
+            receiver.link_up()
 
-    def _route(self, frame: registry.Frame) -> None:
-        stream, message = registry.decode(frame, Role.CLOUD, self._vocab_size)
-        match message:
-            case control.Ping():
-                self.send(control.Pong(number=message.number))
-            case control.Pong():
-                self._take_pong(message.number)
-            case control.Fault() if stream == registry.LINK:
-                raise LinkError(message.message)
-            case control.Fault():
-                if (receiver := self._streams.pop(stream, None)) is not None:
-                    receiver.failed(message.message)
-            case _:
-                # A stream that was just closed may still be sent to.
-                if (receiver := self._streams.get(stream)) is not None:
-                    receiver.receive(message)
+    async def _serve(self, connection: Connection) -> None:
+        try:
+            await connection.serve()
+        except _ERRORS as error:
+            if connection is self._current and str(error):
+                self._set_status(PeerStatus("connecting", detail=str(error)))
+        finally:
+            self._connections.discard(connection)
 
-    def _take_pong(self, number: int) -> None:
-        self._meter.pong(number, time.monotonic())
-        if (rtt := self._meter.round_trip.seen) is not None:
-            self._set_status(PeerStatus("connected", rtt_ms=round(1000 * rtt, 1)))
+    async def _while_good(self, connection: Connection) -> None:
+        """Return once it, or a better one since, has ended, or its peer is about to."""
+        several = len(self._peers) > 1
+        while not (connection.ended or connection.draining):
+            self._changed.clear()
+            look_s = random.uniform(0.5, 1.0) * self._look_s
+            try:
+                async with asyncio.timeout(look_s if several else None):
+                    await self._changed.wait()
+            except TimeoutError:
+                connection = await self._better_than(connection)
+
+    async def _better_than(self, connection: Connection) -> Connection:
+        """Change over to another peer if it is worth it; the connection used from now on."""
+        found = await self._best([peer for peer in self._peers if peer != connection.address])
+        if isinstance(found, PeerStatus):
+            return connection
+        if connection.ended or _cost(found) + _WORTH_S < _cost(connection):
+            self._take(found)
+            return found
+        found.abort()
+        return connection
+
+    def _with(self, stream: int) -> Connection | None:
+        """The connection that a stream is open on."""
+        return next((each for each in self._connections if stream in each.streams), None)
+
+    def _on_change(self) -> None:
+        """A connection has ended, or its peer is about to."""
+        if self._current is not None and self._current.ended:
+            self._set_status(PeerStatus("connecting", detail="the connection was lost"))
+        self._changed.set()
 
     def _set_status(self, status: PeerStatus) -> None:
-        """Set the status. A change is logged with its reason, repeated attempts are not."""
-        before, self.status = self.status, status
-        if (status.state, bool(status.detail)) == (before.state, bool(before.detail)):
-            return
-        if status.state == "connected":
-            log.info("linked to the cloud peer at %s", self._url)
-        else:
-            log.warning("no link to the cloud peer at %s: %s", self._url, status.detail)
+        """Set the status. A loss is logged with its reason, repeated attempts are not."""
+        before, self._status = self._status, status
+        if status.detail and (status.state, True) != (before.state, bool(before.detail)):
+            peers = ", ".join(peer.url for peer in self._peers)
+            log.warning("no link to the cloud peer at %s: %s", peers, status.detail)
 
-    def _lost(self) -> None:
-        self._set_status(PeerStatus("connecting", detail="the connection was lost"))
-        streams, self._streams = self._streams, {}
-        for receiver in streams.values():
-            receiver.link_down()
+
+def _cost(connection: Connection) -> float:
+    """What a peer costs an answer, in seconds."""
+    return (connection.meter.round_trip.value or 0.0) + _FULL_S * connection.load
+
+
+def _abort(connections: Iterable[Connection]) -> None:
+    for connection in connections:
+        connection.abort()
+
+
+def _together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
+    """Why none of the peers can be reached."""
+    if len(failed) == 1:
+        return next(iter(failed.values()))
+    refused = all(status.state == "refused" for status in failed.values())
+    details = "; ".join(f"{peer.url}: {status.detail}" for peer, status in failed.items())
+    return PeerStatus("refused" if refused else "connecting", detail=details)

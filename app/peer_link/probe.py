@@ -13,6 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import control, registry
+from dragon.link.address import PeerAddress
 from dragon.link.control import MAX_PROBE, Control, Hello, Ping, Pong, Probe
 from dragon.link.handshake import check_hello
 from dragon.sampling.role import Role
@@ -35,21 +36,21 @@ class LinkFigures:
     receiving: float | None
 
 
-def greet(url: str, key: str | None, hello: Hello) -> None:
+def greet(peer: PeerAddress, key: str | None, hello: Hello) -> None:
     """Have the peer look at a greeting.
 
     Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
     """
-    with _connected(url, key, hello):
+    with _connected(peer, key, hello):
         pass
 
 
-def measure(url: str, key: str | None, hello: Hello) -> LinkFigures:
+def measure(peer: PeerAddress, key: str | None, hello: Hello) -> LinkFigures:
     """Greet the peer, ping it, and move dummy bytes both ways.
 
     Raises `LinkError` when the peer cannot be reached, `HandshakeError` when it refuses.
     """
-    with _connected(url, key, hello) as connection:
+    with _connected(peer, key, hello) as connection:
         rtt_s = min(_pinged(connection, number) for number in range(_PINGS))
         sending = min(_probed(connection, MAX_PROBE, 0) for _ in range(_PROBES))
         receiving = min(_probed(connection, 0, MAX_PROBE) for _ in range(_PROBES))
@@ -57,11 +58,12 @@ def measure(url: str, key: str | None, hello: Hello) -> LinkFigures:
 
 
 @contextmanager
-def _connected(url: str, key: str | None, hello: Hello) -> Iterator[ClientConnection]:
+def _connected(peer: PeerAddress, key: str | None, hello: Hello) -> Iterator[ClientConnection]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with connect(
-            url,
+            peer.url,
+            ssl=peer.tls(),
             additional_headers=headers,
             compression=None,
             max_size=control.MAX_CONTROL_BYTES,
@@ -74,7 +76,7 @@ def _connected(url: str, key: str | None, hello: Hello) -> Iterator[ClientConnec
         reason = (error.response.body or b"")[:500].decode(errors="replace")
         raise HandshakeError(f"the peer refuses the link: {reason}") from error
     except (OSError, TimeoutError, WebSocketException) as error:
-        raise LinkError(f"no peer at {url}: {error or 'no answer'}") from error
+        raise LinkError(f"no peer at {peer.url}: {error or 'no answer'}") from error
 
 
 def _bandwidth(transfer_s: float) -> float | None:

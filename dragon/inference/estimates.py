@@ -46,10 +46,6 @@ class Estimate:
         """Take in a new observation."""
         self.seen = value if self.seen is None else self.seen + _WEIGHT * (value - self.seen)
 
-    def reset(self) -> None:
-        """Forget what was seen."""
-        self.seen = None
-
 
 class DecodeDelay:
     """Seconds a decode step takes at a context of t tokens, c(t) = k_a t / k_b + k_c.
@@ -91,17 +87,16 @@ class LinkMeter:
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
+        self._profile = profile
         self.round_trip = Estimate(profile.rtt_s if profile is not None else None)
         self.bandwidth = Estimate(profile.sending if profile is not None else None)
         self._numbers = itertools.count()
         self._sent: dict[int, tuple[float, int]] = {}
         self._burst = -math.inf  # when one was last behind a frame
 
-    def reset(self) -> None:
-        """A new connection: nothing was seen of it."""
-        self.round_trip.reset()
-        self.bandwidth.reset()
-        self._sent.clear()
+    def anew(self) -> LinkMeter:
+        """The meter of another connection: nothing was seen of it yet."""
+        return LinkMeter(self._profile)
 
     def ping(self, now: float, behind: int = 0) -> int:
         """The number of a ping sent now, right behind a frame of so many bytes."""
@@ -149,6 +144,8 @@ def draft_window(rtt_s: float, decode_s: float, remote_s: float = 0.0) -> int:
 @dataclass(eq=False)
 class Pace:
     """Everything a service estimates. `decode` is its own side's, `link` the one to the other.
+
+    Another connection brings another `link`.
 
     Acceptances, 0 to 1, are whichever the mode has: shares of drafts taken in `coupled`, expected
     ones in `speculative`.

@@ -173,9 +173,18 @@ class Ping(Control):
 
 
 class Pong(Control):
-    """Answers a ping."""
+    """Answers a ping. `load` is the share of the cloud's places for answers that are taken."""
 
     number: Number
+    load: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class Draining(Control):
+    """Its sender will open or take no more answers on this connection; those it has are written on.
+
+    A peer that is to end sends it, and takes answers until the device, which has another connection
+    by then, sends it in its turn.
+    """
 
 
 class Probe(Control):

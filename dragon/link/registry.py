@@ -126,6 +126,7 @@ _TEXT: tuple[TextKind[Any], ...] = (
     TextKind("ping", control.Ping, Sender.EITHER),
     TextKind("pong", control.Pong, Sender.EITHER),
     TextKind("probe", control.Probe, Sender.EITHER),
+    TextKind("draining", control.Draining, Sender.EITHER),
 )
 _BINARY: tuple[BodyKind[Any], ...] = (
     BodyKind(

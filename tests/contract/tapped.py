@@ -76,7 +76,7 @@ class Tapped:
             httpx.get(f"{self.device.url}/health", timeout=60)
         found = reply.json()
         sent = [registry.decode(f, Role.DEVICE, 1 << 20)[1] for f in self.tap.sent[before:]]
-        quiet = (control.Ping, control.Pong, control.Probe)
+        quiet = (control.Ping, control.Pong, control.Probe, control.Draining)
         return (
             {**found["choices"][0], "dragon": found["dragon"]["choices"][0]},
             [message for message in sent if not isinstance(message, quiet)],

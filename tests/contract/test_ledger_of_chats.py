@@ -29,7 +29,7 @@ from tests.contract.wiretap import Tap, wiretap
 pytestmark = pytest.mark.services
 
 CHATS = int(os.environ.get("DRAGON_TEST_CHATS", "12"))
-LINK = ("hello", "ping", "pong", "probe")  # messages that belong to no answer
+LINK = ("hello", "ping", "pong", "probe", "draining")  # messages that belong to no answer
 
 
 @dataclass(frozen=True)

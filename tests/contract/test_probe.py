@@ -20,6 +20,7 @@ from app.peer_link.probe import measure
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import registry
+from dragon.link.address import PeerAddress
 from dragon.link.control import MAX_PROBE, Hello
 from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
@@ -56,20 +57,20 @@ def peer(corpus: Path, small: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_round_trip_through_a_slow_network(peer: Service, hello: Hello) -> None:
     with relay(peer.port, Network(0.06)) as network:
-        found = measure(f"ws://127.0.0.1:{network.port}/v1/link", KEY, hello)
+        found = measure(PeerAddress(f"ws://127.0.0.1:{network.port}/v1/link"), KEY, hello)
     assert found.rtt_s > 0.05
     for bandwidth in (found.sending, found.receiving):
         assert bandwidth is None or bandwidth > 0
 
 
 def test_refusals_say_why(peer: Service, hello: Hello) -> None:
-    url = f"ws://127.0.0.1:{peer.port}/v1/link"
+    address = PeerAddress(f"ws://127.0.0.1:{peer.port}/v1/link")
     with pytest.raises(HandshakeError, match="DRAGON_PEER_KEY"):
-        measure(url, "wrong", hello)
+        measure(address, "wrong", hello)
     with pytest.raises(HandshakeError, match="DRAGON_MODEL"):
-        measure(url, KEY, hello.model_copy(update={"tokenizer": "another"}))
+        measure(address, KEY, hello.model_copy(update={"tokenizer": "another"}))
     with pytest.raises(LinkError, match="no peer"):
-        measure("ws://127.0.0.1:9/v1/link", KEY, hello)
+        measure(PeerAddress("ws://127.0.0.1:9/v1/link"), KEY, hello)
 
 
 def test_the_program_finds_the_key_that_up_has_made(

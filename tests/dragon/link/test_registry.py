@@ -21,6 +21,7 @@ from dragon.link.control import (
     MAX_CONTROL_BYTES,
     MAX_PROBE,
     Close,
+    Draining,
     Fault,
     Fetch,
     Fetched,
@@ -133,7 +134,8 @@ controls: st.SearchStrategy[Message] = st.one_of(
     st.builds(Fault, code=text, message=text),
     st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
     st.builds(Ping, number=numbers),
-    st.builds(Pong, number=numbers),
+    st.builds(Pong, number=numbers, load=st.floats(0.0, 1.0)),
+    st.builds(Draining),
 )
 
 OPEN = Open(

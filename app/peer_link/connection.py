@@ -1,0 +1,247 @@
+"""One WebSocket to one peer: greeted, read, written, and watched for whether it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from dragon.errors import FrameError, HandshakeError, LinkError
+from dragon.inference.estimates import LinkMeter
+from dragon.link import batching, control, registry
+from dragon.link.address import PeerAddress
+from dragon.link.handshake import check_hello
+from dragon.link.share import LoopShare
+from dragon.sampling.role import Role
+
+log = logging.getLogger(__name__)
+
+PING_S = 0.5
+OPEN_TIMEOUT_S = 5.0
+_MAX_QUEUED = 20_000
+_MEASURED_PINGS = 3
+
+
+class Receiver(Protocol):
+    """Takes what arrives on its stream. Raises `FrameError` for what does not belong there."""
+
+    def receive(self, message: registry.Message) -> None:
+        """A message of the stream."""
+
+    def failed(self, message: str) -> None:
+        """The peer has given the stream up; the stream is closed."""
+
+    def link_down(self) -> None:
+        """The connection was lost; the stream is closed."""
+
+
+class Observer(Protocol):
+    """Sees what leaves the device."""
+
+    def opened(self, stream: int, answer: str) -> None:
+        """From now on the frames of a stream id are sent for an answer, named by its id."""
+
+    def sent(self, stream: int, message: registry.Message, frame: registry.Frame) -> None:
+        """A message is sent as this frame; all but the greeting are reported."""
+
+
+class Connection:
+    """A connection to a peer and the streams on it. `load` is how full the peer says it is, 0 to 1.
+
+    `changed` is called when the peer is about to end, and when the connection has ended.
+    """
+
+    def __init__(
+        self,
+        address: PeerAddress,
+        key: str | None,
+        hello: control.Hello,
+        vocab_size: int,
+        meter: LinkMeter,
+        observer: Observer,
+        changed: Callable[[], None],
+    ) -> None:
+        self.address = address
+        self.meter = meter
+        self.load = 0.0
+        self.last_received = 0.0
+        self.draining = False  # the peer is about to end
+        self.ended = False
+        self.streams: dict[int, Receiver] = {}
+        self._left = False  # there is another connection for new streams
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._hello = hello
+        self._vocab_size = vocab_size
+        self._observer = observer
+        self._changed = changed
+        self._outbound: asyncio.Queue[registry.Frame] = asyncio.Queue()
+
+    async def open(self, *, measured: bool) -> None:
+        """Connect and greet, and measure round trip and load.
+
+        Raises `LinkError`, `OSError`, `TimeoutError`, `WebSocketException`.
+        """
+        self._socket = await connect(
+            self.address.url,
+            additional_headers=self._headers,
+            ssl=self.address.tls(),
+            compression=None,
+            max_size=control.MAX_CONTROL_BYTES,
+            open_timeout=OPEN_TIMEOUT_S,
+            close_timeout=1,
+            ping_interval=None,  # our own pings measure and watch
+            proxy=None,
+        )
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await self._greet()
+                for _ in range(_MEASURED_PINGS if measured else 0):
+                    await self._measure()
+        except BaseException:
+            self._socket.transport.abort()
+            raise
+        self.last_received = time.monotonic()
+
+    async def serve(self) -> None:
+        """Read and write until the connection ends; its streams are told. Raises as `open`."""
+        helpers = [asyncio.create_task(self._write()), asyncio.create_task(self._ping())]
+        share = LoopShare(time.perf_counter())
+        try:
+            async for message in self._socket:
+                self.last_received = time.monotonic()
+                for frame in batching.split(message):
+                    began = time.perf_counter()
+                    try:
+                        self._route(frame)
+                    except (FrameError, LinkError):
+                        raise
+                    except Exception:
+                        log.exception("an answer failed on a frame of the peer")
+                    now = time.perf_counter()
+                    if (pause := share.took(now - began, now)) is not None:
+                        await asyncio.sleep(pause)
+        except FrameError as error:
+            log.warning("the peer sent a bad frame: %s", error.message)
+            await self._socket.close(1002, "bad frame")
+        finally:
+            for task in helpers:
+                task.cancel()
+            self.abort()
+
+    def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
+        """Queue a message; the bytes of its frame, 0 once the connection has ended."""
+        if self.ended:
+            return 0
+        if self._outbound.qsize() >= _MAX_QUEUED:
+            self.drop("the peer does not read")
+            return 0
+        frame = registry.encode(message, stream)
+        self._observer.sent(stream, message, frame)
+        self._outbound.put_nowait(frame)
+        if self.meter.wants_ping(len(frame), time.monotonic()):
+            self._send_ping(len(frame))
+        return len(frame)
+
+    def close(self, stream: int, reason: str) -> None:
+        """Close a stream on both sides; frames that still arrive for it are dropped."""
+        if self.streams.pop(stream, None) is not None:
+            self.send(control.Close(reason=reason), stream)
+
+    def leave(self) -> None:
+        """Open no more streams; the connection ends with the last of those it has."""
+        if not self._left:
+            self._left = True
+            self.send(control.Draining())
+
+    def drop(self, reason: str) -> None:
+        """Give the connection up at once, without waiting for the peer."""
+        if not self.ended:
+            log.warning("link dropped: %s", reason)
+            self.abort()
+
+    def abort(self) -> None:
+        """End the connection, and tell its streams; a second call does nothing."""
+        if self.ended:
+            return
+        self.ended = True
+        self._socket.transport.abort()
+        self._changed()
+        streams, self.streams = self.streams, {}
+        for receiver in streams.values():
+            receiver.link_down()
+
+    async def _greet(self) -> None:
+        await self._socket.send(registry.encode(self._hello))
+        reply = await self._socket.recv(decode=True)
+        _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
+        if isinstance(other, control.Fault):
+            raise HandshakeError(other.message)
+        if not isinstance(other, control.Hello):
+            raise FrameError("the peer's first frame is no hello")
+        check_hello(self._hello, other)
+
+    async def _measure(self) -> None:
+        number = self.meter.ping(time.monotonic())
+        await self._socket.send(registry.encode(control.Ping(number=number)))
+        while True:
+            frame = str(await self._socket.recv(decode=True))
+            match registry.decode(frame, Role.CLOUD, self._vocab_size)[1]:
+                case control.Ping() as ping:
+                    await self._socket.send(registry.encode(control.Pong(number=ping.number)))
+                case control.Pong() as pong if pong.number == number:
+                    return self._take(pong)
+                case control.Draining():
+                    raise LinkError("the peer is about to end")
+                case other:
+                    raise FrameError(f"the peer answered with {registry.name_of(other)}")
+
+    async def _write(self) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while not (self._left and not self.streams and self._outbound.empty()):
+                taken = batching.take(await self._outbound.get(), self._outbound)
+                for message in batching.messages(taken):
+                    await self._socket.send(message)
+            await self._socket.close()
+
+    async def _ping(self) -> None:
+        for number in itertools.count():
+            self._send_ping()
+            # The first ones come quickly, so that the draft window is right from the start.
+            await asyncio.sleep(PING_S if number > 2 else PING_S / 10)
+            now = time.monotonic()
+            if now - max(self.meter.oldest(now), self.last_received) > 20 * PING_S:
+                self.drop("the peer does not answer")
+
+    def _send_ping(self, behind: int = 0) -> None:
+        self.send(control.Ping(number=self.meter.ping(time.monotonic(), behind)))
+
+    def _route(self, frame: registry.Frame) -> None:
+        stream, message = registry.decode(frame, Role.CLOUD, self._vocab_size)
+        match message:
+            case control.Ping():
+                self.send(control.Pong(number=message.number))
+            case control.Pong():
+                self._take(message)
+            case control.Draining():
+                self.draining = True
+                self._changed()
+            case control.Fault() if stream == registry.LINK:
+                raise LinkError(message.message)
+            case control.Fault():
+                if (receiver := self.streams.pop(stream, None)) is not None:
+                    receiver.failed(message.message)
+            case _:
+                # A stream that was just closed may still be sent to.
+                if (receiver := self.streams.get(stream)) is not None:
+                    receiver.receive(message)
+
+    def _take(self, pong: control.Pong) -> None:
+        self.meter.pong(pong.number, time.monotonic())
+        self.load = pong.load
