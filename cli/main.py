@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cli import corpus, data, doctor, first_session, mcp_stdio, models, profile, services
+from cli import corpus, data, doctor, first_session, mcp_stdio, models, peer_keys, profile, services
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -21,7 +21,6 @@ for command in (
     first_session.ask,
     mcp_stdio.mcp,
     services.device,
-    services.peer,
     data.key,
     data.backup,
     data.restore,
@@ -34,6 +33,7 @@ corpus_program.command("build")(corpus.build)
 corpus_program.command("info")(corpus.info)
 program.add_typer(corpus_program, name="corpus")
 program.add_typer(models.program, name="models")
+program.add_typer(peer_keys.program, name="peer")
 ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)
 ledger_program.command("verify")(data.verify_ledger)
 program.add_typer(ledger_program, name="ledger")

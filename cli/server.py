@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cli.http_protocol import BoundedHttp, raise_file_limit
 from cli.supervisor import address
 from dragon.errors import ConfigurationError
+from dragon.link.address import fingerprint
 from dragon.link.control import MAX_CONTROL_BYTES
+from peer.settings import PeerSettings
 
 log = logging.getLogger("dragon.serving")
 
+_LOOK_S = 0.05
+
+
+Tls = tuple[Path, Path]
+"""A certificate with its chain, and its key, PEM."""
+
 
 class _Server(uvicorn.Server):
-    """Says that it listens; what uvicorn says itself is not logged."""
+    """Says that it listens; what uvicorn says itself is not logged.
+
+    Before it ends it `drains`: whoever is connected is given time to go. A second Ctrl-C ends that.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]] | None) -> None:
+        super().__init__(config)
+        self._drain = drain
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, once what is under way has ended."""
+        if self._drain is not None:
+            draining = asyncio.ensure_future(self._drain())
+            while not (draining.done() or self.force_exit):  # noqa: ASYNC110 (a signal sets it)
+                await asyncio.sleep(_LOOK_S)
+            draining.cancel()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -27,10 +56,47 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.collect()  # counts what there is from now on
-        log.info("ready at http://%s", address(self.config.host, self.config.port))
+        scheme = "https" if self.config.is_ssl else "http"
+        log.info("ready at %s://%s", scheme, address(self.config.host, self.config.port))
 
 
-def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
+def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
+    """The peer's server, encrypted where it has a certificate.
+
+    Raises `ConfigurationError` for a certificate or key that cannot be used.
+    """
+    from peer.main import drain
+
+    tls = None
+    if settings.peer_tls_cert is not None and settings.peer_tls_key is not None:
+        tls = settings.peer_tls_cert, settings.peer_tls_key
+        log.info("devices may pin the certificate by #sha256=%s", _fingerprint(*tls))
+    return server(app, settings.peer_host, settings.peer_port, drain=lambda: drain(app), tls=tls)
+
+
+def _fingerprint(certificate: Path, key: Path) -> str:
+    """What the certificate is pinned by; raises `ConfigurationError` where it cannot be used."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+        first = certificate.read_text("ascii").partition(ssl.PEM_FOOTER)[0]
+        return fingerprint(
+            ssl.PEM_cert_to_DER_cert(first[first.index(ssl.PEM_HEADER) :] + ssl.PEM_FOOTER)
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"DRAGON_PEER_TLS_CERT and DRAGON_PEER_TLS_KEY: {certificate} and {key} are not a "
+            f"certificate and its key, PEM: {error}"
+        ) from error
+
+
+def server(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    drain: Callable[[], Awaitable[None]] | None = None,
+    tls: Tls | None = None,
+) -> uvicorn.Server:
     """Both services' server. Draft frames are small and must not wait, so nothing is deflated."""
     raise_file_limit()
     return _Server(
@@ -48,7 +114,10 @@ def server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
             timeout_keep_alive=30,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=3,
-        )
+            ssl_certfile=None if tls is None else tls[0],
+            ssl_keyfile=None if tls is None else tls[1],
+        ),
+        drain,
     )
 
 

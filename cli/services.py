@@ -19,7 +19,7 @@ from cli.supervisor import (
     stoppable,
     wait_ready,
 )
-from dragon.errors import DragonError
+from dragon.errors import ConfigurationError, DragonError
 from peer.corpus.meta import outdated
 from peer.settings import PeerSettings
 
@@ -30,6 +30,11 @@ def up() -> None:
     """Start the peer and the device on this machine, with a demo corpus if there is none."""
     share_cores()
     peer = share_link()
+    if peer.peer_tls_cert is not None:
+        raise ConfigurationError(
+            "DRAGON_PEER_TLS_CERT: `dragon up` joins both services on this machine, where nothing "
+            "is encrypted; start `dragon peer` and `dragon device` by themselves"
+        )
     device = Settings.read()
     key = api_key(device)
     require_free("DRAGON_PEER_PORT", peer.peer_host, peer.peer_port)
@@ -77,8 +82,8 @@ def peer() -> None:
     """Start the cloud peer."""
     settings = PeerSettings.read()
     require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
-    from cli.server import server
+    from cli.server import peer_server
     from peer.main import create_app
 
     log_to_stderr(settings.log_format)
-    server(create_app(settings), settings.peer_host, settings.peer_port).run()
+    peer_server(create_app(settings), settings).run()

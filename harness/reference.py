@@ -118,11 +118,13 @@ def write(
     left: str | None = None,
     *,
     raw: bool = False,
+    participation: Sequence[Sequence[int]] | None = None,
 ) -> list[int]:
     """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`.
 
     Of its second pass where the first one's are `written`; the documents are those of the pass, and
-    it is asked again, or what is `left` of the question. `raw`: a text is continued instead.
+    it is asked again, or what is `left` of the question. `raw`: a text is continued instead. Where
+    `participation` says from and to which tokens the cloud took part, the rest is the device's.
     """
     conversation = (
         tokenizer.encode(question) if raw else tokenizer.conversation([Message("user", question)])
@@ -165,7 +167,14 @@ def write(
         text = whole(partial(alone, device))
     else:
         take = algorithm_1 if mode is Mode.SPECULATIVE else mixture.target
-        text = whole(lambda text: take(device.after(text), cloud.after(text), sampling, len(text)))
+
+        def next_token(text: list[int]) -> int:
+            own, other = device.after(text), cloud.after(text)
+            if participation is not None and not any(a <= len(text) < b for a, b in participation):
+                return mixture.draft(own, sampling, len(text))
+            return take(own, other, sampling, len(text))
+
+        text = whole(next_token)
     for side in (device, cloud):
         side.decoder.release()
     return text

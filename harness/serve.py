@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
-from cli.server import server
+from cli.server import peer_server, server
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
@@ -187,7 +187,7 @@ def main() -> None:
         peer = PeerSettings.read()
         app = create_peer(peer)
         running = started(app, lambda: adapt_peer(app, options))
-        server(running, peer.peer_host, peer.peer_port).run()
+        peer_server(running, peer).run()
 
 
 if __name__ == "__main__":

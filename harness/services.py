@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -31,11 +32,13 @@ class Service:
     process: ForkServerProcess
     port: int
     log: Path
+    scheme: str = "http"
+    start: Callable[[], ForkServerProcess] | None = None
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
     def headers(self) -> dict[str, str]:
@@ -52,6 +55,12 @@ class Service:
         """End it at once, without a chance to say goodbye."""
         self.process.kill()
         self.process.join()
+
+    def restart(self) -> None:
+        """Start it again, once it has ended, as it was started; returns once it answers."""
+        assert self.start is not None
+        self.process = self.start()
+        wait_until_up(self, "/ready")
 
     def metric(self, name: str) -> float:
         """The value of a Prometheus metric without labels."""
@@ -131,8 +140,9 @@ def _start(setup: Setup, name: str, port: int, floor: Floor, env: dict[str, str]
     setup.data.mkdir(parents=True, exist_ok=True)
     log = setup.data / f"{name}.log"
     environment = {**os.environ, "DRAGON_THREADS": "1", **_BOTH_SIDES, **env, **setup.env}
-    process = warm.start(*setup.program(name, floor), environment, log)
-    service = Service(process, port, log)
+    start = partial(warm.start, *setup.program(name, floor), environment, log)
+    scheme = "https" if name == "peer" and "DRAGON_PEER_TLS_CERT" in environment else "http"
+    service = Service(start(), port, log, scheme, start)
     wait_until_up(service, "/ready")
     return service
 
@@ -142,7 +152,8 @@ def wait_until_up(service: Service, path: str) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and service.process.is_alive():
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{service.url}{path}", timeout=2).status_code == 200:
+            # Whatever certificate it has is its own.
+            if httpx.get(f"{service.url}{path}", timeout=2, verify=False).status_code == 200:
                 return
         time.sleep(0.05)
     service.kill()
@@ -171,6 +182,7 @@ def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Servic
         "DRAGON_PEER_PORT": str(port),
         "DRAGON_PEER_KEYS": KEY,
         "DRAGON_PEER_CORPUS": str(corpus),
+        "DRAGON_DATA_DIR": str(setup.data / "peer"),
     }
     service = _start(setup, "peer", port, setup.peer_floor, env)
     with ended(service):
@@ -178,15 +190,15 @@ def peer(setup: Setup, corpus: Path, port: int | None = None) -> Iterator[Servic
 
 
 @contextlib.contextmanager
-def device(setup: Setup, peer_port: int) -> Iterator[Service]:
-    """A running device whose peer is reached at `peer_port`."""
+def device(setup: Setup, *peer_ports: int) -> Iterator[Service]:
+    """A running device whose peers are reached at `peer_ports`."""
     port = free_port()
     env = {
         "DRAGON_PORT": str(port),
         "DRAGON_DATA_DIR": str(setup.data / "device"),
         "DRAGON_API_KEY": KEY,
         "DRAGON_PEER_KEY": KEY,
-        "DRAGON_PEER_URL": f"ws://127.0.0.1:{peer_port}/v1/link",
+        "DRAGON_PEER_URL": ",".join(f"ws://127.0.0.1:{each}/v1/link" for each in peer_ports),
     }
     service = _start(setup, "device", port, setup.device_floor, env)
     with ended(service):

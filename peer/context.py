@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from dragon.errors import OverloadedError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
+from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.registry import Message
+from peer.keys import Key
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
+from peer.usage import Usage
 
 
 @dataclass
@@ -23,13 +27,45 @@ class Holder:
     Without keys every connection is a holder of its own.
     """
 
+    household: Household
+    key: Key | None = None
     sessions: int = 0
     queued_bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """What metrics call it; nobody's is empty."""
+        return "" if self.key is None else self.key.name
+
+    def renew(self, key: Key) -> None:
+        """Take over what the key's devices may have by now."""
+        self.key, self.household = key, Household(key.digest, key.share)
+
+
+class Linked(Protocol):
+    """A device's connection, as far as it is not the device that ends it."""
+
+    @property
+    def holder(self) -> Holder:
+        """Whose it is."""
+
+    def leave(self) -> None:
+        """Ask the device to open its next answers elsewhere."""
+
+    @property
+    def left(self) -> bool:
+        """Whether nothing is left to be done for the device."""
+
+    def expel(self) -> None:
+        """End everything of a device whose key was revoked."""
 
 
 @dataclass
 class Shared:
-    """What all connections share; `sessions` counts the streams that are open on them."""
+    """What all connections share; `sessions` counts the streams that are open on them.
+
+    Once it is `draining` the peer is about to end.
+    """
 
     engine: Engine
     tokenizer: Tokenizer
@@ -38,16 +74,62 @@ class Shared:
     max_sessions: int
     metrics: PeerMetrics
     decode: DecodeDelay
+    usage: Usage
     sessions: int = 0
+    draining: bool = False
+    connections: set[Linked] = field(default_factory=set)
     holders: WeakValueDictionary[str, Holder] = field(default_factory=WeakValueDictionary)
 
-    def holder(self, key: str) -> Holder:
-        """The holder of a key; one of its own without."""
-        return self.holders.setdefault(key, Holder()) if key else Holder()
+    @property
+    def load(self) -> float:
+        """The share of the places for answers that are taken."""
+        return min(1.0, self.sessions / self.max_sessions)
+
+    def holder(self, key: Key | None, connection: str) -> Holder:
+        """The holder of a key; without one, of a connection."""
+        if key is None:
+            return Holder(Household(connection))
+        holder = self.holders.setdefault(key.digest, Holder(Household(key.digest)))
+        holder.renew(key)
+        return holder
+
+    def admit(self, holder: Holder) -> None:
+        """Raises `OverloadedError` where a holder's devices may not open a stream now."""
+        key = holder.key
+        # One alone must not keep out all others.
+        most = (key and key.answers) or max(1, self.max_sessions // 2)
+        if self.sessions >= self.max_sessions or holder.sessions >= most:
+            raise OverloadedError("the cloud peer is busy")
+        if key and key.tokens_a_day and self.usage.of(key.name) >= key.tokens_a_day:
+            raise OverloadedError(
+                f"the key has had its {key.tokens_a_day} tokens of today at the cloud peer; it has "
+                "more from midnight, UTC"
+            )
+
+    def began(self, holder: Holder) -> None:
+        """A stream was opened."""
+        self.metrics.began(holder.name)
+        self._count(holder, 1)
+
+    def ended(self, holder: Holder, tokens: int) -> None:
+        """A stream has ended, of so many tokens read and written."""
+        self._count(holder, -1)
+        self.metrics.had(holder.name, tokens)
+        if holder.key is not None:
+            self.usage.add(holder.name, tokens)
+
+    def _count(self, holder: Holder, opened: int) -> None:
+        self.sessions += opened
+        holder.sessions += opened
+        self.metrics.open_now(self.sessions, holder.name, holder.sessions)
 
 
 class Serving(Protocol):
     """What the peer does for one stream: a run, a fetch, a scoring."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of questions and answers that it has read and written so far."""
 
     def messages(self) -> AsyncGenerator[Message, None]:
         """The messages to send, in order; closing the generator frees what it holds.

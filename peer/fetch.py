@@ -21,6 +21,11 @@ class CloudFetch:
         self._shared = shared
         self._asked = asked
 
+    @property
+    def tokens(self) -> int:
+        """None: a search reads no tokens."""
+        return 0
+
     async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then their KV. Raises `InvalidRequestError` for KV of another model."""
         asked, shared = self._asked, self._shared

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,22 +14,26 @@ from fastapi import FastAPI, Response, WebSocket
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from dragon.errors import AuthenticationError
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
-from dragon.inference.fairness import CALLER
 from dragon.inference.profile import Profile
 from dragon.link import control
 from dragon.retrieval import relevance
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.reranker import Reranker
+from peer import draining
 from peer.context import Shared
 from peer.corpus.store import Corpus
+from peer.keys import KEYS, Key, KeyRing
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.server import serve
 from peer.settings import PeerSettings
+from peer.usage import USAGE, Usage
+from peer.watch import watch
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ class PeerState:
     corpus: Corpus
     shared: Shared
     metrics: PeerMetrics
+    keys: KeyRing
 
 
 def open_state(settings: PeerSettings) -> PeerState:
@@ -79,8 +83,10 @@ def open_state(settings: PeerSettings) -> PeerState:
         max_sessions=settings.peer_max_sessions,
         metrics=metrics,
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
+        usage=Usage(settings.data_dir / USAGE),
     )
-    return PeerState(settings, engine, corpus, shared, metrics)
+    keys = KeyRing(settings.peer_keys, settings.data_dir / KEYS)
+    return PeerState(settings, engine, corpus, shared, metrics, keys)
 
 
 def create_app(settings: PeerSettings) -> FastAPI:
@@ -90,7 +96,12 @@ def create_app(settings: PeerSettings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = await asyncio.to_thread(open_state, settings)
         app.state.peer = state
+        watching = asyncio.create_task(watch(state.shared, state.keys), name="watch")
         yield
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await state.shared.usage.keep()
         state.engine.stop()
         state.corpus.close()
 
@@ -105,8 +116,10 @@ def create_app(settings: PeerSettings) -> FastAPI:
 
     @app.get("/ready")
     async def ready() -> JSONResponse:
+        leaving = state().shared.draining
         body = {
-            "ready": state().engine.alive,
+            "ready": state().engine.alive and not leaving,
+            "draining": leaving,
             "model": state().engine.model.name,
             "passages": state().corpus.info().passages,
             "sessions": state().shared.sessions,
@@ -120,37 +133,50 @@ def create_app(settings: PeerSettings) -> FastAPI:
 
     @app.websocket("/v1/link")
     async def link(socket: WebSocket) -> None:
-        if (refusal := _refusal(socket, settings.peer_keys)) is not None:
+        shared, keys = state().shared, state().keys
+        try:
+            key = _admitted(socket, keys)
+        except AuthenticationError as error:
             # Plain text: the device shows it to its person as it is.
             host = socket.client and socket.client.host
-            log.warning("refused a link from %s: %s", host, refusal.partition(":")[0])
-            await socket.send_denial_response(Response(refusal, 401, media_type="text/plain"))
+            log.warning("refused a link from %s: %s", host, error.message.partition(":")[0])
+            refusal = Response(error.message, 401, media_type="text/plain")
+            await socket.send_denial_response(refusal)
+            return
+        if shared.draining:
+            refusal = Response("this peer is about to end", 503, media_type="text/plain")
+            await socket.send_denial_response(refusal)
             return
         await socket.accept()
-        shared = state().shared
-        key = _key_of(socket) if settings.peer_keys else ""
-        CALLER.set(key or f"connection {id(socket)}")
-        await serve(shared, socket, shared.holder(key))
+        await serve(shared, socket, shared.holder(key, f"connection {id(socket)}"))
 
     return app
 
 
-def _refusal(socket: WebSocket, keys: tuple[str, ...]) -> str | None:
-    """Why a link is refused; None if it is not."""
+async def drain(app: FastAPI) -> None:
+    """Have the devices of a running peer go elsewhere, and end what they have begun here."""
+    state = cast(PeerState, app.state.peer)
+    log.info("draining: no new answers are taken")
+    await draining.drain(state.shared, state.settings.peer_drain_deadline)
+
+
+def _admitted(socket: WebSocket, keys: KeyRing) -> Key | None:
+    """The key of a link; None where none is asked for. Raises `AuthenticationError`."""
     if "origin" in socket.headers:
-        return "no page of a browser is let in: links are for devices"
-    if not keys and _PROXIED & set(socket.headers):
-        return "this peer has no keys: behind a proxy it needs DRAGON_PEER_KEYS"
-    if not _admitted(socket, keys):
-        return "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS"
-    return None
-
-
-def _admitted(socket: WebSocket, keys: tuple[str, ...]) -> bool:
-    given = _key_of(socket).encode()
-    # Every key is compared, so that the time taken tells nothing.
-    matches = [hmac.compare_digest(given, known.encode()) for known in keys]
-    return any(matches) or not keys
+        raise AuthenticationError("no page of a browser is let in: links are for devices")
+    if keys.open:
+        if _PROXIED & set(socket.headers):
+            raise AuthenticationError(
+                "this peer has no keys: behind a proxy it needs DRAGON_PEER_KEYS, or keys that "
+                "`dragon peer keys add` makes"
+            )
+        return None
+    if (key := keys.find(_key_of(socket))) is None:
+        raise AuthenticationError(
+            "wrong key: set DRAGON_PEER_KEY to one of the peer's DRAGON_PEER_KEYS, or to one that "
+            "`dragon peer keys add` has made"
+        )
+    return key
 
 
 def _key_of(socket: WebSocket) -> str:

@@ -25,6 +25,30 @@ class PeerMetrics:
         self.sent_bytes = Counter(
             "dragon_peer_sent_bytes", "Bytes of frames sent to devices", registry=self.registry
         )
+        self._key_answers = Counter(
+            "dragon_peer_key_answers",
+            "Answers the peer has taken part in, by key's name",
+            ["key"],
+            registry=self.registry,
+        )
+        self._key_tokens = Counter(
+            "dragon_peer_key_tokens",
+            "Tokens of questions and answers, by key's name",
+            ["key"],
+            registry=self.registry,
+        )
+        self._key_refusals = Counter(
+            "dragon_peer_key_refusals",
+            "Answers the peer had no room for, or the key no tokens, by key's name",
+            ["key"],
+            registry=self.registry,
+        )
+        self._key_sessions = Gauge(
+            "dragon_peer_key_sessions",
+            "Answers being written now, by key's name",
+            ["key"],
+            registry=self.registry,
+        )
         self.paces: set[Pace] = set()
         for name, text in READINGS.items():
             gauge = Gauge(f"dragon_peer_{name}", text, registry=self.registry)
@@ -36,6 +60,28 @@ class PeerMetrics:
         """The mean over connections that know; NaN where none does."""
         values = [value for pace in self.paces if not math.isnan(value := pace.reading(name))]
         return sum(values) / len(values) if values else math.nan
+
+    def began(self, key: str) -> None:
+        """A stream was opened; `key` is the name of its key, empty without one."""
+        self.answers.inc()
+        if key:
+            self._key_answers.labels(key).inc()
+
+    def had(self, key: str, tokens: int) -> None:
+        """A stream has ended, of so many tokens."""
+        if key:
+            self._key_tokens.labels(key).inc(tokens)
+
+    def refused(self, key: str) -> None:
+        """A stream was not opened."""
+        if key:
+            self._key_refusals.labels(key).inc()
+
+    def open_now(self, sessions: int, key: str, of_key: int) -> None:
+        """So many streams are open, and so many of them are this key's."""
+        self.sessions.set(sessions)
+        if key:
+            self._key_sessions.labels(key).set(of_key)
 
     def render(self) -> bytes:
         """The exposition text."""

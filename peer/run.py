@@ -48,6 +48,11 @@ class CloudRun(Run[Message]):
         self._opening = opening
         self._found: Found | None = None
 
+    @property
+    def tokens(self) -> int:
+        """Those of the conversation and of the answer."""
+        return len(self._opening.conversation) + len(self.session.committed)
+
     async def messages(self) -> AsyncGenerator[Message, None]:
         """Retrieve and prefill, report that, and draft from there on."""
         asked = self._opening

@@ -25,6 +25,11 @@ class CloudScoring:
         self._asked = asked
         self._credit = asyncio.Semaphore(CREDIT)
 
+    @property
+    def tokens(self) -> int:
+        """Those of the conversation and of the text."""
+        return len(self._asked.conversation) + len(self._asked.text)
+
     def taken(self) -> None:
         """The device has room for one more distribution."""
         self._credit.release()

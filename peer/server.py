@@ -6,32 +6,30 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dragon.errors import (
-    ContextLengthError,
+    AuthenticationError,
     DragonError,
     FrameError,
     HandshakeError,
-    InvalidRequestError,
     OverloadedError,
 )
 from dragon.inference.estimates import LinkMeter, Pace
-from dragon.inference.fairness import CALLER
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
-from peer.context import Holder, Serving, Shared
+from peer.context import Holder, Shared
 from peer.fetch import CloudFetch
 from peer.run import CloudRun
 from peer.scoring import CloudScoring
+from peer.streams import Streams
 
 log = logging.getLogger(__name__)
 
@@ -44,28 +42,10 @@ _MAX_QUEUED = 20_000
 _FULL_BYTES = 4 << 20
 _MAX_QUEUED_BYTES = 16 << 20
 _MAX_HOLDER_BYTES = 64 << 20
-# How long a device may leave unread what it was sent, and a stream may last without progress.
+# How long a device may leave unread what it was sent.
 _UNREAD_S = 20.0
-_STANDSTILL_S = 600.0
-
-
-@dataclass
-class Stream:
-    """What serves a stream, and since when it has made no progress."""
-
-    serving: Serving
-    task: asyncio.Task[None]
-    sent: int = 0
-    progress: int = -1
-    since: float = 0.0
-
-    def stands_still(self, now: float) -> bool:
-        """Whether it has got on by nothing for too long: messages alone move no answer."""
-        run = self.serving
-        progress = len(run.session.committed) if isinstance(run, CloudRun) else self.sent
-        if progress != self.progress:
-            self.progress, self.since = progress, now
-        return now - self.since > _STANDSTILL_S
+# How long a device may go on to open answers that was asked to go elsewhere.
+_LEAVING_S = 5.0
 
 
 async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
@@ -74,6 +54,9 @@ async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
     try:
         await connection.greet()
         shared.metrics.paces.add(connection.pace)
+        shared.connections.add(connection)
+        if shared.draining:
+            connection.leave()
         await connection.run()
     except (FrameError, HandshakeError) as error:
         log.warning("link refused: %s", error.message)
@@ -82,6 +65,7 @@ async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
         pass
     finally:
         shared.metrics.paces.discard(connection.pace)
+        shared.connections.discard(connection)
         connection.close()
 
 
@@ -91,8 +75,7 @@ class Connection:
     def __init__(self, shared: Shared, socket: WebSocket, holder: Holder) -> None:
         self._shared = shared
         self._socket = socket
-        self._holder = holder
-        self._streams: dict[int, Stream] = {}
+        self.holder = holder
         self._outbound: asyncio.Queue[str | bytes] = asyncio.Queue(_MAX_QUEUED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_received = time.monotonic()
@@ -101,6 +84,9 @@ class Connection:
         self._room = asyncio.Event()
         self._room.set()
         self._last_written = self._last_received
+        self._streams = Streams(shared, holder, self.send, self._room.wait)
+        self._asked_to_leave: float | None = None
+        self._has_left = False
         self.pace = Pace(LinkMeter(), shared.decode)
 
     async def greet(self) -> None:
@@ -144,7 +130,7 @@ class Connection:
         """Queue a message; the bytes of its frame. A device that does not read is hung up on."""
         frame = registry.encode(message, stream)
         full = self._queued_bytes + len(frame) > _MAX_QUEUED_BYTES
-        held = self._holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES
+        held = self.holder.queued_bytes + len(frame) > _MAX_HOLDER_BYTES
         if self._outbound.full() or full or held:
             self._hang_up("does not read")
             return 0
@@ -154,10 +140,31 @@ class Connection:
             self._send_ping(len(frame))
         return len(frame)
 
+    def leave(self) -> None:
+        """Ask the device to open its next answers elsewhere."""
+        self._asked_to_leave = time.monotonic()
+        self.send(control.Draining())
+
+    @property
+    def left(self) -> bool:
+        """Whether nothing is left to be done for the device."""
+        return self._takes_nothing and not len(self._streams)
+
+    @property
+    def _takes_nothing(self) -> bool:
+        """Whether the device opens no more answers here, or may not."""
+        asked = self._asked_to_leave
+        return self._has_left or (asked is not None and time.monotonic() - asked > _LEAVING_S)
+
+    def expel(self) -> None:
+        """End everything of a device whose key was revoked."""
+        self._has_left = True
+        self._streams.end_all()
+        self._start(self.refuse(AuthenticationError("the key was revoked")))
+
     def close(self) -> None:
         """Free everything."""
-        for stream in list(self._streams):
-            self._end(stream)
+        self._streams.end_all()
         for task in self._tasks:
             task.cancel()
         self._queue(-self._queued_bytes)
@@ -165,7 +172,7 @@ class Connection:
     def _queue(self, size: int) -> None:
         """Bytes were queued or, less than 0, have left."""
         self._queued_bytes += size
-        self._holder.queued_bytes += size
+        self.holder.queued_bytes += size
         if self._queued_bytes > _FULL_BYTES:
             self._room.clear()
         else:
@@ -194,86 +201,32 @@ class Connection:
     def _route(self, stream: int, message: registry.Message) -> None:
         match message:
             case Draft() | Target() | Correction() | Join() | Candidate():
-                if isinstance(run := self._serving(stream), CloudRun):
+                if isinstance(run := self._streams.find(stream), CloudRun):
                     run.receive(message)
+            case control.Open() | control.Fetch() | control.ScoreText() if self._takes_nothing:
+                self._streams.fail(stream, OverloadedError("the cloud peer is about to end"))
             case control.Open():
                 make = partial(CloudRun, self._shared, self.pace, message)
-                self._open(stream, make, lane=message.lane)
+                self._streams.open(stream, make, lane=message.lane)
             case control.Fetch():
-                self._open(stream, partial(CloudFetch, self._shared, message))
+                self._streams.open(stream, partial(CloudFetch, self._shared, message))
             case control.ScoreText():
-                self._open(stream, partial(CloudScoring, self._shared, message))
+                self._streams.open(stream, partial(CloudScoring, self._shared, message))
             case control.ScoreTaken():
-                if isinstance(scoring := self._serving(stream), CloudScoring):
+                if isinstance(scoring := self._streams.find(stream), CloudScoring):
                     scoring.taken()
             case control.Close():
-                self._end(stream)
+                self._streams.end(stream)
+            case control.Draining():
+                self._has_left = True
             case control.Ping():
-                self.send(control.Pong(number=message.number))
+                self.send(control.Pong(number=message.number, load=self._shared.load))
             case control.Probe():
                 self.send(control.Probe(payload="." * message.reply))
             case control.Pong():
                 self.pace.link.pong(message.number, time.monotonic())
             case _:
                 raise FrameError(f"a device does not send {registry.name_of(message)} here")
-
-    def _serving(self, stream: int) -> Serving | None:
-        """What serves a stream; nothing once it has ended here, which the device may not know."""
-        found = self._streams.get(stream)
-        return None if found is None else found.serving
-
-    def _open(self, stream: int, make: Callable[[], Serving], *, lane: int = 0) -> None:
-        if stream in self._streams:
-            raise FrameError(f"stream {stream} is open already")
-        most = self._shared.max_sessions
-        # One device alone must not keep out all others.
-        if self._shared.sessions >= most or self._holder.sessions >= max(1, most // 2):
-            self._send_fault(stream, OverloadedError("the cloud peer is busy"))
-            return
-        try:
-            serving = make()
-        except InvalidRequestError as error:
-            self._send_fault(stream, error)
-            return
-        task = self._start(self._serve(stream, serving, lane))
-        self._streams[stream] = Stream(serving, task)
-        self._shared.metrics.answers.inc()
-        self._count(1)
-
-    async def _serve(self, stream: int, serving: Serving, lane: int) -> None:
-        """Send what a stream produces; a fault ends it, and the device goes on without."""
-        CALLER.set(f"{CALLER.get()} {lane}")
-        try:
-            async with aclosing(serving.messages()) as produced:
-                async for message in produced:
-                    await self._room.wait()
-                    self._shared.metrics.sent_bytes.inc(self.send(message, stream))
-                    if (served := self._streams.get(stream)) is not None:
-                        served.sent += 1
-        except DragonError as error:
-            if not isinstance(error, ContextLengthError):
-                log.warning("a stream failed: %s", error.message)
-            self._send_fault(stream, error)
-        except Exception:
-            log.exception("a stream failed")
-            self._send_fault(stream, DragonError("the cloud peer failed"))
-        self._end(stream)
-
-    def _end(self, stream: int) -> None:
-        """Free what a stream holds; a second call does nothing."""
-        if (ended := self._streams.pop(stream, None)) is None:
-            return
-        self._count(-1)
-        if ended.task is not asyncio.current_task():
-            ended.task.cancel()
-
-    def _count(self, opened: int) -> None:
-        self._shared.sessions += opened
-        self._holder.sessions += opened
-        self._shared.metrics.sessions.set(self._shared.sessions)
-
-    def _send_fault(self, stream: int, error: DragonError) -> None:
-        self.send(control.Fault(code=error.code, message=error.message), stream)
 
     async def _write(self) -> None:
         try:
@@ -299,10 +252,7 @@ class Connection:
             # A ping waits by now, if nothing else does.
             elif now - self._last_written > _UNREAD_S:
                 self._hang_up("does not read")
-            for stream, served in list(self._streams.items()):
-                if served.stands_still(now):
-                    self._send_fault(stream, DragonError("the answer does not get on"))
-                    self._end(stream)
+            self._streams.end_those_that_stand_still()
 
     def _send_ping(self, behind: int = 0) -> None:
         number = self.pace.link.ping(time.monotonic(), behind)

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import ModelChoice
 from dragon.keys import LEAST_KEY, is_loopback
+from peer.keys import KEYS
 
 
 class PeerSettings(ModelChoice, BaseSettings):
@@ -26,6 +27,11 @@ class PeerSettings(ModelChoice, BaseSettings):
     peer_keys: Annotated[tuple[str, ...], NoDecode] = ()
     peer_corpus: Path
     peer_max_sessions: int = Field(128, ge=1)
+    # How long answers under way may take once the peer is told to end, in seconds.
+    peer_drain_deadline: float = Field(60.0, ge=0)
+    # A certificate, with its chain, and its key, PEM: links are then encrypted.
+    peer_tls_cert: Path | None = None
+    peer_tls_key: Path | None = None
     embedder: Path | None = None
     reranker: Path | None = None
     # The most that passages' KV may take on the disk, in the corpus's directory; 0 keeps none.
@@ -44,14 +50,23 @@ class PeerSettings(ModelChoice, BaseSettings):
     def _open_only_on_loopback(self) -> PeerSettings:
         if is_loopback(self.peer_host):
             return self
-        if not self.peer_keys:
+        if not self.peer_keys and not (self.data_dir / KEYS).exists():
             raise ValueError(
-                "DRAGON_PEER_KEYS: a peer that listens beyond loopback needs at least one key"
+                "DRAGON_PEER_KEYS: a peer that listens beyond loopback needs at least one key; "
+                "`dragon peer keys add` makes one"
             )
-        if min(map(len, self.peer_keys)) < LEAST_KEY:
+        if min(map(len, self.peer_keys), default=LEAST_KEY) < LEAST_KEY:
             raise ValueError(
                 f"DRAGON_PEER_KEYS: beyond loopback a key has at least {LEAST_KEY} characters "
                 "(128 bits), such as Python's secrets.token_urlsafe(32) makes"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _whole_certificate(self) -> PeerSettings:
+        if (self.peer_tls_cert is None) != (self.peer_tls_key is None):
+            raise ValueError(
+                "DRAGON_PEER_TLS_CERT and DRAGON_PEER_TLS_KEY: set both, or neither of them"
             )
         return self
 

@@ -59,6 +59,7 @@ async def test_a_fetch_waits_for_a_slot(tmp_path: Path) -> None:
         "max_sessions": 1,
         "metrics": PeerMetrics(lambda: 0),
         "decode": None,
+        "usage": None,
     }
     asked = control.Fetch(query="?", top_k=1, raw=False, weights=model.weights)
     fetched = CloudFetch(Shared(**shared), asked).messages()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragon.errors import ConfigurationError
+from peer import keys
 from peer.settings import PeerSettings
 
 
@@ -39,9 +40,24 @@ def test_a_peer_beyond_loopback_needs_a_key(monkeypatch: pytest.MonkeyPatch, hos
     assert PeerSettings.read().peer_host == host
 
 
+def test_a_named_key_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_PEER_HOST", "0.0.0.0")
+    keys.add(Path("data") / keys.KEYS, "anna")
+    assert PeerSettings.read().peer_keys == ()
+
+
+def test_a_certificate_needs_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_PEER_TLS_CERT", "peer.crt")
+    with pytest.raises(ConfigurationError, match=r"^DRAGON_PEER_TLS_CERT and .*: set both"):
+        PeerSettings.read()
+    monkeypatch.setenv("DRAGON_PEER_TLS_KEY", "peer.key")
+    assert PeerSettings.read().peer_tls_key == Path("peer.key")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("PEER_DRAIN_DEADLINE", "-1"),
         ("PEER_PORT", "99999"),
         ("PEER_MAX_SESSIONS", "0"),
         ("DTYPE", "float8"),

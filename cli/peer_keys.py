@@ -1,0 +1,86 @@
+"""`dragon peer` and `dragon peer keys`: the peer, and who may connect to it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.settings import Settings
+from cli import services
+from peer import keys
+from peer.usage import USAGE, Usage
+
+program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
+keys_program = typer.Typer(
+    help="The keys of its devices, by name; a running peer follows.", no_args_is_help=True
+)
+program.add_typer(keys_program, name="keys")
+
+Name = Annotated[str, typer.Argument(help="Whose key it is, such as a household or a device.")]
+
+
+@program.callback()
+def peer(context: typer.Context) -> None:
+    """Start the cloud peer."""
+    if context.invoked_subcommand is None:
+        services.peer()
+
+
+@keys_program.command("add")
+def add(
+    name: Name,
+    tokens_a_day: Annotated[
+        int | None, typer.Option(min=1, help="Of questions and answers; none: as many as it likes.")
+    ] = None,
+    answers: Annotated[
+        int | None, typer.Option(min=1, help="At once; none: half of DRAGON_PEER_MAX_SESSIONS.")
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Of the engine's time, beside the others' 1.")
+    ] = 1.0,
+) -> None:
+    """Make a key and print it, this once: only its digest is kept."""
+    key = keys.add(_file(), name, tokens_a_day=tokens_a_day, answers=answers, share=share)
+    print(key)
+    print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)
+
+
+@keys_program.command("list")
+def list_keys() -> None:
+    """Print the keys' names, what they may have, and the tokens they have had today."""
+    from rich.console import Console
+    from rich.table import Table
+
+    usage = Usage(_data_dir() / USAGE)
+    table = Table("name", "share", "answers at once", "tokens a day", "today")
+    for key in keys.read(_file()):
+        table.add_row(
+            key.name,
+            f"{key.share:g}",
+            _or_any(key.answers),
+            _or_any(key.tokens_a_day),
+            str(usage.of(key.name)),
+        )
+    Console().print(table)
+
+
+@keys_program.command("revoke")
+def revoke(name: Name) -> None:
+    """Let a key's devices in no longer; those that are connected are out within a second."""
+    keys.revoke(_file(), name)
+    print(f"{name} is revoked.")
+
+
+def _or_any(limit: int | None) -> str:
+    return "-" if limit is None else str(limit)
+
+
+def _data_dir() -> Path:
+    return Settings.read().data_dir
+
+
+def _file() -> Path:
+    return _data_dir() / keys.KEYS

@@ -1,0 +1,26 @@
+"""A peer that is to end: its devices go elsewhere, and what they have begun here is ended."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from peer.context import Shared
+
+_LOOK_S = 0.05
+
+
+async def drain(shared: Shared, deadline_s: float) -> None:
+    """Return once no connection has anything left to be done, or after so many seconds."""
+    shared.draining = True
+    for connection in tuple(shared.connections):
+        connection.leave()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(deadline_s):
+            await _left(shared)
+
+
+async def _left(shared: Shared) -> None:
+    # What connections still do is not one event that could be waited for.
+    while not all(each.left for each in shared.connections):  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK_S)

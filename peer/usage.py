@@ -1,0 +1,69 @@
+"""How many tokens each key has had today, in a file, so that a restart gives nobody another day."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from peer.files import write_whole
+
+log = logging.getLogger(__name__)
+
+USAGE = "peer_usage.json"
+"""In the data directory."""
+
+
+class Usage:
+    """Tokens by key's name since midnight, UTC."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._day = _today()
+        self._tokens = Counter[str]()
+        self._kept = True
+        try:
+            kept = json.loads(path.read_bytes())
+            if kept["day"] == self._day:
+                self._tokens.update(
+                    {str(name): int(count) for name, count in kept["tokens"].items()}
+                )
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("%s cannot be read, so today's use is counted anew: %s", path, error)
+
+    def add(self, name: str, tokens: int) -> None:
+        """A key has had so many tokens more."""
+        self._turn_over()
+        self._tokens[name] += tokens
+        self._kept = False
+
+    def of(self, name: str) -> int:
+        """What a key has had today."""
+        self._turn_over()
+        return self._tokens[name]
+
+    async def keep(self) -> None:
+        """Write what has changed; where the disk fails, it is tried again the next time."""
+        if self._kept:
+            return
+        self._kept = True
+        text = json.dumps({"day": self._day, "tokens": self._tokens})
+        try:
+            await asyncio.to_thread(write_whole, self._path, text)
+        except OSError as error:
+            self._kept = False
+            log.warning("%s cannot be written: %s", self._path, error)
+
+    def _turn_over(self) -> None:
+        if (today := _today()) != self._day:
+            self._day = today
+            self._tokens.clear()
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
