@@ -10,7 +10,7 @@ from typing import Any
 from transformers.utils.hub import cached_file
 
 from dragon.errors import ConfigurationError
-from dragon.sampling.params import MAX_COUNT, MAX_REPETITION, MAX_TEMPERATURE
+from dragon.sampling.params import MAX_COUNT, MAX_REPETITION, MAX_TEMPERATURE, MIN_REPETITION
 
 _FILE = "generation_config.json"
 # The least and the most of what a request may ask for.
@@ -18,7 +18,7 @@ _RANGES = {
     "temperature": (0.0, MAX_TEMPERATURE),
     "top_p": (1e-6, 1.0),
     "min_p": (0.0, 1.0),
-    "repetition_penalty": (1e-6, MAX_REPETITION),
+    "repetition_penalty": (MIN_REPETITION, MAX_REPETITION),
 }
 
 

@@ -11,7 +11,7 @@ from dragon.errors import InvalidRequestError
 
 MAX_TEMPERATURE = 2.0
 MAX_PENALTY = 2.0
-MAX_REPETITION = 2.0
+MIN_REPETITION, MAX_REPETITION = 0.01, 2.0
 MAX_GRAMMAR = 1 << 16  # characters
 MAX_COUNT = 1 << 31  # exclusive, of tokens
 MAX_BIAS = 100.0
@@ -89,9 +89,9 @@ class Sampling:
             raise InvalidRequestError(
                 f"min_p must lie between 0 and 1, got {self.min_p}", param="min_p"
             )
-        if not 0.0 < self.repetition_penalty <= MAX_REPETITION:
+        if not MIN_REPETITION <= self.repetition_penalty <= MAX_REPETITION:
             raise InvalidRequestError(
-                f"repetition_penalty must lie above 0 and at most at {MAX_REPETITION:g}",
+                f"repetition_penalty must lie between {MIN_REPETITION:g} and {MAX_REPETITION:g}",
                 param="repetition_penalty",
             )
         for param in ("top_k", "min_tokens"):

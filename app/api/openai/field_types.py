@@ -23,6 +23,7 @@ from dragon.sampling.params import (
     MAX_PENALTY,
     MAX_REPETITION,
     MAX_TEMPERATURE,
+    MIN_REPETITION,
     SEED_BITS,
 )
 
@@ -135,7 +136,7 @@ TopP = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 MinP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 TopK = Annotated[int, Field(ge=-1, lt=MAX_COUNT)]
 """Tokens; 0 and -1 are all of them."""
-Repetition = Annotated[float, Field(gt=0, le=MAX_REPETITION, allow_inf_nan=False)]
+Repetition = Annotated[float, Field(ge=MIN_REPETITION, le=MAX_REPETITION, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=-(1 << (SEED_BITS - 1)), lt=1 << SEED_BITS)]
 Penalty = Annotated[float, Field(ge=-MAX_PENALTY, le=MAX_PENALTY, allow_inf_nan=False)]
 TokenId = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]

@@ -21,7 +21,7 @@ from dragon.errors import NotFoundError
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 Place = Annotated[int, Query(ge=0)]
-Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=10_000)]
+Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=1000)]
 
 
 class Some(BaseModel):
@@ -84,7 +84,7 @@ async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
 
 async def _redactions(state: AppState, documents: Sequence[str]) -> list[Redaction]:
     found = []
-    for document in documents:
+    for document in dict.fromkeys(documents):
         with suppress(NotFoundError):
             found.append(await state.documents.redaction(document))
     return found
