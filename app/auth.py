@@ -15,8 +15,10 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.api_keys import ApiKey, Credential
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
+from dragon.key_file import KeyFile, find
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -157,10 +159,13 @@ class Attempts:
 
 
 class Authenticator:
-    """Checks requests against one key, and against the cookies of browsers that had it."""
+    """Checks requests against the key, named ones, and the cookies of browsers that had the key."""
 
-    def __init__(self, key: str, sessions: Path | None = None) -> None:
+    def __init__(
+        self, key: str, sessions: Path | None = None, named: KeyFile[ApiKey] | None = None
+    ) -> None:
         self._key = key.encode()
+        self._named = named
         self.sessions = Sessions(key, sessions)
         self.attempts = Attempts()
 
@@ -189,17 +194,34 @@ class Authenticator:
         """Whether the request carries the cookie of a signed-in browser."""
         return self.sessions.has(self.cookie(headers))
 
-    def check(self, headers: Headers) -> None:
-        """Raises `AuthenticationError`, saying what to send, without a valid credential."""
+    def check(self, headers: Headers) -> Credential:
+        """Who is asking.
+
+        Raises `AuthenticationError`, saying what to send, without a valid credential.
+        """
         if has_bearer(headers):
-            credential = headers["authorization"].partition(" ")[2]
-            if not self.accepts_key(credential.strip()):
+            given = headers["authorization"].partition(" ")[2].strip()
+            if self.accepts_key(given):
+                return Credential()
+            if (key := self._find(given)) is None:
                 raise AuthenticationError(f"Incorrect API key; {_HELP}.")
-        elif not self.has_session(headers):
+            return Credential(key.may, key.name)
+        if not self.has_session(headers):
             raise AuthenticationError(
                 f"No API key: send it as `Authorization: Bearer KEY` ({_HELP}); "
                 "a browser signs in with the link printed at start."
             )
+        return Credential()
+
+    def _find(self, given: str) -> ApiKey | None:
+        """The named key whose text this is, as the file has them now."""
+        if self._named is None:
+            return None
+        try:
+            self._named.refresh()
+        except (ConfigurationError, OSError) as error:
+            log.warning("the named keys stay as they were: %s", error)
+        return find(self._named.existing, given)
 
 
 def has_bearer(headers: Headers) -> bool:

@@ -39,6 +39,7 @@ from app.api.page import (
     socket,
 )
 from app.api.responses import routes as responses
+from app.api_keys import api_keys
 from app.auth import Authenticator, api_key
 from app.container import AppState
 from app.metrics import Metrics
@@ -209,7 +210,9 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         stack.push_async_callback(runs.close)
         yield AppState(
             settings=settings,
-            auth=Authenticator(key, settings.data_dir / "sessions.json"),
+            auth=Authenticator(
+                key, settings.data_dir / "sessions.json", api_keys(settings.data_dir)
+            ),
             generation=generation,
             answers=answers,
             admission=admission,

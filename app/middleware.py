@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
+from app.api_keys import Credential, May
 from app.auth import has_bearer, needs_key
 from app.container import AppState
 from app.generation.admission import MOST_CALLS, refusal
@@ -43,6 +44,7 @@ _ANSWERS = frozenset(
 )
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+_MAY = {May.ASK: "asking", May.UPLOAD: "asking and adding documents"}
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
 
 
@@ -129,10 +131,18 @@ class Gate:
             return None
         state: AppState = scope["app"].state.dragon
         try:
-            state.auth.check(headers)
+            credential = state.auth.check(headers)
         except AuthenticationError as error:
             return problem(error)
-        CALLER.set(_caller(scope, headers))
+        if not credential.permits(scope.get("method", ""), scope["path"]):
+            return Problem(
+                403,
+                f"The key {credential.name} is for {_MAY[credential.may]} only; `dragon key add` "
+                "makes one that may do more.",
+                "permission_error",
+                code="not_permitted",
+            )
+        CALLER.set(_caller(scope, headers, credential))
         if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
             return problem(refusal())  # before its body is read
         if has_bearer(headers) or scope.get("method") in _SAFE_METHODS:
@@ -225,9 +235,9 @@ class _BodyTooLargeError(Exception):
     """The body went over its limit while it was read."""
 
 
-def _caller(scope: Scope, headers: Headers) -> str:
-    """Who shares the device with others: a page, or the API's clients of one machine."""
-    by = "key" if has_bearer(headers) else "page"
+def _caller(scope: Scope, headers: Headers, credential: Credential) -> str:
+    """Who shares the device with others: a page, or a key's clients of one machine."""
+    by = f"key {credential.name}" if has_bearer(headers) else "page"
     host, _ = scope.get("client") or ("", 0)
     return f"{by} {host}"
 

@@ -6,7 +6,18 @@ import sys
 
 import typer
 
-from cli import corpus, data, doctor, first_session, mcp_stdio, models, peer_keys, profile, services
+from cli import (
+    api_keys,
+    corpus,
+    data,
+    doctor,
+    first_session,
+    mcp_stdio,
+    models,
+    peer_keys,
+    profile,
+    services,
+)
 from dragon.errors import DragonError
 
 program = typer.Typer(
@@ -21,7 +32,6 @@ for command in (
     first_session.ask,
     mcp_stdio.mcp,
     services.device,
-    data.key,
     data.backup,
     data.restore,
     doctor.doctor,
@@ -32,6 +42,7 @@ corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=T
 corpus_program.command("build")(corpus.build)
 corpus_program.command("info")(corpus.info)
 program.add_typer(corpus_program, name="corpus")
+program.add_typer(api_keys.program, name="key")
 program.add_typer(models.program, name="models")
 program.add_typer(peer_keys.program, name="peer")
 ledger_program = typer.Typer(help="What left the device.", no_args_is_help=True)

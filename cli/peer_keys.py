@@ -10,7 +10,8 @@ import typer
 
 from app.settings import Settings
 from cli import services
-from peer import keys
+from dragon.key_file import KeyFile
+from peer.keys import Key, key_file
 from peer.usage import USAGE, Usage
 
 program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
@@ -43,7 +44,7 @@ def add(
     ] = 1.0,
 ) -> None:
     """Make a key and print it, this once: only its digest is kept."""
-    key = keys.add(_file(), name, tokens_a_day=tokens_a_day, answers=answers, share=share)
+    key = _keys().add(name, tokens_a_day=tokens_a_day, answers=answers, share=share)
     print(key)
     print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)
 
@@ -56,7 +57,7 @@ def list_keys() -> None:
 
     usage = Usage(_data_dir() / USAGE)
     table = Table("name", "share", "answers at once", "tokens a day", "today")
-    for key in keys.read(_file()):
+    for key in _keys().read():
         table.add_row(
             key.name,
             f"{key.share:g}",
@@ -70,7 +71,7 @@ def list_keys() -> None:
 @keys_program.command("revoke")
 def revoke(name: Name) -> None:
     """Let a key's devices in no longer; those that are connected are out within a second."""
-    keys.revoke(_file(), name)
+    _keys().revoke(name)
     print(f"{name} is revoked.")
 
 
@@ -82,5 +83,5 @@ def _data_dir() -> Path:
     return Settings.read().data_dir
 
 
-def _file() -> Path:
-    return _data_dir() / keys.KEYS
+def _keys() -> KeyFile[Key]:
+    return key_file(_data_dir())

@@ -27,7 +27,7 @@ from dragon.retrieval.reranker import Reranker
 from peer import draining
 from peer.context import Shared
 from peer.corpus.store import Corpus
-from peer.keys import KEYS, Key, KeyRing
+from peer.keys import Key, KeyRing, key_file
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
 from peer.server import serve
@@ -85,7 +85,7 @@ def open_state(settings: PeerSettings) -> PeerState:
         decode=DecodeDelay(Profile.read(settings.data_dir, model.name)),
         usage=Usage(settings.data_dir / USAGE),
     )
-    keys = KeyRing(settings.peer_keys, settings.data_dir / KEYS)
+    keys = KeyRing(settings.peer_keys, key_file(settings.data_dir))
     return PeerState(settings, engine, corpus, shared, metrics, keys)
 
 

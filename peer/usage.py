@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from peer.files import write_whole
+from dragon.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 

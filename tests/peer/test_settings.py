@@ -42,7 +42,7 @@ def test_a_peer_beyond_loopback_needs_a_key(monkeypatch: pytest.MonkeyPatch, hos
 
 def test_a_named_key_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGON_PEER_HOST", "0.0.0.0")
-    keys.add(Path("data") / keys.KEYS, "anna")
+    keys.key_file(Path("data")).add("anna")
     assert PeerSettings.read().peer_keys == ()
 
 

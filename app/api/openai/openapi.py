@@ -16,7 +16,7 @@ _REF = "#/components/schemas/"
 _REASONS = {
     400: "The request is wrong; `param` says where, the message what to do.",
     401: "The key is missing or wrong.",
-    403: "A page of another origin used the browser's cookie.",
+    403: "The key may not do this, or a page of another origin used the browser's cookie.",
     404: "What is named does not exist.",
     413: "The body is too large.",
     500: "A fault of this service; its log has the details.",
@@ -96,7 +96,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     statuses = {400, 500}
     if needs_key(path):
         operation["security"] = [{"key": []}]
-        statuses |= {401} if method == "get" else {401, 403}
+        statuses |= {401, 403}
     if "{" in path:
         statuses.add(404)
     if "requestBody" in operation:

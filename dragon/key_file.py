@@ -1,0 +1,127 @@
+"""Named keys in a file, which one program changes and a running service follows."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from dragon.errors import ConfigurationError, InvalidRequestError, NotFoundError
+from dragon.whole_file import write_whole
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+class NamedKey(BaseModel):
+    """A key by its SHA-256, hex.
+
+    It is 256 random bits, so that nothing slower than SHA-256 is needed to keep it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+K = TypeVar("K", bound=NamedKey)
+
+
+def digest_of(key: str) -> str:
+    """What a key is kept as."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
+
+
+class KeyFile(Generic[K]):
+    """A file of keys of one kind. `existing` keys are those it had when it was last read."""
+
+    def __init__(self, path: Path, kind: type[K]) -> None:
+        self._path = path
+        self._kind = kind
+        self._keys = TypeAdapter(tuple[kind, ...])  # type: ignore[valid-type]
+        self._seen: tuple[int, int] | None = None
+        self.existing: tuple[K, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there has been a file, even one that revoking has emptied."""
+        return self._seen is not None
+
+    def refresh(self) -> bool:
+        """Read the file if it has changed; whether it has.
+
+        Raises `ConfigurationError`, once for each change, and leaves the keys as they were.
+        """
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return False  # one that was there and is gone revokes nothing
+        seen = status.st_ino, status.st_mtime_ns
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        self.existing = self.read()
+        return True
+
+    def read(self) -> tuple[K, ...]:
+        """The keys in the file, none where there is no file. Raises `ConfigurationError`."""
+        try:
+            return tuple(self._keys.validate_json(self._path.read_bytes()))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValidationError) as error:
+            raise ConfigurationError(f"{self._path} cannot be read: {error}") from error
+
+    def add(self, name: str, **allowed: Any) -> str:
+        """Make a key that may have what is `allowed`, of which only the digest is kept.
+
+        Raises `InvalidRequestError` for a name that is taken, or is none.
+        """
+        if not _NAME.fullmatch(name):
+            raise InvalidRequestError(
+                f"{name!r} is no name for a key: use up to 40 small letters, digits, '.', '_' and "
+                "'-', and begin with a letter or digit"
+            )
+        key = secrets.token_urlsafe(32)
+        with self._changed() as keys:
+            if any(each.name == name for each in keys):
+                raise InvalidRequestError(f"there is a key {name} already: revoke it first")
+            keys.append(self._kind(name=name, digest=digest_of(key), **allowed))
+        return key
+
+    def revoke(self, name: str) -> None:
+        """Let nobody in by this key any longer. Raises `NotFoundError`."""
+        with self._changed() as keys:
+            kept = [key for key in keys if key.name != name]
+            if len(kept) == len(keys):
+                raise NotFoundError(f"there is no key {name}; `list` lists them")
+            keys[:] = kept
+
+    @contextmanager
+    def _changed(self) -> Iterator[list[K]]:
+        """The keys of the file, written back whole; one program at a time."""
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            keys = list(self.read())
+            yield keys
+            write_whole(self._path, self._keys.dump_json(tuple(keys), indent=2).decode())
+        finally:
+            os.close(folder)
+
+
+def find(keys: tuple[K, ...], given: str) -> K | None:
+    """The key whose text this is; every one is compared, so that the time tells nothing."""
+    digest = digest_of(given)
+    matches = [key for key in keys if hmac.compare_digest(key.digest, digest)]
+    return matches[0] if matches else None

@@ -1,0 +1,110 @@
+"""Named API keys: what each may do, and that a running device follows their file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.routing import Match
+
+from app.api_keys import API_KEYS, Credential, May, api_keys
+from app.auth import Authenticator
+from app.container import AppState
+from dragon.inference.fairness import CALLER
+from tests.app.conftest import KEY
+
+ASK = {"model": "dragon-7m", "messages": [{"role": "user", "content": "?"}]}
+ASKING = {
+    "POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/rerank",
+    "POST /v1/search", "POST /v1/responses", "GET /v1/responses/a", "DELETE /v1/responses/a",
+    "GET /v1/models", "GET /v1/models/a/b", "POST /tokenize", "POST /detokenize",
+    "POST /api/chat", "POST /api/generate", "POST /api/embed", "POST /api/show", "GET /api/tags",
+    "GET /api/version",
+}  # fmt: skip
+UPLOADING = {
+    "GET /v1/files", "POST /v1/files", "GET /v1/files/a", "GET /v1/files/a/content",
+    "GET /v1/files/a/text", "GET /v1/files/a/events", "POST /v1/files/a/cancel",
+    "POST /v1/files/a/retry", "GET /v1/collections", "POST /mcp", "GET /mcp", "DELETE /mcp",
+}  # fmt: skip
+NEITHER = {
+    "DELETE /v1/files/a", "GET /api/ledger", "GET /api/ledger/a", "GET /api/ledger/reads",
+    "GET /api/conversations", "DELETE /api/conversations/a", "GET /api/status",
+    "GET /api/models", "POST /api/models/use", " /ws/chat", "POST /v1/files/a/b/retry",
+    "POST /v1/chat/completions/a", "GET /v1/modelsx",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("may", "allowed"),
+    [(May.ASK, ASKING), (May.UPLOAD, ASKING | UPLOADING), (May.ALL, ASKING | UPLOADING | NEITHER)],
+)
+def test_what_each_may_do(may: May, allowed: set[str]) -> None:
+    everything = ASKING | UPLOADING | NEITHER
+    permitted = {each for each in everything if Credential(may).permits(*each.split(" ", 1))}
+    assert permitted == allowed
+
+
+def test_what_is_listed_is_a_route(app: FastAPI) -> None:
+    for each in ASKING | UPLOADING:
+        method, path = each.split(" ", 1)
+        scope = {"type": "http", "method": method, "path": path, "headers": []}
+        assert any(route.matches(scope)[0] is not Match.NONE for route in app.routes), each
+
+
+@pytest.fixture
+def state(state: AppState, tmp_path: Path) -> AppState:
+    """With named keys."""
+    return dataclasses.replace(state, auth=Authenticator(KEY, named=api_keys(tmp_path)))
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def test_a_running_device_follows(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    named = api_keys(tmp_path)
+    anna, bela = named.add("anna", may=May.ASK), named.add("bela", may=May.ALL)
+    asked = await client.post("/v1/chat/completions", json=ASK, headers=bearer(anna))
+    assert asked.status_code == 200
+    refused = await client.get("/v1/files", headers=bearer(anna))
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (403, "not_permitted")
+    assert "anna is for asking only" in error["message"]
+    assert (await client.get("/v1/files", headers=bearer(bela))).status_code == 200
+    named.revoke("bela")
+    gone = await client.get("/v1/files", headers=bearer(bela))
+    assert (gone.status_code, gone.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert (await client.get("/v1/files")).status_code == 200  # the device's own
+
+
+async def test_a_damaged_file_locks_nobody_out(
+    client: httpx.AsyncClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    anna = api_keys(tmp_path).add("anna")
+    assert (await client.get("/v1/models", headers=bearer(anna))).status_code == 200
+    (tmp_path / API_KEYS).write_text("{")
+    for key in (anna, KEY):
+        assert (await client.get("/v1/models", headers=bearer(key))).status_code == 200
+    assert caplog.text.count(API_KEYS) == 1
+
+
+async def test_keys_share_the_device(
+    client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As callers of their own, who take turns."""
+    callers: list[str] = []
+    anna = api_keys(tmp_path).add("anna")
+
+    class Noted:
+        def set(self, caller: str) -> None:
+            callers.append(caller)
+
+    monkeypatch.setattr("app.middleware.CALLER", Noted())
+    for key in (anna, KEY):
+        await client.get("/v1/models", headers=bearer(key))
+    assert len(set(callers)) == 2
+    assert "anna" in callers[0]
+    assert CALLER.get() == ""
