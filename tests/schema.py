@@ -65,7 +65,7 @@ def fit(case: Case, file: str) -> None:
     body = case.body
     if not isinstance(body, dict):
         return
-    if isinstance(body.get("model"), str):
+    if isinstance(body.get("model"), str) and body["model"]:
         body["model"] = _MODELS.get(case.path.rpartition("/")[2], "dragon-7m")
     for limit in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         if type(body.get(limit)) is int:

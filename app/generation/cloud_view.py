@@ -84,11 +84,15 @@ class CloudView:
         An answer that was not written here is shown with its question if it is `trusted`.
         """
         shown: list[Message] = []
-        for message, following in zip(messages, [*messages[1:], None], strict=True):
+        for number, message in enumerate(messages):
+            following = _answer(messages[number:])
+            if message.calls or message.role == "tool":
+                shown.append(message if trusted else _blank(message))
+                continue
             if message.role == "assistant":
                 known = await self._known_or(message, trusted=trusted)
                 # One that is to be continued keeps its end: the next word depends on it.
-                answer = message.content.strip() if following else message.content
+                answer = message.content if message is messages[-1] else message.content.strip()
                 message = Message("assistant", known.of(answer))
             elif message.role == "user" and following is not None:
                 known = await self._known_or(following, trusted=trusted)
@@ -103,8 +107,6 @@ class CloudView:
         await asyncio.gather(*self._writes)
 
     async def _known_or(self, answer: Message, *, trusted: bool) -> Known:
-        if answer.role != "assistant":
-            return Known(asked=True)
         unknown = Known(True, ((0, len(answer.content)),)) if trusted else NOTHING
         return await self.known(answer.content) or unknown
 
@@ -118,6 +120,22 @@ class CloudView:
             log.exception("what the cloud knows of an answer was not stored")
         else:
             self._recent.pop(digest, None)
+
+
+def _answer(messages: Sequence[Message]) -> Message | None:
+    """What answers the question that the messages begin with, if it has been answered."""
+    for message in messages[1:]:
+        if message.role == "user":
+            return None
+        if message.role == "assistant" and not message.calls:
+            return message
+    return None
+
+
+def _blank(message: Message) -> Message:
+    """A call, or what a tool returned, for a cloud that is told the tools' names alone."""
+    calls = tuple(replace(call, arguments="{}") for call in message.calls)
+    return replace(message, content=MARK if message.content else "", calls=calls)
 
 
 def _digest(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol
 from app.generation import token_ids
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.tools import Tool
 from dragon.retrieval.standing_alone import standing_alone
 
 MAX_CUT = 300_000
@@ -50,10 +51,13 @@ async def chat_prompt(
     model: Model,
     messages: Sequence[Message],
     shown: Sequence[Message] | None = None,
+    tools: Sequence[Tool] = (),
     *,
     to_cut: bool = False,
 ) -> Prompt:
-    """The conversation under the model's template; the last user message is the query.
+    """The conversation under the model's template, with the tools that it may call.
+
+    The last user message is the query.
 
     The cloud is shown other messages where there are any. One that is `to_cut` may be too long.
 
@@ -67,7 +71,7 @@ async def chat_prompt(
     length = sum(len(message.content) for message in messages)
     require_room(length, model, "messages", to_cut=to_cut)
     # Long prompts take long to tokenize; other requests go on meanwhile.
-    tokens = await asyncio.to_thread(model.tokenizer.conversation, messages)
+    tokens = await asyncio.to_thread(model.tokenizer.conversation, messages, tools)
     conversation = _fitting(tokens, model, "messages", to_cut=to_cut)
     alone = standing_alone(query, _questions(messages)[:-1])
     # The cloud is asked once, with words of questions that it knows.
@@ -76,7 +80,7 @@ async def chat_prompt(
     prompt = Prompt(conversation, query, None, alone, asked, tuple(messages), tuple(known))
     if known == messages:
         return prompt
-    other = await asyncio.to_thread(model.tokenizer.conversation, known)
+    other = await asyncio.to_thread(model.tokenizer.conversation, known, tools)
     # Marks may be longer than what they stand for.
     return replace(prompt, shown=tuple(other[-model.context_length :]))
 

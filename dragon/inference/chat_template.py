@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from dragon.errors import ConfigurationError, InvalidRequestError
+from dragon.inference.tools import Form, Tool, ToolCall, form_of
 
 # A model without a chat template (OPT and other base models) is prompted in plain text.
 PLAIN_TEMPLATE = (
@@ -24,14 +25,31 @@ _SENTINEL = "QzDocumentzQ"
 
 @dataclass(frozen=True)
 class Message:
-    """One turn of a conversation; `role` is system, user or assistant."""
+    """One turn of a conversation; `role` is system, user, assistant or tool.
+
+    An assistant's turn may have `calls` of tools; a tool's answers the one of the id `answers`.
+    """
 
     role: str
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+
+    def described(self) -> dict[str, Any]:
+        """As chat templates take it."""
+        turn: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.calls:
+            turn["tool_calls"] = [call.described() for call in self.calls]
+        if self.answers:
+            turn["tool_call_id"] = self.answers
+        return turn
 
 
 Placement = Callable[[Sequence[Message]], Iterator[list[Message]]]
 _QUESTION = [Message("user", "x")]
+_NEAR = 40  # characters around a call's name
+_CALLING = [Tool(_SENTINEL)]
+_CALLED = [*_QUESTION, Message("assistant", "", (ToolCall(_SENTINEL, "{}"),)), *_QUESTION]
 _TALK = [*_QUESTION, Message("assistant", "y"), Message("user", "z")]
 
 
@@ -53,13 +71,32 @@ class ChatTemplate:
         without, after = self._render(_QUESTION), self.after(_QUESTION)
         return without.removesuffix(after) if without.endswith(after) else self.before
 
-    def after(self, messages: Sequence[Message]) -> str:
+    @cached_property
+    def form(self) -> Form | None:
+        """How calls of tools are written; None of a template without, or in an unknown form."""
+        try:
+            offered = self._render(_QUESTION, _CALLING)
+            called = self._render(_CALLED, _CALLING)
+        except InvalidRequestError:
+            return None
+        if _SENTINEL not in offered or called.count(_SENTINEL) <= offered.count(_SENTINEL):
+            return None
+        at = called.rindex(_SENTINEL)
+        return form_of(called[max(0, at - _NEAR) : at + len(_SENTINEL) + _NEAR])
+
+    def after(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         """What follows a document: the conversation, up to where the assistant's turn begins.
 
-        Raises `InvalidRequestError` when the template refuses the messages, `ConfigurationError`
-        when it has no place for a document.
+        Raises `InvalidRequestError` when the template refuses the messages or the tools,
+        `ConfigurationError` when it has no place for a document.
         """
-        return self._split(self._placement, messages)[1]
+        before, after = self._split(self._placement, messages, tools)
+        if tools and before != self.before:
+            raise InvalidRequestError(
+                "tools: the model's chat template has them where passages of documents stand",
+                param="tools",
+            )
+        return after
 
     def asked_again(self, question: str) -> str:
         """What follows an assistant's text before its next turn, with a question in between.
@@ -85,11 +122,13 @@ class ChatTemplate:
                     return placement
         raise refusal
 
-    def _split(self, placement: Placement, messages: Sequence[Message]) -> tuple[str, str]:
+    def _split(
+        self, placement: Placement, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> tuple[str, str]:
         refusal: InvalidRequestError | None = None
         for placed in placement(messages):
             try:
-                before, found, after = self._render(placed).partition(_SENTINEL)
+                before, found, after = self._render(placed, tools).partition(_SENTINEL)
             except InvalidRequestError as error:
                 refusal = refusal or error
                 continue
@@ -102,10 +141,11 @@ class ChatTemplate:
             "messages: a conversation with this model begins with a user message", param="messages"
         )
 
-    def _render(self, messages: Sequence[Message]) -> str:
+    def _render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         try:
             rendered: str = self._backend.apply_chat_template(
-                [{"role": m.role, "content": m.content} for m in messages],
+                [message.described() for message in messages],
+                tools=[tool.described() for tool in tools] or None,
                 chat_template=self._template,
                 add_generation_prompt=True,
                 tokenize=False,

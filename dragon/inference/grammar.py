@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from llguidance import LLMatcher, LLTokenizer
-from llguidance.gbnf_to_lark import any_to_lark
+from llguidance.gbnf_to_lark import GbnfToLarkError, any_to_lark
 
 from dragon.errors import InvalidRequestError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
 # Else a model may fill an answer with white space.
-_SPACING: JsonCompileOptions = {
+SPACING: JsonCompileOptions = {
     "whitespace_flexible": False,
     "item_separator": ", ",
     "key_separator": ": ",
@@ -35,7 +35,7 @@ _REASON = 300  # characters
 def of_schema(schema: dict[str, Any] | bool) -> str:
     """The grammar of what a JSON schema describes."""
     given = {} if schema is True else {"not": {}} if schema is False else schema
-    return LLMatcher.grammar_from_json_schema(given, overrides=_SPACING)
+    return LLMatcher.grammar_from_json_schema(given, overrides=SPACING)
 
 
 def of_regex(pattern: str) -> str:
@@ -44,8 +44,14 @@ def of_regex(pattern: str) -> str:
 
 
 def of_text(grammar: str) -> str:
-    """A grammar in Lark's notation, or in that of llama.cpp, GBNF."""
-    return LLMatcher.grammar_from_lark(any_to_lark(grammar))
+    """A grammar in Lark's notation, or in that of llama.cpp, GBNF.
+
+    Raises `InvalidRequestError` for what is neither.
+    """
+    try:
+        return LLMatcher.grammar_from_lark(any_to_lark(grammar))
+    except (GbnfToLarkError, RecursionError) as error:
+        raise InvalidRequestError(f"this cannot be a grammar: {error}") from error
 
 
 class Grammars:

@@ -20,6 +20,7 @@ from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
 from dragon.inference.chat_template import ChatTemplate
 from dragon.inference.chat_template import Message as Message
 from dragon.inference.grammar import Grammars, Mask
+from dragon.inference.tools import Form, Tool
 
 _REPLACEMENT = "\ufffd"
 _LONG = 1 << 14  # characters
@@ -192,15 +193,20 @@ class Tokenizer:
         spans: list[tuple[int, int]] = self._plain.encode(text, add_special_tokens=False).offsets
         return spans
 
-    def conversation(self, messages: Sequence[Message]) -> list[int]:
+    @property
+    def call_form(self) -> Form | None:
+        """How the chat template writes calls of tools; None where it knows none, or another way."""
+        return self._template.form
+
+    def conversation(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
         """Tokens of a conversation, up to where the assistant's next turn begins.
 
         They follow a document, so they begin with whatever closes its message. Raises
-        `InvalidRequestError` when the template refuses the messages.
+        `InvalidRequestError` when the template refuses the messages or the tools.
         """
         if not messages:
             raise InvalidRequestError("messages must not be empty", param="messages")
-        return self._parts(self._template.after(messages))
+        return self._parts(self._template.after(messages, tools))
 
     def asked_again(self, question: str) -> list[int]:
         """What follows an assistant's text before its next turn, with a question in between.

@@ -21,7 +21,15 @@ pytestmark = pytest.mark.services
 
 DOCS = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 NOTE = "Holiday flat in Ravello.\nThe key safe code is 7731-M and it hangs left of the door.\n"
-SECTIONS = ("Sampling parameters", "Responses", "Reranking", "Ollama", "Assistants")
+SECTIONS = (
+    "Sampling parameters",
+    "Structured output",
+    "Tools",
+    "Responses",
+    "Reranking",
+    "Ollama",
+    "Assistants",
+)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from app.api.openai.schemas import (
@@ -15,12 +16,14 @@ from app.api.openai.schemas import (
     as_messages,
 )
 from app.api.openai.structured import checked
+from app.api.openai.tools import calling, offered
 from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
+from dragon.inference.tools import Form, Tool
 from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode, Sampling
 
@@ -32,19 +35,33 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
     shown = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
-    prompt = await chat_prompt(state.generation, messages, shown, to_cut=cut)
+    called = any(message.calls or message.role == "tool" for message in messages)
+    tools, form = offered(body, state.generation.tokenizer, called=called)
+    prompt = await chat_prompt(state.generation, messages, shown, tools, to_cut=cut)
     limit = body.max_completion_tokens or body.max_tokens
-    grammar = await checked(*body.grammar(), state, raw=False)
+    grammar = await checked(partial(_held, body, tools, form), state, raw=False)
     return requests_of(
         body, [prompt], limit, state, raw=False, details=body.details, grammar=grammar
     )
+
+
+def _held(body: ChatBody, tools: Sequence[Tool], form: Form | None) -> tuple[str, str]:
+    """The grammar of a chat's answer, and which parameter says so."""
+    text, param = body.grammar()
+    if form is None:
+        return text, param
+    if text:
+        raise InvalidRequestError(
+            f'{param}: contradicts tools; send tool_choice "none" with it', param=param
+        )
+    return calling(body, tools, form), "tools"
 
 
 async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
     """A generation for each choice of each prompt of a completion."""
     cut = body.truncate_prompt_tokens is not None
     prompts = [await text_prompt(state.generation, each, to_cut=cut) for each in body.prompt]
-    grammar = await checked(*body.grammar(), state, raw=True)
+    grammar = await checked(body.grammar, state, raw=True)
     return requests_of(
         body,
         prompts,

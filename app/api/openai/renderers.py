@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from app.api.openai.choices import Choice
 from app.api.openai.logprobs import chat_logprobs, text_logprobs
 from app.api.openai.responses import (
+    CallReply,
     ChatChoice,
     ChatCompletion,
     ChatCompletionChunk,
@@ -27,9 +29,10 @@ from app.api.openai.responses import (
     TextChoice,
     Usage,
 )
-from app.api.openai.schemas import GenerationBody
+from app.api.openai.schemas import ChatBody, GenerationBody
 from app.generation.events import TokenDetail
 from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tools import CallReader, ToolCall, read
 
 
 class Renderer(ABC):
@@ -131,6 +134,20 @@ class ChatRenderer(Renderer):
     whole_type = ChatCompletion
     chunk_type = ChatCompletionChunk
 
+    def __init__(
+        self,
+        body: ChatBody,
+        tokenizer: Tokenizer,
+        fingerprint: str,
+        *,
+        logprobs: bool = False,
+    ) -> None:
+        super().__init__(body, tokenizer, fingerprint, logprobs=logprobs)
+        calls = bool(body.tools) and body.tool_choice != "none"
+        self._form = tokenizer.call_form if calls else None
+        self._readers: dict[int, CallReader] = {}  # of choices that are streamed
+        self._called: Counter[int] = Counter()
+
     def opening(self, choice: Choice) -> BaseModel:
         return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
 
@@ -139,7 +156,17 @@ class ChatRenderer(Renderer):
 
     def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
         delta = Delta(content=text)
+        if self._form is not None and text:
+            reader = self._readers.setdefault(index, CallReader(self._form))
+            delta = self._delta(index, *reader.push(text))
         return ChunkChoice(index=index, delta=delta, token_ids=self._ids(tokens))
+
+    def _delta(self, index: int, text: str, calls: Sequence[ToolCall]) -> Delta:
+        """What more was said and called."""
+        first = self._called[index]
+        self._called[index] += len(calls)
+        called = [CallReply.of(call, number) for number, call in enumerate(calls, first)]
+        return Delta(content=text or None, tool_calls=called or None)
 
     def scores(
         self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
@@ -150,15 +177,25 @@ class ChatRenderer(Renderer):
         return ChunkChoice(index=choice.index, delta=Delta(content=""), logprobs=logprobs)
 
     def closing(self, index: int, reason: FinishReason) -> BaseModel:
-        return ChunkChoice(index=index, delta=Delta(), finish_reason=reason)
+        delta = Delta()
+        if (reader := self._readers.get(index)) is not None:
+            delta = self._delta(index, *reader.finish())
+            reason = "tool_calls" if self._called[index] else reason
+        return ChunkChoice(index=index, delta=delta, finish_reason=reason)
 
     def complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
+        message, reason = ReplyMessage(content=answer.text), answer.end.reason
+        if self._form is not None:
+            text, calls = read(answer.text, self._form)
+            if calls:
+                called = [CallReply.of(call) for call in calls]
+                message = ReplyMessage(content=text or None, tool_calls=called)
         return ChatChoice(
             index=choice.index,
-            message=ReplyMessage(content=answer.text),
+            message=message,
             logprobs=chat_logprobs(answer.details, self._tokenizer) if self._logprobs else None,
-            finish_reason=answer.end.reason,
+            finish_reason="tool_calls" if message.tool_calls else reason,
             token_ids=self._ids(answer.tokens),
         )
 

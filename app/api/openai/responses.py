@@ -8,8 +8,9 @@ from pydantic import BaseModel, Field
 
 from app.api.openai.logprobs import ChatLogprobs, TextLogprobs
 from app.generation.events import Source
+from dragon.inference.tools import ToolCall
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 def _is_none(value: object) -> bool:
@@ -164,11 +165,34 @@ class ProvenanceNotice(BaseModel):
 Dragon = DragonReply | DragonNotice | CitationNotice | ProvenanceNotice
 
 
+class FunctionReply(BaseModel):
+    """A function that the model calls; `arguments` are the text of a JSON object."""
+
+    name: str
+    arguments: str
+
+
+class CallReply(BaseModel):
+    """A call; in a stream with its `index` among the calls of the message."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionReply
+    index: int | None = Field(default=None, exclude_if=_is_none)
+
+    @classmethod
+    def of(cls, call: ToolCall, index: int | None = None) -> CallReply:
+        """The reply's form of a call."""
+        function = FunctionReply(name=call.name, arguments=call.arguments)
+        return cls(id=call.id, function=function, index=index)
+
+
 class Delta(BaseModel):
     """What a chunk adds to a chat message; empty in the last one."""
 
     role: Literal["assistant"] | None = Field(default=None, exclude_if=_is_none)
     content: str | None = Field(default=None, exclude_if=_is_none)
+    tool_calls: list[CallReply] | None = Field(default=None, exclude_if=_is_none)
 
 
 class ChunkChoice(BaseModel):
@@ -185,8 +209,9 @@ class ReplyMessage(BaseModel):
     """The assistant's turn."""
 
     role: Literal["assistant"] = "assistant"
-    content: str
+    content: str | None
     refusal: None = None
+    tool_calls: list[CallReply] | None = Field(default=None, exclude_if=_is_none)
 
 
 class ChatChoice(BaseModel):

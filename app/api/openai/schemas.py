@@ -27,12 +27,11 @@ from app.api.openai.field_types import (
     neutral,
     text_of_parts,
 )
-from app.api.openai.structured import ResponseFormat
+from app.api.openai.structured import ResponseFormat, held_to
+from app.api.openai.tools import MAX_TOOLS, CallBody, ToolChoice, Tools
 from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from app.settings import Cloud
-from dragon.errors import InvalidRequestError
-from dragon.inference import grammar
 from dragon.inference.tokenizer import Message
 from dragon.protocol.messages import MAX_TOKENS
 from dragon.sampling.params import MAX_GRAMMAR, Mode
@@ -136,21 +135,9 @@ class GenerationBody(Strict):
         return MAX_TOKENS if self.ignore_eos else self.min_tokens or 0
 
     def grammar(self) -> tuple[str, str]:
-        """What the answer is held to, if anything, and which parameter says so.
-
-        Raises `InvalidRequestError` where two do, and for a notation that is not known.
-        """
+        """What the answer is held to, and which parameter says so; see `held_to`."""
         own = self.dragon or DragonOptions()
-        found = {
-            "response_format": self.response_format.grammar() if self.response_format else "",
-            "dragon.grammar": grammar.of_text(own.grammar) if own.grammar else "",
-            "dragon.regex": grammar.of_regex(own.regex) if own.regex else "",
-        }
-        given = [(text, param) for param, text in found.items() if text]
-        if len(given) > 1:
-            param = given[1][1]
-            raise InvalidRequestError(f"{param}: contradicts response_format", param=param)
-        return given[0] if given else ("", "response_format")
+        return held_to(self.response_format, own.grammar, own.regex)
 
     @property
     def wants_provenance(self) -> bool:
@@ -214,16 +201,42 @@ class TextPart(Strict):
 class ChatMessage(Strict):
     """One turn. `developer` is the newer name of `system`."""
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    tool_calls: Annotated[list[CallBody] | None, Field(max_length=MAX_TOOLS)] = None
+    tool_call_id: Str | None = None
     content: Annotated[
-        Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextPart])
-    ]
+        Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextPart])]
+        | None,
+        Field(validate_default=True),
+    ] = None
     name: str | None = None
     refusal: Annotated[Any, neutral()] = None
     audio: Annotated[Any, neutral()] = None
     annotations: Annotated[Any, neutral([])] = None
-    tool_calls: Annotated[Any, neutral([])] = None
     function_call: Annotated[Any, neutral()] = None
+
+    @field_validator("tool_calls")
+    @classmethod
+    def _of_an_assistant(
+        cls, calls: list[CallBody] | None, info: ValidationInfo
+    ) -> list[CallBody] | None:
+        if calls and info.data.get("role") != "assistant":
+            raise invalid("only an assistant calls")
+        return calls
+
+    @field_validator("tool_call_id")
+    @classmethod
+    def _of_a_tool(cls, call: str | None, info: ValidationInfo) -> str | None:
+        if call is not None and info.data.get("role") != "tool":
+            raise invalid("only a tool answers a call")
+        return call
+
+    @field_validator("content")
+    @classmethod
+    def _said(cls, content: str | None, info: ValidationInfo) -> str | None:
+        if content is None and not info.data.get("tool_calls"):
+            raise invalid("Input should be a valid string")
+        return content
 
 
 class ChatBody(GenerationBody):
@@ -244,13 +257,13 @@ class ChatBody(GenerationBody):
     top_logprobs: Top | None = None
     modalities: Annotated[Any, neutral(["text"])] = None
     moderation: Annotated[Any, neutral()] = None
-    parallel_tool_calls: Annotated[Any, neutral(True, False)] = None
+    parallel_tool_calls: bool | None = None
     prediction: Annotated[Any, neutral()] = None
     reasoning_effort: Annotated[Any, neutral("none")] = None
     service_tier: Annotated[Any, neutral("auto", "default")] = None
     store: Annotated[Any, neutral(False)] = None
-    tool_choice: Annotated[Any, neutral("none", "auto")] = None
-    tools: Annotated[Any, neutral([])] = None
+    tools: Tools = Field(default_factory=list)
+    tool_choice: ToolChoice | None = None
     verbosity: Annotated[Any, neutral("medium")] = None
     web_search_options: Annotated[Any, neutral()] = None
 
@@ -316,4 +329,12 @@ class DetokenizeBody(Strict):
 
 def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
     """The turns as the tokenizer takes them."""
-    return [Message("system" if m.role == "developer" else m.role, m.content) for m in messages]
+    return [
+        Message(
+            "system" if each.role == "developer" else each.role,
+            each.content or "",
+            tuple(call.call() for call in each.tool_calls or ()),
+            each.tool_call_id or "",
+        )
+        for each in messages
+    ]

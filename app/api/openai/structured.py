@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -47,11 +48,40 @@ class ResponseFormat(Strict):
         return grammar.of_schema(True if schema is None else schema)
 
 
-async def checked(text: str, param: str, state: AppState, *, raw: bool) -> str:
-    """A grammar, compiled for the model; raises `InvalidRequestError` for what is none.
+def held_to(
+    form: ResponseFormat | None, notation: str | None, regex: str | None
+) -> tuple[str, str]:
+    """The grammar of an answer, empty if it is held to none, and which parameter says so.
 
-    And for a chat with a model that quotes.
+    Raises `InvalidRequestError` where two do, and for a notation that is not known.
     """
+    found = {
+        "response_format": "" if form is None else form.grammar(),
+        "dragon.grammar": "" if notation is None else _read(notation),
+        "dragon.regex": "" if regex is None else grammar.of_regex(regex),
+    }
+    given = [(text, param) for param, text in found.items() if text]
+    if len(given) > 1:
+        param = given[1][1]
+        raise InvalidRequestError(f"{param}: contradicts response_format", param=param)
+    return given[0] if given else ("", "response_format")
+
+
+def _read(notation: str) -> str:
+    try:
+        return grammar.of_text(notation)
+    except InvalidRequestError as error:
+        param = "dragon.grammar"
+        raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+
+
+async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw: bool) -> str:
+    """The grammar that is asked for, compiled for the model.
+
+    Raises `InvalidRequestError` for what is none, and for a chat with a model that quotes.
+    """
+    # The first one, and one that is large, take a while.
+    text, param = await asyncio.to_thread(asked)
     if not text:
         return text
     if state.generation.quotes and not raw:
@@ -61,7 +91,6 @@ async def checked(text: str, param: str, state: AppState, *, raw: bool) -> str:
             param=param,
         )
     try:
-        # The first one, and one that is large, take a while.
         await asyncio.to_thread(state.generation.tokenizer.mask, text)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{param}: {error.message}", param=param) from error

@@ -42,7 +42,7 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
     if body.messages is not None:
         if tokenizer is not state.generation.tokenizer:
             raise InvalidRequestError("messages: this model does not chat", param="messages")
-        if sum(len(message.content) for message in body.messages) > MAX_TEXT:
+        if sum(len(message.content or "") for message in body.messages) > MAX_TEXT:
             message = f"messages: at most {MAX_TEXT} characters, all of them together"
             raise InvalidRequestError(message, param="messages")
         tokens = await asyncio.to_thread(_chat, tokenizer, body)

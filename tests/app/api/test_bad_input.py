@@ -145,7 +145,6 @@ def user(content: Any) -> dict[str, Any]:
         (user("\ud800"), "messages[0].content", "invalid_value"),
         ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
         ({"tool_choice": "required"}, "tool_choice", "unsupported_parameter"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
         ({"logprobs": 2}, "logprobs", "invalid_value"),
         ({"top_logprobs": 2}, "top_logprobs", "invalid_value"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "invalid_value"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from app.generation.cloud_view import CloudView, Known
+from app.generation.cloud_view import MARK, CloudView, Known
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.inference.tokenizer import Message
+from dragon.inference.tools import ToolCall
 
 
 @pytest.fixture
@@ -72,6 +74,28 @@ async def test_an_answer_from_elsewhere_is_shown_where_the_cloud_is_always_asked
     view = CloudView(sessions)  # type: ignore[arg-type]
     assert await view.of(CHAT, trusted=True) == CHAT
     assert await view.of(CHAT, trusted=False) == [CHAT[0], *BLANK, CHAT[-1]]
+
+
+async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    call = ToolCall("find_key", '{"room": "attic"}', "call_1")
+    asked = [
+        user("Where is the key?"),
+        Message("assistant", "Let me look.", (call,)),
+        Message("tool", "In the red box.", (), "call_1"),
+    ]
+    shown = await view.of(asked, trusted=False)
+    assert shown == [
+        asked[0],  # the question that it is asked now
+        Message("assistant", MARK, (replace(call, arguments="{}"),)),
+        Message("tool", MARK, (), "call_1"),
+    ]
+    assert await view.of(asked, trusted=True) == asked
+    # Once it is answered it is an earlier question, which the cloud was never asked.
+    later = [*asked, assistant("In the red box."), user("Which floor?")]
+    shown = await view.of(later, trusted=False)
+    assert [message.content for message in shown] == [MARK, MARK, MARK, MARK, "Which floor?"]
+    await view.close()
 
 
 async def test_the_last_answer_of_a_text_counts(sessions: object) -> None:

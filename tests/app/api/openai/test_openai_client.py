@@ -245,8 +245,6 @@ def test_every_parameter_of_the_client_is_known(
         ("tools", [{"type": "function", "function": {"name": "f", "parameters": {}}}]),
         ("functions", [{"name": "f"}]),
         ("function_call", "auto"),
-        ("response_format", {"type": "json_object"}),
-        ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}),
         ("modalities", ["text", "audio"]),
         ("reasoning_effort", "high"),
         ("web_search_options", {}),

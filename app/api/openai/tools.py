@@ -1,0 +1,140 @@
+"""`tools`, `tool_choice` and turns with calls, as OpenAI spells them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from app.api.openai.field_types import Str, Strict, invalid
+from dragon.errors import InvalidRequestError
+from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tools import Form, Tool, ToolCall
+
+MAX_TOOLS = 128
+
+Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+
+
+class FunctionBody(Strict):
+    """A function that may be called, with a JSON schema of its arguments."""
+
+    name: Name
+    description: Str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolBody(Strict):
+    """A tool: a function of the client's own."""
+
+    type: Literal["function"]
+    function: FunctionBody
+
+    def tool(self) -> Tool:
+        """As the model is told of it."""
+        function = self.function
+        parameters = {} if function.parameters is None else {"parameters": function.parameters}
+        return Tool(function.name, function.description or "", **parameters)
+
+
+class NamedFunction(Strict):
+    """The name of a function."""
+
+    name: Name
+
+
+class NamedTool(Strict):
+    """The one tool that is to be called."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
+Tools = Annotated[list[ToolBody], Field(max_length=MAX_TOOLS)]
+ToolChoice = Literal["none", "auto", "required"] | NamedTool
+
+
+class CalledFunction(Strict):
+    """A function that was called; `arguments` are the text of a JSON object."""
+
+    name: Name
+    arguments: Str
+
+    @field_validator("arguments")
+    @classmethod
+    def _an_object(cls, arguments: str, _: ValidationInfo) -> str:
+        try:
+            whole = json.loads(arguments)
+        except (ValueError, RecursionError):
+            whole = None
+        if not isinstance(whole, dict):
+            raise invalid("the text of a JSON object")
+        return arguments
+
+
+class CallBody(Strict):
+    """A call in an earlier turn."""
+
+    id: Str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+    def call(self) -> ToolCall:
+        """As the model is told of it."""
+        return ToolCall(self.function.name, self.function.arguments, self.id)
+
+
+class Calling(Protocol):
+    """A request that may have tools."""
+
+    @property
+    def tools(self) -> Sequence[ToolBody]: ...
+
+    @property
+    def tool_choice(self) -> ToolChoice | None: ...
+
+    @property
+    def parallel_tool_calls(self) -> bool | None: ...
+
+
+def offered(body: Calling, tokenizer: Tokenizer, *, called: bool) -> tuple[list[Tool], Form | None]:
+    """The tools that a model may call, and how it writes calls; none where it is to call none.
+
+    `called`: earlier turns have calls. Raises `InvalidRequestError` for a model whose chat template
+    has none, and for a choice that is not offered.
+    """
+    wanted = bool(body.tools) and body.tool_choice != "none"
+    if not body.tools and body.tool_choice not in (None, "none", "auto"):
+        raise InvalidRequestError("tool_choice: there are no tools", param="tool_choice")
+    if not wanted and not called:
+        return [], None
+    if (form := tokenizer.call_form) is None:
+        param = "tools" if wanted else "messages"
+        raise InvalidRequestError(
+            f"{param}: this model's chat template has no tools, or calls them in a form that is "
+            'not known here; use another model, or send tool_choice "none" and no calls',
+            param=param,
+        )
+    if not wanted:
+        return [], None
+    tools = [each.tool() for each in body.tools]
+    choice = body.tool_choice
+    if isinstance(choice, NamedTool) and choice.function.name not in {t.name for t in tools}:
+        raise InvalidRequestError(
+            f"tool_choice: there is no tool {choice.function.name!r}", param="tool_choice"
+        )
+    return tools, form
+
+
+def calling(body: Calling, tools: Sequence[Tool], form: Form) -> str:
+    """The grammar of an answer that has to call, empty where it need not."""
+    choice = body.tool_choice
+    if isinstance(choice, NamedTool):
+        tools = [tool for tool in tools if tool.name == choice.function.name]
+        return form.grammar(tools, parallel=False)
+    if choice == "required":
+        return form.grammar(tools, parallel=body.parallel_tool_calls is not False)
+    return ""

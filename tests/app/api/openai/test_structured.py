@@ -1,0 +1,90 @@
+"""What an answer may be held to, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.api.test_bad_input import ASK, CHAT, CONTINUE, TEXT, error_of
+from tests.fakes import FakeGeneration
+
+SCHEMA = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
+PLACE = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
+HELD: list[dict[str, Any]] = [
+    {"response_format": PLACE},
+    {"response_format": {"type": "json_object"}},
+    {"dragon": {"regex": "[a-z]+"}},
+    {"dragon": {"grammar": 'start: "yes" | "no"'}},
+    {"dragon": {"grammar": 'root ::= "yes" | "no"'}},
+]
+
+
+@pytest.mark.parametrize("held", HELD)
+async def test_what_holds_an_answer_goes_along_with_the_request(
+    client: httpx.AsyncClient, generation: FakeGeneration, held: dict[str, Any]
+) -> None:
+    generation.quotes = False
+    for path, asked in ((CHAT, ASK), (TEXT, CONTINUE)):
+        assert (await client.post(path, json=asked | held)).status_code == 200
+    one, other = (request.sampling.grammar for request in generation.requests)
+    assert one == other != ""
+    generation.tokenizer.mask(one)
+
+
+async def test_text_is_held_to_nothing(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    for held in ({}, {"response_format": None}, {"response_format": {"type": "text"}}):
+        assert (await client.post(CHAT, json=ASK | held)).status_code == 200
+    assert {request.sampling.grammar for request in generation.requests} == {""}
+
+
+@pytest.mark.parametrize("held", HELD)
+async def test_a_model_that_quotes_says_that_it_cannot(
+    client: httpx.AsyncClient, held: dict[str, Any]
+) -> None:
+    reply = await client.post(CHAT, json=ASK | held)
+    assert reply.status_code == 400
+    assert "sentences of your documents, word for word" in error_of(reply)["message"]
+    # A text is continued freely.
+    assert (await client.post(TEXT, json=CONTINUE | held)).status_code == 200
+
+
+def schema(**fields: Any) -> dict[str, Any]:
+    described = {"name": "place", "schema": SCHEMA, **fields}
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "reason"),
+    [
+        ({"response_format": {"type": "yaml"}}, "response_format.type", "'text'"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "type"),
+        ({"response_format": {**PLACE, "type": "text"}}, "response_format.json_schema", "type"),
+        (schema(name="my place"), "response_format.json_schema.name", "match"),
+        (schema(schema={"uniqueItems": True}), "response_format", "uniqueItems"),
+        (schema(schema={"type": "place"}), "response_format", "place"),
+        ({"dragon": {"regex": "("}}, "dragon.regex", "unclosed group"),
+        ({"dragon": {"grammar": "?"}}, "dragon.grammar", "cannot be a grammar"),
+        ({"dragon": {"grammar": "a", "regex": "b"}}, "dragon.regex", "contradicts grammar"),
+        (schema() | {"dragon": {"regex": "b"}}, "dragon.regex", "contradicts response_format"),
+        (schema() | {"min_tokens": 3}, "min_tokens", "where an answer ends"),
+        (schema() | {"ignore_eos": True}, "ignore_eos", "where an answer ends"),
+    ],
+)
+async def test_what_cannot_be_kept_to_is_refused_by_name(
+    client: httpx.AsyncClient,
+    generation: FakeGeneration,
+    change: dict[str, Any],
+    param: str,
+    reason: str,
+) -> None:
+    generation.quotes = False
+    reply = await client.post(CHAT, json=ASK | change)
+    assert reply.status_code == 400, reply.text
+    error = error_of(reply)
+    assert error["param"] == param
+    assert reason in error["message"]
+    assert generation.requests == []
