@@ -242,7 +242,6 @@ def test_every_parameter_of_the_client_is_known(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("tools", [{"type": "function", "function": {"name": "f", "parameters": {}}}]),
         ("functions", [{"name": "f"}]),
         ("function_call", "auto"),
         ("modalities", ["text", "audio"]),

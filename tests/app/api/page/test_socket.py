@@ -142,7 +142,7 @@ def test_leaving_ends_every_answer(page: Page, generation: FakeGeneration) -> No
         ({"type": "ask", "id": "x" * 65, "messages": MESSAGES}, "x" * 64, "id"),
         ({"type": "ask", "id": "c1"}, "c1", "messages"),
         (ASK | {"messages": []}, "c1", "messages"),
-        (ASK | {"messages": [{"role": "tool", "content": "x"}]}, "c1", "messages[0].role"),
+        (ASK | {"messages": [{"role": "robot", "content": "x"}]}, "c1", "messages[0].role"),
         (ASK | {"messages": [{"role": "user", "content": " "}]}, "c1", "messages"),
         (ASK | {"messages": [{"role": "user", "content": "x " * 900}]}, "c1", "messages"),
         (ASK | {"params": {"temperature": 9}}, "c1", "params.temperature"),
