@@ -11,6 +11,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 from PIL import Image
@@ -33,7 +34,6 @@ LOOKS = {
     "dark": ("dark", ViewportSize(width=1280, height=900)),
     "phone": ("light", ViewportSize(width=390, height=844)),
 }
-COLOURS = 128  # of a picture, which the page has few of
 
 
 class Tour:
@@ -53,10 +53,9 @@ class Tour:
 
     def take(self, name: str) -> None:
         """A picture of what is seen."""
-        path = self._out / f"{name}-{self._look}.png"
         self.page.mouse.move(1, 1)
-        self.page.screenshot(path=path, animations="disabled")
-        Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+        picture = Image.open(BytesIO(self.page.screenshot(animations="disabled")))
+        picture.save(self._out / f"{name}-{self._look}.webp", lossless=True, quality=100)
 
     def begin(self) -> None:
         """Without a sign-in, then with one."""
@@ -272,7 +271,7 @@ def main() -> None:
                     for state in STATES:
                         state(tour)
         browser.close()
-    sizes = {path.name: path.stat().st_size for path in sorted(options.out.glob("*.png"))}
+    sizes = {path.name: path.stat().st_size for path in sorted(options.out.glob("*.webp"))}
     print(json.dumps({"pictures": sizes}))
 
 

@@ -35,7 +35,7 @@ export class AnswerView {
   #wait = el("p", { class: "wait" }, t("answer.searching"));
   #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
   #problem = el("div", { class: "problem", role: "alert", hidden: true });
-  #note = el("p", { class: "note", hidden: true });
+  #note = el("div", { class: "note", hidden: true });
   #tools = el("div", { class: "tools", role: "group", "aria-label": t("answer") });
   #summary = el("button", { class: "summary", type: "button", "data-testid": "summary" });
   #foot = el("div", { class: "foot", hidden: true }, this.#tools, this.#summary);
@@ -223,20 +223,20 @@ export class AnswerView {
     const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
     const sent = this.message.done?.dragon.sent_frames > 0;
     const repeated = this.message.done && !missed && this.actions.repeats(this.message.id);
-    this.#note.replaceChildren([
+    this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
       missed && t(sent ? "answer.nothing.both" : "answer.nothing"),
       missed && !sent && !this.actions.reachable() && asked?.cloud !== "never" && t("answer.unreached"),
       unread && t("answer.unread", { count: unread }),
       repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
-    ].filter(Boolean).join(" "));
+    ].filter(Boolean).join(" ")));
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
     if (spared?.words && !this.message.private) {
       this.#offer(t("answer.offer.words", { words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
     } else if ((missed || repeated) && !sent && this.actions.reachable()) {
       this.#offer(t("answer.offer.question"), "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
-    this.#note.hidden = !this.#note.childNodes.length || !this.#note.textContent;
+    this.#note.hidden = !this.#note.textContent;
     this.#summary.textContent = this.#summarized();
     this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
@@ -257,7 +257,7 @@ export class AnswerView {
   #offer(why, label, testid, act) {
     const button = el("button", { class: "button small", type: "button", "data-testid": testid }, t(label));
     button.addEventListener("click", act);
-    this.#note.append(" ", why, why && " ", button);
+    this.#note.append(el("div", { class: "offer" }, why, button));
   }
 
   /** Who wrote it, and whether that is all; how long it took says the panel. */
