@@ -49,5 +49,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(
             f"{len(skipped)} tests of the page did not run: "
             f"{reason[2] if isinstance(reason, tuple) else reason}\n"
-            "Install what is missing (apt-get install chromium firefox-esr), then run again."
+            "Install what is missing (Debian: apt-get install chromium firefox-esr) and run again."
         )

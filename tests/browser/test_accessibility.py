@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -135,6 +135,10 @@ def test_of_documents(looked_at: Page, device: Service) -> None:
     for name, _ in files:
         chat.wait_document(name)
     assert serious(page) == []
+    page.get_by_test_id("select").click()
+    page.get_by_label("Select well.txt").check()
+    assert serious(page) == []
+    page.get_by_test_id("select-cancel").click()
     chat.document("well.txt").get_by_test_id("preview-document").click()
     expect(page.get_by_test_id("preview-text")).to_contain_text("stone keeper")
     assert serious(page) == []
@@ -150,17 +154,27 @@ def test_without_a_sign_in(looked_at: Page, device: Service) -> None:
     assert serious(looked_at) == []
 
 
-@pytest.mark.parametrize(("locale", "scheme"), [("en", "light"), ("de", "dark"), ("es", "light")])
-def test_of_the_welcome_and_the_models_in_each_language(
-    browser: Browser, device: Service, locale: str, scheme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(
-        locale=locale, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True
-    )
+@pytest.mark.parametrize("locale", ["en", "de", "es"])
+def test_in_each_language_and_theme(browser: Browser, device: Service, locale: str) -> None:
+    """The theme is changed under what is open, so that each state is made once."""
+    context = browser.new_context(locale=locale, reduced_motion="reduce", bypass_csp=True)
     page = context.new_page()
-    signed_in(page, device.url)
-    assert serious(page) == []
+    chat = signed_in(page, device.url)
+
+    def looked_at(state: str) -> None:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            assert serious(page) == [], (state, scheme)
+
+    looked_at("welcome")
+    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    chat.open_source(chat.sources().first)
+    chat.open_panel("documents")
+    looked_at("answer")
     press(page, "s")
     expect(page.get_by_test_id("model").first).to_be_visible()
-    assert serious(page) == []
+    looked_at("settings")
+    page.keyboard.press("Escape")
+    page.get_by_test_id("new-project").click()
+    looked_at("project")
     context.close()
