@@ -7,23 +7,19 @@ knows of the conversation.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest
 from dragon.errors import DragonError
-from dragon.inference import scoring
 from dragon.inference.engine import Engine
-from dragon.inference.rows import Row
+from dragon.inference.greedy import written
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link.control import MAX_QUERY
-from dragon.protocol.messages import Work
 from dragon.retrieval.courtesy import asks_nothing
-from dragon.sampling import mixture
-from dragon.sampling.params import Sampling
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +27,6 @@ TOKENS = 48
 """The most that a question is written in; one that has not ended by then is not used."""
 
 _TURNS, _CHARACTERS = 6, 600  # of the conversation: the last turns, and the beginning of each
-_GREEDY = Sampling(0.0)
 _TASK = (
     "Write the user's last question so that it can be understood without this conversation: name "
     "what its words refer to. Write nothing but the question."
@@ -85,21 +80,11 @@ class Rewriter:
 
     async def _written(self, asked: str) -> str:
         """What the model writes, up to the end of a line; "" if it goes on for too long."""
-        decoder = self.engine.open(
-            [Row(tuple(self.tokenizer.bare_row()), 0.0)],
-            self.tokenizer.conversation([Message("user", asked)]),
-            limit=TOKENS,
-        )
-        written: list[int] = []
-        try:
-            await asyncio.wrap_future(decoder.prefilled)
-            while len(written) < min(TOKENS, decoder.horizon):
-                work = Work(max(0, len(written) - 1), tuple(written[-1:]), 1, 0)
-                (side,) = await asyncio.wrap_future(scoring.run(self.engine, decoder, work))
-                written.append(mixture.draft(side, _GREEDY, len(written)))
-                line, ended, _ = self.tokenizer.decode(written).lstrip().partition("\n")
-                if ended or written[-1] in self.tokenizer.end_ids:
+        tokens: list[int] = []
+        async with aclosing(written(self.engine, self.tokenizer, asked, TOKENS)) as writing:
+            async for token in writing:
+                tokens.append(token)
+                line, ended, _ = self.tokenizer.decode(tokens).lstrip().partition("\n")
+                if ended or token in self.tokenizer.end_ids:
                     return line.strip()
-        finally:
-            self.engine.close(decoder)
         return ""

@@ -15,6 +15,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ def _tried(settings: Settings) -> Report:
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     began = time.perf_counter()
-    tokens = _written(model, tokenizer)
+    tokens = asyncio.run(_written(model, tokenizer))
     seconds = time.perf_counter() - began
     unit = 1 if sys.platform == "darwin" else 1024
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
@@ -178,31 +179,17 @@ def _tried(settings: Settings) -> Report:
     )
 
 
-def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
+async def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
     """The likeliest tokens of a short answer."""
-    from dragon.inference.decoder import Decoder, step
-    from dragon.inference.rows import Row
-    from dragon.inference.tokenizer import Message
-    from dragon.protocol.messages import Work
+    from dragon.inference.engine import Engine
+    from dragon.inference.greedy import written
 
-    row = Row(tuple(tokenizer.bare_row()), 0.0)
-    question = tokenizer.conversation([Message("user", QUESTION)])
-    decoder = Decoder(model, [row], question, limit=_TOKENS)
     tokens: list[int] = []
-    acquired = decoder.acquire()
-    assert acquired, "nothing else uses the model"
-    try:
-        decoder.prefill()
-        work = Work(0, (), 1, 0)
-        while len(tokens) < min(_TOKENS, decoder.horizon):
-            side = step(model, [decoder], [work])[0][0].wire
-            token = int(side.ids[side.weights.argmax()])
+    async with aclosing(written(Engine(model), tokenizer, QUESTION, _TOKENS)) as writing:
+        async for token in writing:
             if token in tokenizer.end_ids:
                 break
-            work = Work(len(tokens), (token,), 1, 0)
             tokens.append(token)
-    finally:
-        decoder.release()
     return tokens
 
 

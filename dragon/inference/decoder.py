@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from dragon.errors import ContextLengthError, OverloadedError
+from dragon.errors import ContextLengthError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend, never
 from dragon.inference.backends.slots import BLOCK, blocks_of
-from dragon.inference.backends.torch.cache import KV
 from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.distribution import DetailedSide, FullDistribution
 from dragon.inference.likelihood import SequenceLikelihood
@@ -243,25 +242,6 @@ def fill(
         yield len(piece)
     if model.kv is not None and store is not None and store.wants(row):
         store.save(row, model.kv.read(slot, len(row.tokens)))
-
-
-def document_kv(
-    model: Backend, row: Row, store: KVStore | None, cancelled: Callable[[], bool] = never
-) -> KV:
-    """A document's KV, as a job of the engine.
-
-    Raises `OverloadedError` if no slot is free, `PreemptedError` once it is `cancelled`.
-    """
-    assert model.kv is not None
-    slots = model.cache.acquire(1, len(row.tokens))
-    if slots is None:
-        raise OverloadedError("no slot is free now")
-    try:
-        for _ in fill(model, slots[0], row, store, cancelled):
-            pass
-        return model.kv.read(slots[0], len(row.tokens))
-    finally:
-        model.cache.release(slots)
 
 
 def step(

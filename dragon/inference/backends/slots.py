@@ -37,11 +37,6 @@ class Slots:
         """Slots nobody holds."""
         return len(self._free)
 
-    @property
-    def free_blocks(self) -> int:
-        """Blocks nobody holds."""
-        return self._free_blocks
-
     def rows(self, positions: int) -> int:
         """How many rows of so many positions there is room for, when nobody holds any."""
         return min(self.slots, self.blocks // max(1, blocks_of(positions)))

@@ -78,11 +78,13 @@ def test_a_long_conversation_and_200_short_ones_all_end(engine: Engine) -> None:
     longest.prefilled.result(WAIT_S)
     assert begun.index("long") > 10, "they went on between its pieces"
     ended(engine)
-    assert cache.blocks - cache.free_blocks == -(-(len(ROW[0].tokens) + LONG + 21) // BLOCK)
+    free = cache.blocks - -(-(len(ROW[0].tokens) + LONG + 21) // BLOCK)
+    assert cache.fits(1, free * BLOCK)
+    assert not cache.fits(1, free * BLOCK + 1)
     assert run(engine, longest, Work(0, (9, 10), 2, 0)).sides
     engine.close(longest)
     ended(engine)
-    assert cache.free_blocks == cache.blocks
+    assert cache.fits(1, cache.blocks * BLOCK)
     assert cache.free == cache.slots
 
 

@@ -66,18 +66,10 @@ class KVStore:
             return cls(directory, "", 0)
         return cls(directory, model.kv.fingerprint, limit)
 
-    @property
-    def room(self) -> int:
-        """Bytes that can be kept without removing anything."""
-        return self._limit - self._total
-
     def wants(self, row: Row) -> bool:
         """Whether a row is to be kept: only documents' are."""
         welcome = self._documents is None or _digest(row.document) in self._documents
         return bool(row.document) and self._limit > 0 and welcome
-
-    def __contains__(self, row: Row) -> bool:
-        return self._name(row) in self._sizes
 
     def load(self, row: Row) -> KV | None:
         """What is kept of a row."""

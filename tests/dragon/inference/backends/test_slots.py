@@ -29,22 +29,23 @@ def test_slots_in_use_stay_side_by_side() -> None:
 def test_an_answer_takes_blocks_and_gives_them_back() -> None:
     slots = Slots(8, context=10 * BLOCK, room=12 * BLOCK)
     long = slots.acquire(1, 9 * BLOCK + 1)
-    assert slots.free_blocks == 2
+    assert slots.fits(2, BLOCK)
+    assert not slots.fits(3, BLOCK)
     short = slots.acquire(2, BLOCK)
     assert short is not None
-    assert slots.free_blocks == 0
     assert not slots.fits(1, 1)
     assert slots.acquire(1, 1) is None
     slots.release(short)
     assert slots.fits(1, 2 * BLOCK)
     slots.release(long or [])
-    assert slots.free_blocks == slots.blocks == 12
+    assert slots.fits(2, 6 * BLOCK)
 
 
 def test_a_slot_has_room_for_its_context_unless_less_is_asked_for() -> None:
     slots = Slots(8, context=5 * BLOCK, room=12 * BLOCK)
     assert slots.acquire(2) is not None
-    assert slots.free_blocks == 2
+    assert slots.fits(1, 2 * BLOCK)
+    assert not slots.fits(1, 3 * BLOCK)
 
 
 def test_how_many_rows_there_can_be() -> None:

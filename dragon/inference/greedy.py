@@ -1,0 +1,40 @@
+"""What a model writes by itself to a message: greedily, beside the answers under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from dragon.inference import scoring
+from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.protocol.messages import Work
+from dragon.sampling import mixture
+from dragon.sampling.params import Sampling
+
+_GREEDY = Sampling(0.0)
+
+
+async def written(
+    engine: Engine, tokenizer: Tokenizer, asked: str, limit: int
+) -> AsyncGenerator[int, None]:
+    """The likeliest tokens of a reply, at most `limit`; it goes on behind an end of the text.
+
+    Closing the generator frees the engine. Raises `DragonError` when the model fails.
+    """
+    decoder = engine.open(
+        [Row(tuple(tokenizer.bare_row()), 0.0)],
+        tokenizer.conversation([Message("user", asked)]),
+        limit=limit,
+    )
+    try:
+        await asyncio.wrap_future(decoder.prefilled)
+        work = Work(0, (), 1, 0)
+        for position in range(min(limit, decoder.horizon)):
+            (side,) = await asyncio.wrap_future(scoring.run(engine, decoder, work))
+            token = mixture.draft(side, _GREEDY, position)
+            yield token
+            work = Work(position, (token,), 1, 0)
+    finally:
+        engine.close(decoder)
