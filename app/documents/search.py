@@ -128,8 +128,11 @@ class Finder:
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""
         documents = {hit.document: hit for hit in reversed(best)}
-        for hit in list(reversed(documents.values()))[:_TABLED]:
-            for each in self.tables.of(hit.document, hit.kind):
+        tabled = 0
+        for hit in reversed(documents.values()):
+            tables = self.tables.of(hit.document, hit.kind) if tabled < _TABLED else ()
+            tabled += bool(tables)
+            for each in tables:
                 if found := answer(query, each, hit.title):
                     return replace(
                         hit,

@@ -16,7 +16,7 @@ from app.documents.summary import subject
 from app.generation.events import GenerationRequest
 from dragon.link import control
 from dragon.retrieval.courtesy import plain
-from dragon.retrieval.lexical import content_words, coverage
+from dragon.retrieval.lexical import content_words, coverage, identifiers
 from dragon.retrieval.prompt_rows import NO_ANSWER
 from dragon.retrieval.standing_alone import leans
 
@@ -48,12 +48,24 @@ async def searches(request: GenerationRequest, documents: Documents) -> list[Sea
     if not content_words(query) or subject(query) == frozenset():
         anywhere = anywhere[-1:]  # "And when?" by itself finds any date
     replies = [m.content for m in request.messages if m.role == "assistant"]
-    if request.query_alone is None or not replies or not leans(plain(query)):
+    reply = replies[-1][-control.MAX_QUERY :] if replies else ""
+    row = _row_of(reply)
+    leaning = request.query_alone is not None and leans(plain(query))
+    of_row = row is not None and coverage(query, reply) == 1.0
+    if not reply or not (leaning or of_row):
         return anywhere
-    document = await _quoted(replies[-1][-control.MAX_QUERY :], scope, documents)
+    document = await _quoted(reply, scope, documents)
     if document is None:
         return anywhere
-    return [Search(alone, Scope((document,))), *anywhere]
+    there = [f"{plain(query)} ({row})"] if row else []
+    there += [alone] if leaning else []
+    return [*(Search(each, Scope((document,))) for each in there), *anywhere]
+
+
+def _row_of(reply: str) -> str | None:
+    """What names the row of a table that a reply quotes, if it quotes one."""
+    named = dict.fromkeys(identifiers(reply))
+    return next(iter(named)) if len(named) == 1 else None
 
 
 async def _quoted(reply: str, scope: Scope, documents: Documents) -> str | None:

@@ -40,6 +40,9 @@ _BREAKS = (
 )
 _LINES, _SENTENCES = _BREAKS[2:4]
 _HEADING = re.compile(r"#{1,6} ")
+# In a text without marks a line in capitals heads what follows it; so many characters at most.
+_CAPITALS = re.compile(r".*[^\W\d_]{3}.*[^.,;:?!|]")
+_LONGEST_CAPITALS, _LEVEL_OF_CAPITALS = 60, 2
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def each_sentence(
     for whole in each_chunk(pages, most):
         opening = ""
         for line in _pieces(whole, _LINES, 0, len(whole.text)):
-            if _HEADING.match(line.text):
+            if _heads(line.text):
                 if heading is not None and bare and _level(heading) >= _level(line):
                     yield heading
                 heading, bare, opening = line, True, ""
@@ -115,8 +118,15 @@ def _pieces(whole: Chunk, breaks: re.Pattern[str], start: int, stop: int) -> Ite
         start = end
 
 
+def _heads(line: str) -> bool:
+    if _HEADING.match(line):
+        return True
+    capitals = len(line) <= _LONGEST_CAPITALS and line.upper() == line != line.lower()
+    return capitals and _CAPITALS.fullmatch(line) is not None
+
+
 def _level(heading: Sentence) -> int:
-    return len(heading.text) - len(heading.text.lstrip("#"))
+    return len(heading.text) - len(heading.text.lstrip("#")) or _LEVEL_OF_CAPITALS
 
 
 def _title(heading: Sentence | None) -> str:

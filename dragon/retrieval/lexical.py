@@ -17,7 +17,7 @@ _WORD = re.compile(r"[^\W_]+")
 _MOST_WORDS = 64
 _LONG = 10  # letters
 _IDENTIFIER = re.compile(r"[a-z]+\d{2,}[a-z\d]*")
-_ENDINGS = ("ing", "ed", "es", "s")
+_ENDINGS = ("ing", "ed", "es", "s", "e")
 # Words of nearly every English sentence do not discriminate between passages.
 _STOP_WORDS = frozenset(
     """
@@ -84,7 +84,7 @@ def lacking(text: str, other: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without a plural or verb ending.
+    """A word without a plural or verb ending: of "leave" and "leaves" alike "leav".
 
     The fitted constants of relevance and answerability depend on these rules.
     """

@@ -31,7 +31,7 @@ _QUESTION = re.compile(rf"{_ASKS}|.*[?？]$", re.IGNORECASE)
 # "the vet who treated Rex and whose ...", "between what I paid and what ...": one question.
 _WITHIN = re.compile(rf"\A(?:\S+\s){{2,}}?(?:{_WH}|that|between)\b", re.IGNORECASE)
 POINTS_BACK = re.compile(
-    r"\b(?:he|she|it|its|they|him|her|his|hers|them|their|theirs|that|this|those|these|there|one)\b",
+    r"\b(?:he|she|it|its|they|him|her|his|hers|them|their|theirs|that|this|those|these|there|then|one)\b",
     re.IGNORECASE,
 )
 """Words for something that was named before."""
