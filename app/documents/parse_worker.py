@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 OUTPUT_BYTES = 256 << 20
-_SENTENCES = 1000  # of a batch
+_SENTENCES, _MOST_SENTENCES = 500, 4000  # of the first batch, which is twice as large each time
 _NICENESS = 5  # generation goes first; at 15 a short note took seconds beside it
 _TOO_MUCH_MEMORY = "The file takes too much memory to read. Split it into smaller ones."
 
@@ -63,8 +63,10 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         kind = Kind(reading.kind)
         length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
         found = chunking.each_sentence(reading.pages, alone=kind.tabular)
-        while rows := [_row(each, kind.paged) for each in itertools.islice(found, _SENTENCES)]:
+        size = _SENTENCES
+        while rows := [_row(each, kind.paged) for each in itertools.islice(found, size)]:
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
+            size = min(2 * size, _MOST_SENTENCES)
         yield {"kind": kind, "note": reading.note}
     except UnreadableError as error:
         yield {"error": str(error)}

@@ -19,7 +19,7 @@ from dragon.errors import DocumentError
 SECONDS = 120
 CLOCK_SECONDS = 600  # a parser gets only a share of a busy machine
 MEMORY_BYTES = 1 << 30
-_LINE_BYTES = 4 << 20  # of a batch: ten times what it can have
+_LINE_BYTES = 16 << 20  # of a batch: ten times what it usually has
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _DAMAGED = "The file could not be read: it is damaged, or too large to parse."

@@ -23,6 +23,7 @@ from app.documents.summaries import Summaries
 from app.documents.summary import subject
 from app.documents.tables.answer import answer
 from app.documents.tables.shelf import Shelf
+from app.documents.texts import title_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
@@ -94,7 +95,15 @@ class Finder:
         # A cancelled query would leave its snapshot open, and deleted text in the log with it.
         hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
         newest_first = sorted(await self._seen(hits), key=lambda hit: -hit.id)
-        return asked, await asyncio.to_thread(lambda: ranked(asked, distinct(newest_first)))
+        return asked, await asyncio.to_thread(
+            lambda: ranked(asked, self._titled(distinct(newest_first)))
+        )
+
+    def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+        """Sentences that know their documents' titles; rows of tables say all by themselves."""
+        prose = {hit.document for hit in hits if not (hit.kind and Kind(hit.kind).tabular)}
+        titles = {each: title_of(self.tables.files, each) for each in prose}
+        return [replace(hit, about=titles.get(hit.document, "")) for hit in hits]
 
     async def _seen(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
         """Those with a vector, and the first of the others with one made now."""

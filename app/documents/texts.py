@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+_TITLE = 100  # characters, at most
+
 
 def text_of(files: Path, document: str) -> str:
     """A document's text under `files`; "" while it is being read, or if it was deleted."""
@@ -11,3 +13,13 @@ def text_of(files: Path, document: str) -> str:
         return (files / document / "text").read_text("utf-8")
     except FileNotFoundError:
         return ""
+
+
+def title_of(files: Path, document: str) -> str:
+    """A document's first line if it is no sentence, "" else. It reads the beginning of a file."""
+    try:
+        with (files / document / "text").open(encoding="utf-8") as file:
+            first = file.read(4 * _TITLE).lstrip().partition("\n")[0].rstrip()
+    except FileNotFoundError:
+        return ""
+    return first if len(first) <= _TITLE and not first.endswith((".", "!", "?", ";")) else ""

@@ -73,13 +73,17 @@ RULES = tuple(
 """The patterns behind `features`, part of the scale's fingerprint."""
 
 
-def log_odds(logit: float, cosine: float, coverage: float, question: str, passage: str) -> float:
+def log_odds(
+    logit: float, cosine: float, coverage: float, question: str, passage: str, about: str = ""
+) -> float:
     """Log-odds that a passage answers a question, nats.
 
     `logit` is the reranker's, `cosine` that of their embeddings, `coverage` the share of the
-    question's words in the passage, whose text is the one that the embedder sees.
+    question's words in the passage, whose text is the one that the embedder sees, or in what its
+    document is `about`.
     """
-    return float(features(logit, cosine, coverage, question, passage) @ np.asarray(CONSTANTS))
+    seen = features(logit, cosine, coverage, question, passage, about)
+    return float(seen @ np.asarray(CONSTANTS))
 
 
 def judged(score: float, odds: float) -> float:
@@ -88,17 +92,18 @@ def judged(score: float, odds: float) -> float:
 
 
 def features(
-    logit: float, cosine: float, coverage: float, question: str, passage: str
+    logit: float, cosine: float, coverage: float, question: str, passage: str, about: str = ""
 ) -> npt.NDArray[np.float64]:
     """The features of `log_odds`, float64 [8].
 
     The three arguments; log(1 + n) of the passage's words and of its content words that the
-    question lacks; the number of words of the question's names and numbers that the passage lacks;
-    1 if it has nothing of the kind asked for; 1.
+    question lacks; the number of words of the question's names and numbers that neither it nor
+    `about` has; 1 if it has nothing of the kind asked for; 1.
     """
     held = words(passage)
     asked = [word for name in names(question) for word in words(name)] + numbers(question)
-    missing = sum(word not in held for word in asked)
+    known = {*held, *words(about)}
+    missing = sum(word not in known for word in asked)
     length, new = math.log(1 + len(held)), math.log(1 + len(lacking(passage, question)))
     mismatch = kind_missing(question, passage)
     return np.array([logit, cosine, coverage, length, new, missing, mismatch, 1.0])

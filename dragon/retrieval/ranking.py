@@ -43,11 +43,10 @@ def ranked(query: Query, found: Sequence[H]) -> list[H]:
     """
     scored = []
     for hit in found:
-        text = _seen(hit)
         value, shared = max(
             (score(_cosine(hit, asked), shared), shared)
             for question, asked in zip(query.questions, query.vectors, strict=True)
-            for shared in [coverage(question, text)]
+            for shared in [_shared(question, hit)]
         )
         scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
@@ -97,7 +96,7 @@ def _weighty(
     weighty: set[int] = set()
     for question, asked, odds in zip(query.questions, query.vectors, by_question, strict=True):
         scores = {
-            hit.id: judged(score(_cosine(hit, asked), coverage(question, _seen(hit))), nats)
+            hit.id: judged(score(_cosine(hit, asked), _shared(question, hit)), nats)
             for hit, nats in zip(read, odds, strict=True)
             if nats >= least
         }
@@ -132,12 +131,19 @@ def _seen(hit: Hit) -> str:
     return embedded_text(hit.text, hit.context)
 
 
+def _shared(question: str, hit: Hit) -> float:
+    """The share of a question's words in a passage, or in what its document is about."""
+    return coverage(question, f"{_seen(hit)} {hit.about}")
+
+
 def _log_odds(query: Query, read: Sequence[Hit], reranker: TextReranker) -> list[list[float]]:
     """For each question of the query each passage's log-odds of answering it, nats."""
     seen = [_seen(hit) for hit in read]
     return [
         [
-            log_odds(float(logit), _cosine(hit, asked), coverage(question, text), question, text)
+            log_odds(
+                float(logit), _cosine(hit, asked), _shared(question, hit), question, text, hit.about
+            )
             for hit, text, logit in zip(read, seen, reranker.logits(question, seen), strict=True)
         ]
         for question, asked in zip(query.questions, query.vectors, strict=True)

@@ -49,7 +49,8 @@ class Hit:
     the query, `coverage` (the share of the query's words in the chunk) and `judgement` (the
     adjustment by answerability, where the reranker read the chunk); `relevance` is the score in
     nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is the
-    first sentence of its paragraph, or else its document's title.
+    first sentence of its paragraph, or else its document's title. `about` is what the document is
+    about as a whole: a chunk counts as having its words.
     """
 
     id: int
@@ -61,6 +62,7 @@ class Hit:
     coverage: float = field(default=0.0, kw_only=True)
     judgement: float = field(default=0.0, kw_only=True)
     context: str = field(default="", kw_only=True)
+    about: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
