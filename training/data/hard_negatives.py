@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragon.retrieval.answerability import KINDS, names
+from dragon.retrieval.answerability import names
+from training.data.answer_kinds import KINDS
 
 _NUMBER = re.compile(r"\b\d[\d,.]*\d\b|\b\d\b")
 _WORD = re.compile(r"\b[a-z]{4,}\b")

@@ -269,7 +269,7 @@ def _parts(name: str) -> list[str]:
 
 def _alike(word: str, other: str) -> bool:
     """Whether two words have one stem: "supplies" and "supplier", too."""
-    if stem(word).rstrip("e") == stem(other).rstrip("e"):
+    if stem(word) == stem(other):
         return True
     shared = 0
     for one, two in zip(word, other, strict=False):

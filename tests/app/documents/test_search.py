@@ -76,6 +76,24 @@ async def test_what_says_the_same_counts_once_and_the_newest_is_kept(
     assert sum("4th" in hit.text for hit in hits) == 1
 
 
+async def test_sentences_know_the_title_of_their_document(store: DocumentStore) -> None:
+    await ingest(store, "record.md", b"# Service record: Falcon\n\nThe chain was oiled.\n")
+    await ingest(store, "key.txt", NOTE)
+    await ingest(store, "parts.csv", b"part,price\nFalcon saddle,12\nchain,9\n")
+    hits = await store.search("Where is the spare key or the chain?", 9, relevant=False)
+    titles = {hit.title: hit.about for hit in hits}
+    assert titles == {"record.md": "# Service record: Falcon", "key.txt": "", "parts.csv": ""}
+
+
+async def test_a_table_is_asked_behind_any_number_of_other_documents(store: DocumentStore) -> None:
+    await ingest(store, "tools.csv", b"tool,price\nsaw,12\ndrill,90\nfile,7\n")
+    for number in range(4):
+        note = f"The most expensive tool of shed {number} was lent to number {number + 9}."
+        await ingest(store, f"shed{number}.txt", note.encode())
+    (hit,) = await store.search("What is the most expensive tool?", 3)
+    assert (hit.title, hit.text) == ("tools.csv", "tool: drill; price: 90 (the highest price)")
+
+
 async def test_only_documents_in_scope_are_found(store: DocumentStore) -> None:
     texts = [NOTE, OTHER, b"The cellar key is blue.\n"]
     one, two, three = [

@@ -76,3 +76,26 @@ async def test_a_plain_prompt_has_no_question_before() -> None:
     documents = Documents()
     assert len(await searches(request("Who runs the raffle?", raw=True), documents)) == 1
     assert documents.asked == []
+
+
+ROW = "id: S07; date: 28 March; work: timing belt; labour_eur: 380; mechanic: Dario"
+
+
+@pytest.mark.parametrize("question", ["How much was the labour?", "And who did it?"])
+async def test_what_is_asked_of_the_row_just_quoted_is_asked_of_that_row(question: str) -> None:
+    first, *_ = await searches(request(question, reply=ROW), Documents(ROW))
+    assert first == Search(f"{question} (s07)", NOTE)
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("Who replaced the battery?", ROW),  # another row's
+        ("How much was the labour?", f"{ROW} | id: S08; labour_eur: 55"),  # which one?
+        ("Who runs the raffle?", ROW),
+    ],
+)
+async def test_another_question_is_not(question: str, reply: str) -> None:
+    assert await searches(request(question, reply=reply), Documents(reply)) == [
+        Search(question, EVERYTHING)
+    ]

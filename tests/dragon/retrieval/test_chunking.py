@@ -166,3 +166,20 @@ def test_sentences_hold_every_visible_character_once(text: str) -> None:
     visible = "".join(text.split())
     assert "".join("".join(each.text.split()) for each in found) == visible
     assert all(text[each.start : each.end] == each.text for each in found)
+
+
+def test_a_line_in_capitals_heads_what_follows_it() -> None:
+    text = "RINSE AID\nUse less of it.\n\n2. CARE AND REPAIRS\nClean the filter.\nKeep 3 keys."
+    found = [(each.text, each.context) for each in sentences([text])]
+    assert found == [
+        ("Use less of it.", "RINSE AID"),
+        ("Clean the filter.", "2. CARE AND REPAIRS"),
+        ("Keep 3 keys.", "2. CARE AND REPAIRS: Clean the filter."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["STOP!", "K7-QX41", "A 12", "钥匙在花盆下面", "ID: S01; WORK: TYRES.", "A" * 61]
+)
+def test_other_lines_do_not(line: str) -> None:
+    assert [each.text for each in sentences([f"{line}\nIt follows."])] == [line, "It follows."]

@@ -10,6 +10,7 @@ from dragon.retrieval.lexical import (
     coverage,
     fused,
     match_expression,
+    stem,
     words,
 )
 
@@ -37,6 +38,13 @@ def test_coverage_is_the_share_of_telling_words() -> None:
     assert coverage(question, TEXTS[0]) == pytest.approx(14 / 24)  # by their letters
     assert coverage(question, TEXTS[1]) == 0
     assert coverage("What is this?", TEXTS[0]) == 0
+
+
+def test_endings_do_not_matter() -> None:
+    for forms in (("leave", "leaves", "leaving"), ("bake", "baked", "bakes"), ("box", "boxes")):
+        assert len({stem(word) for word in forms}) == 1
+    assert coverage("When does it leave?", "The coach leaves at nine.") == 1
+    assert stem("one") == "one"
 
 
 def test_any_question_is_a_valid_expression() -> None:
