@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest
+from app.greedy import written
 from dragon.errors import DragonError
 from dragon.inference.engine import Engine
-from dragon.inference.greedy import written
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.link.control import MAX_QUERY
 from dragon.retrieval.courtesy import asks_nothing

@@ -181,8 +181,8 @@ def _tried(settings: Settings) -> Report:
 
 async def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
     """The likeliest tokens of a short answer."""
+    from app.greedy import written
     from dragon.inference.engine import Engine
-    from dragon.inference.greedy import written
 
     tokens: list[int] = []
     async with aclosing(written(Engine(model), tokenizer, QUESTION, _TOKENS)) as writing:

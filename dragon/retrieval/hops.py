@@ -62,13 +62,18 @@ class OpenQuestion:
         """Of a message that joins questions, those that share no word with the text.
 
         Empty unless the text clearly answers one of them. A question that shares a word with the
-        text may be answered by it, or build on it.
+        text may be answered by it, or build on it; what another one asks about, too, says nothing.
         """
         _, *joined = questions_of(self.question)
         shares = [coverage(question, self.written) for question in joined]
         if max(shares, default=0.0) < _ANSWERED:
             return ()
-        return tuple(one for one, share in zip(joined, shares, strict=True) if not share)
+        return tuple(
+            one
+            for n, one in enumerate(joined)
+            for own in [" ".join(lacking(one, " ".join(joined[:n] + joined[n + 1 :])))]
+            if not coverage(own or one, self.written)
+        )
 
     @property
     def query(self) -> str:
