@@ -47,7 +47,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Side:
-    """The passages of a side that are read, best first: features float64 [n, 7], scores and whether
+    """The passages of a side that are read, best first: features float64 [n, 8], scores and whether
     they answer, [n] each.
     """
 

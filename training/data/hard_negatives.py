@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragon.retrieval.answerability import names
-from training.data.answer_kinds import KINDS
+from dragon.retrieval.answerability import KINDS, names
 
 _NUMBER = re.compile(r"\b\d[\d,.]*\d\b|\b\d\b")
 _WORD = re.compile(r"\b[a-z]{4,}\b")

@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dragon.retrieval.answerability import names
+from dragon.retrieval.answerability import kind_missing, names
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.lexical import content_words, coverage
-from training.data.answer_kinds import kind_missing
 from training.data.chains import ChainSource
 from training.data.corpus import GroundedQuestion, split_sentences
 from training.data.facts import FactSource, stable_hash

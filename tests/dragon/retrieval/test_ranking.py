@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragon.retrieval.answerability import CONSTANTS, MOST, WEIGHT, features, names
+from dragon.retrieval.answerability import CONSTANTS, MOST, WEIGHT, features, kind_missing, names
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance
@@ -96,7 +96,7 @@ def test_words_of_what_a_document_is_about_count_as_the_passages() -> None:
     assert (titled.coverage, alone.coverage) == (1.0, pytest.approx(10 / 16))
     assert titled.score > alone.score
     lacks, has = (features(0.0, 0.5, 1.0, question, alone.text, each) for each in ("", "Falcon"))
-    assert (lacks - has).tolist() == [0, 0, 0, 0, 0, 1, 0]
+    assert (lacks - has).tolist() == [0, 0, 0, 0, 0, 1, 0, 0]
 
 
 def test_unanswered_generated_questions_are_refused_more_often() -> None:
@@ -139,6 +139,10 @@ def test_the_judgement_counts_in_the_score() -> None:
 
 
 def test_signs_against_an_answer() -> None:
+    assert kind_missing("When did it end?", "The war was long.")
+    assert not kind_missing("When did it end?", "It was over in 1763.")
+    assert kind_missing("How many came?", "They all came.")
+    assert not kind_missing("When do they come?", "The pharmacy delivers on Fridays.")
     assert names("Did Anna Roth meet Bela in Rome?") == ["Anna Roth", "Bela", "Rome"]
     question = "Did Anna go to Rome in 1999?"
     assert features(0.5, 0.4, 0.3, question, "Anna went to Rome in 1998.")[5] == 1
@@ -148,7 +152,7 @@ def test_signs_against_an_answer() -> None:
 def test_signs_for_an_answer() -> None:
     said = "The choir sleeps in Rome at the Hostel Celica."
     question = "Where does the choir sleep in Rome?"
-    *_, length, new, missing, one = features(0.5, 0.4, 0.3, question, said)
+    *_, length, new, missing, mismatch, one = features(0.5, 0.4, 0.3, question, said)
     assert (length, new) == (math.log(1 + 9), math.log(1 + 2))  # Hostel, Celica
-    assert (missing, one) == (0, 1)
+    assert (missing, mismatch, one) == (0, 0, 1)
     assert len(CONSTANTS) == len(features(0.5, 0.4, 0.3, question, said))
