@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,6 @@ from pathlib import Path
 import typer
 
 from app.settings import Settings
-
-_INDEXES = ("chunks_fts", "message_search")
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,17 @@ def doctor() -> None:
 
 def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
     """Every check in turn; without a readable database there is only the first."""
+    from app.storage import full_text
     from app.storage.database import DATABASE
 
+    try:
+        mended = full_text.mend(data_dir / DATABASE)
+    except sqlite3.DatabaseError:
+        mended = []  # whatever it is, the first check says so
     with closing(sqlite3.connect(data_dir / DATABASE)) as connection:
         try:
             yield _database(connection)
-            yield _full_text(connection)
+            yield _full_text(connection, mended)
             yield _originals(connection, data_dir)
             yield _vectors(connection, data_dir, embedder)
         except sqlite3.DatabaseError as error:
@@ -74,9 +77,11 @@ def _database(connection: sqlite3.Connection) -> Finding:
     return Finding("database", f"{documents} documents, {conversations} conversations")
 
 
-def _full_text(connection: sqlite3.Connection) -> Finding:
-    mended = []
-    for name in _INDEXES:
+def _full_text(connection: sqlite3.Connection, mended: Sequence[str]) -> Finding:
+    from app.storage.full_text import INDEXES
+
+    mended = list(mended)
+    for name in INDEXES:
         try:
             _command(connection, name, "'integrity-check', 1")
         except sqlite3.DatabaseError:

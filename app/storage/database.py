@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import (
 )
 
 from app.packaged import packaged
+from app.storage import full_text
 
 DATABASE = "dragon.db"
 _MIGRATIONS = packaged("alembic")
@@ -41,6 +42,9 @@ def database_url(data_dir: Path) -> str:
 
 def migrate(url: str) -> None:
     """Create or migrate the database at url to the newest schema. Blocks."""
+    database = make_url(url).database
+    if database is not None and Path(database).exists():
+        full_text.mend(Path(database))
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["url"] = make_url(url).set(drivername="sqlite")

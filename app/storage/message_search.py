@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.storage import full_text
 from app.storage.tables import Message
 
 
@@ -32,7 +33,7 @@ async def forget_conversation(session: AsyncSession, conversation: str) -> None:
 
 async def merge(session: AsyncSession) -> None:
     """Only a merge takes deleted words out of the index of the search."""
-    await session.execute(text("INSERT INTO message_search(message_search) VALUES ('optimize')"))
+    await full_text.merge(session, "message_search")
 
 
 async def found(session: AsyncSession, words: Sequence[str]) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.storage import full_text
 from app.storage.database import empty_log
 
 log = logging.getLogger(__name__)
@@ -30,9 +30,8 @@ class Purge:
 
     async def now(self) -> None:
         """Purge what is deleted, as far as no reader is in the way."""
-        # A full-text index only marks deleted rows until its segments are merged.
         async with self._sessions.begin() as session:
-            await session.execute(text("INSERT INTO chunks_fts(chunks_fts) VALUES ('optimize')"))
+            await full_text.merge(session, "chunks_fts")
         if await empty_log(self._sessions, _WAIT_MS):
             return
         if self._rest is None or self._rest.done():
