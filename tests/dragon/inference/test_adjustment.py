@@ -13,6 +13,7 @@ from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
+from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.messages import Work
 from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
@@ -86,8 +87,8 @@ def test_steps_rollbacks_and_catch_up_equal_the_formula(model: LanguageModel) ->
     decoder.release()
 
 
-def test_a_request_without_any_changes_nothing() -> None:
-    assert Adjustment.asked(Sampling(top_k=3, min_p=0.1), CONVERSATION, ENDS) is None
+def test_a_request_without_any_changes_nothing(tokenizer: Tokenizer) -> None:
+    assert Adjustment.asked(Sampling(top_k=3, min_p=0.1), CONVERSATION, tokenizer) is None
     for sampling in (
         Sampling(logit_bias=((1, 1.0),)),
         Sampling(presence_penalty=0.1),
@@ -95,7 +96,7 @@ def test_a_request_without_any_changes_nothing() -> None:
         Sampling(repetition_penalty=1.1),
         Sampling(min_tokens=1),
     ):
-        assert Adjustment.asked(sampling, CONVERSATION, ENDS) is not None
+        assert Adjustment.asked(sampling, CONVERSATION, tokenizer) is not None
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ asking: dict[str, st.SearchStrategy[Any]] = {
         ).map(lambda biases: tuple(biases.items())),
         presence_penalty=st.floats(-2.0, 2.0),
         frequency_penalty=st.floats(-2.0, 2.0),
-        repetition_penalty=st.floats(0.0, 2.0, exclude_min=True),
+        repetition_penalty=st.floats(0.01, 2.0),
         top_k=st.integers(0, (1 << 31) - 1),
         min_p=st.floats(0.0, 1.0),
         min_tokens=st.integers(0, 1 << 16),
