@@ -6,7 +6,8 @@ when it contains a gold string. Half of each are written by hand, the rest made 
 values that training holds out (`bench.training_overlap` checks). Closed-book is the same model
 without any document. `hops_both` and `hops_one_sided` say how often answers went on after a
 follow-up search: to a question of one side they should not. `private_frames`, `private_drafted` and
-`private_knows` sum up what left for the answers to private questions: bytes, and 5-grams of notes.
+`private_knows` sum up what leaves for the answers to private questions where no follow-up search is
+allowed to send words of notes, as is usual: bytes, and 5-grams of notes.
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ class Reply:
 
 
 def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: Any) -> Reply:
-    """The greedy answer to a question, of at most so many tokens."""
+    """The greedy answer to a question, of at most so many tokens; `hops=None` allows none."""
+    given = {name: value for name, value in ({"hops": 1} | dragon).items() if value is not None}
     body = {
         "model": client.get("/v1/models").json()["data"][0]["id"],
         "messages": [{"role": "user", "content": question}],
         "temperature": 0,
         "seed": 1,
         "max_tokens": tokens,
-        "dragon": {"hops": 1} | dragon,
+        "dragon": given,
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
     choice = reply["dragon"]["choices"][0]
@@ -146,7 +148,7 @@ def measure(
             result[f"{side}_{by}"] = share(answers[side], by)
     for name, replies in gone_on.items():
         result[name] = round(sum(r.hops for r in replies) / len(replies), 4) if replies else None
-    private_replies = [reply for _, reply in answers["private"]]
+    private_replies = [reply for _, reply in asking(private, "private, no hops", hops=None)]
     for name in ("frames", "drafted", "knows"):
         result[f"private_{name}"] = sum(getattr(reply, name) for reply in private_replies)
     if accepted:
