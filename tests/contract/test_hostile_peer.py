@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ BEGUN = "The alarm code of the cabin is"
 RELATED = f"{BEGUN} 7731-M."
 OTHER = "My blood type is AB negative."
 BAIT = "The cabin has an alarm code and a gate code."
+WAIT_S = 60
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ class Attacked:
         services.wait_joint(self.device)
         self.peer.clear()
 
+    def asked_of_the_peer(self, behaviour: Behaviour) -> dict[str, Any]:
+        """An answer that the peer has heard of.
+
+        The device may hang up on it, for what it did before, just when it is asked.
+        """
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            self.behave(behaviour)
+            answer = self.ask(ASKED, cloud="always")
+            if self.peer.received:
+                return answer
+            assert time.monotonic() < deadline
+
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
@@ -76,10 +91,8 @@ def test_where_own_documents_answer_it_is_told_nothing(attacked: Attacked) -> No
 def test_every_answer_ends_and_other_passages_stay(
     attacked: Attacked, behaviour: Behaviour
 ) -> None:
-    attacked.behave(behaviour)
-    answer = attacked.ask(ASKED, cloud="always")
+    answer = attacked.asked_of_the_peer(behaviour)
     assert answer["finish_reason"] in ("stop", "length")
-    assert attacked.peer.received != []
     if behaviour in (Behaviour.FLAT, Behaviour.STEER):
         texts = [ASKED, answer["message"]["content"], "What is the capital of Kenya?"]
         attacked.ask(*texts, cloud="always")
