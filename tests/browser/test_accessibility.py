@@ -19,6 +19,11 @@ _DRAG = """() => {
   dispatchEvent(new DragEvent("dragenter", {dataTransfer}));
 }"""
 
+_NO_SOCKETS = """window.WebSocket = class {
+  constructor() { setTimeout(() => this.onclose()); }
+  close() {}
+};"""
+
 
 def serious(page: Page) -> list[str]:
     found: dict[str, Any] = Axe().run(page).response
@@ -113,7 +118,7 @@ def test_of_what_is_under_way_or_went_wrong(looked_at: Page, scripted: Scripted)
     expect(page.locator("#drop")).to_be_visible()
     assert serious(page) == []
     page.evaluate("() => { document.querySelector('#drop').hidden = true }")
-    page.route_web_socket("**/ws/chat", lambda socket: socket.close())
+    page.add_init_script(_NO_SOCKETS)
     page.reload()
     expect(page.get_by_test_id("connection")).to_be_visible()
     assert serious(page) == []

@@ -29,6 +29,7 @@ export function confirmed({ title, text, yes, other = "", danger = false }) {
   dialog.returnValue = "cancel";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(/** @type {any} */ (dialog.returnValue || "cancel")), { once: true });
+    // A question before this one may tell only now that it was closed; that was a way of cancelling it.
+    dialog.onclose = () => dialog.open || resolve(/** @type {any} */ (dialog.returnValue || "cancel"));
   });
 }
