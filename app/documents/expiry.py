@@ -33,24 +33,25 @@ class Expiry:
         self._delete = delete
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._closing = False
 
     def start(self) -> None:
         """Delete what has expired meanwhile, and go on."""
         self._task = asyncio.create_task(self._run(), name="expiry")
 
     async def close(self) -> None:
-        """Delete no more."""
+        """Delete no more; a deletion under way is not broken off."""
+        self._closing = True
+        self._changed.set()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
 
     def changed(self) -> None:
         """A document that may be the next one has come."""
         self._changed.set()
 
     async def _run(self) -> None:
-        while True:
+        while not self._closing:
             self._changed.clear()
             left = _LONGEST_S
             try:
@@ -70,6 +71,8 @@ class Expiry:
             )
             coming = [(document, float(at or 0)) for document, at in rows]
         for document, at in coming:
+            if self._closing:
+                break
             if at > time.time():
                 return at - time.time()
             with suppress(NotFoundError):  # deleted meanwhile
