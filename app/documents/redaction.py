@@ -2,8 +2,8 @@
 
 A document's words in a text are runs of five words that both have, however spaced or punctuated. In
 an answer that read the document they are also its passages as a whole, words with a digit in them
-(codes, numbers, dates), and every sentence that cites it. What a model has put in words of its own
-without any of these stays.
+(codes, numbers, dates), every sentence that cites it and, where it was broken off, a shorter run at
+its end. What a model has put in words of its own without any of these stays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.storage import message_search
 from app.storage.purge import Purge
-from app.storage.tables import Conversation, LedgerAnswer, Message
+from app.storage.tables import Conversation, LedgerAnswer, Message, MessageState
 
 REDACTED = "[words of a deleted document]"
 """Stands in the place of a document's words."""
@@ -141,11 +141,13 @@ class Redaction:
     async def _places(self, session: AsyncSession, words: Words) -> dict[str, list[Range]]:
         """The messages that have words of the document, and where they stand in each."""
         found = {}
-        stored = select(Message.id, Message.text, Message.record)
-        for identity, text, record in await session.execute(stored):
+        stored = select(Message.id, Message.text, Message.record, Message.state)
+        for identity, text, record, state in await session.execute(stored):
             ranges = [*words.within(text)]
             if passages := _passages(record, self.document):
                 ranges += words.identified(text)
+                if state != MessageState.DONE:
+                    ranges += await asyncio.to_thread(broken_off, text, self.text)
                 for passage in passages:
                     ranges += _whole(text, passage)
                 ranges += _citing(text, record, self.document)
@@ -167,6 +169,16 @@ def merged(text: str, ranges: Iterable[Range]) -> list[Range]:
         else:
             whole.append((start, end))
     return whole
+
+
+def broken_off(text: str, document: str) -> list[Range]:
+    """Where the last words stand, fewer than RUN, if the document has them; the last may be cut."""
+    words = [place for _, place in _words(text)][1 - RUN :]
+    for at in range(len(words)):
+        run = r"\W+".join(re.escape(text[start:end]) for start, end in words[at:])
+        if re.search(rf"\b{run}", document, re.IGNORECASE):
+            return [(words[at][0], words[-1][1])]
+    return []
 
 
 def replaced(text: str, ranges: Sequence[Range]) -> str:

@@ -14,7 +14,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.conversations.store import ConversationStore
-from app.documents.redaction import REDACTED, RUN, Quoted, Words, merged, replaced
+from app.documents.redaction import REDACTED, RUN, Quoted, Words, broken_off, merged, replaced
 from app.documents.store import DocumentStore
 from app.storage import database
 from app.storage.tables import LedgerAnswer, Message, MessageState
@@ -50,6 +50,22 @@ def redacted(text: str, document: str) -> str:
 )
 def test_runs_of_words_are_replaced(text: str, expected: str) -> None:
     assert redacted(text, NOTE) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("So: The walnut drawer", f"So: {REDACTED}"),
+        ("So: the WALNUT\ndra", f"So: {REDACTED}"),
+        ("It has wal", f"It has {REDACTED}"),
+        ("It has nut", "It has nut"),
+        ("The code is 7731", f"The {REDACTED}"),
+        ("Of (q", "Of (q"),
+        ("", ""),
+    ],
+)
+def test_a_broken_off_answer_may_end_in_fewer_words_of_it(text: str, expected: str) -> None:
+    assert replaced(text, broken_off(text, NOTE)) == expected
 
 
 def test_what_stays_is_in_no_run_of_the_document() -> None:
