@@ -19,6 +19,7 @@ from app.api_keys import ApiKey, Credential
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
 from dragon.key_file import KeyFile, find
+from dragon.whole_file import write_whole
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -127,9 +128,7 @@ class Sessions:
     def _keep(self) -> None:
         if self._path is not None:
             content = json.dumps({"key": self._key, "sessions": self._until, "spent": self._spent})
-            with tempfile.NamedTemporaryFile("w", dir=self._path.parent, delete=False) as draft:
-                draft.write(content)
-            os.replace(draft.name, self._path)
+            write_whole(self._path, content)
 
 
 def _lasts(until: float, lifetime: float) -> bool:

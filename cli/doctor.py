@@ -78,21 +78,17 @@ def _database(connection: sqlite3.Connection) -> Finding:
 
 
 def _full_text(connection: sqlite3.Connection, mended: Sequence[str]) -> Finding:
-    from app.storage.full_text import INDEXES
+    from app.storage.full_text import INDEXES, command
 
     mended = list(mended)
     for name in INDEXES:
         try:
-            _command(connection, name, "'integrity-check', 1")
+            connection.execute(command(name, "integrity-check", 1))
         except sqlite3.DatabaseError:
-            _command(connection, name, "'rebuild', 0")
+            connection.execute(command(name, "rebuild"))
             mended.append(name)
     connection.commit()
     return Finding("words", f"made again: {', '.join(mended)}" if mended else "can be searched")
-
-
-def _command(connection: sqlite3.Connection, index: str, command: str) -> None:
-    connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ({command})")  # noqa: S608
 
 
 def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:

@@ -24,8 +24,8 @@ _SECOND_FORMAT = b"\xff\x00\x00\x01"
 async def merge(session: AsyncSession, index: str) -> None:
     """Take deleted words out of an index."""
     structure = await session.scalar(text(_structure(index)))
-    command = "rebuild" if levels(structure) > _MOST_LEVELS else "optimize"
-    await session.execute(text(f"INSERT INTO {index}({index}) VALUES ('{command}')"))  # noqa: S608
+    name = "rebuild" if levels(structure) > _MOST_LEVELS else "optimize"
+    await session.execute(text(command(index, name)))
 
 
 def mend(database: Path) -> list[str]:
@@ -44,9 +44,14 @@ def mend(database: Path) -> list[str]:
         connection.commit()
     with closing(sqlite3.connect(database)) as connection:  # the first one holds on to the damage
         for index in damaged:
-            connection.execute(f"INSERT INTO {index}({index}) VALUES ('rebuild')")  # noqa: S608
+            connection.execute(command(index, "rebuild"))
         connection.commit()
     return damaged
+
+
+def command(index: str, name: str, rank: int = 0) -> str:
+    """The statement that gives an index a command of FTS5's, whose argument is `rank`."""
+    return f"INSERT INTO {index}({index}, rank) VALUES ('{name}', {rank})"  # noqa: S608
 
 
 def levels(structure: bytes) -> int:

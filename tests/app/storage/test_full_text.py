@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from app.storage import full_text
 from app.storage.database import DATABASE, connect, database_url, migrate, session_maker
@@ -29,10 +31,15 @@ async def found(session: AsyncSession, word: str) -> int:
     return int(await session.scalar(query, {"word": word}) or 0)
 
 
-async def test_deleting_more_often_than_there_are_levels(tmp_path: Path) -> None:
-    url = database_url(tmp_path)
-    await asyncio.to_thread(migrate, url)
-    database = connect(url)
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+    await asyncio.to_thread(migrate, database_url(tmp_path))
+    engine = connect(database_url(tmp_path))
+    yield engine
+    await engine.dispose()
+
+
+async def test_deleting_more_often_than_there_are_levels(database: AsyncEngine) -> None:
     async with session_maker(database).begin() as session:
         await write(session, "kept")
         for number in range(50):  # a level is added where much is kept, and little new
@@ -49,13 +56,11 @@ async def test_deleting_more_often_than_there_are_levels(tmp_path: Path) -> None
         assert await found(session, "w7") == 0
         held = await session.execute(text("SELECT block FROM message_search_data"))
         assert not any(b"w7" in block for (block,) in held)
-    await database.dispose()
 
 
-async def test_one_with_too_many_levels_is_made_again_at_the_start(tmp_path: Path) -> None:
-    url = database_url(tmp_path)
-    await asyncio.to_thread(migrate, url)
-    database = connect(url)
+async def test_one_with_too_many_levels_is_made_again_at_the_start(
+    database: AsyncEngine, tmp_path: Path
+) -> None:
     async with session_maker(database).begin() as session:
         await write(session, "kept")
     await database.dispose()
@@ -67,10 +72,9 @@ async def test_one_with_too_many_levels_is_made_again_at_the_start(tmp_path: Pat
         connection.execute("UPDATE message_search_data SET block = ? WHERE id = 10", (damaged,))
         connection.commit()
     assert full_text.levels(damaged) == TOO_MANY
-    await asyncio.to_thread(migrate, url)
+    await asyncio.to_thread(migrate, database_url(tmp_path))
     async with session_maker(database)() as session:
         assert await found(session, "kept") == 1
-    await database.dispose()
 
 
 def test_the_second_format_has_a_mark() -> None:
