@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, column, not_, select, table, text
+from sqlalchemy import ColumnElement, Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
@@ -158,8 +158,11 @@ class Finder:
         """Unscored candidate chunks, best first; some have no vector yet."""
         async with self.index.settled.reader, self.sessions() as session:
             allowed = await _chunks_within(session, scope)
+            # A new version takes no place of the old one, which answers until the new one is whole.
+            replacing = _chunks_of(select(Document.id).where(Document.replaces))
+            hidden = list(await session.scalars(replacing))
             nearest = await asyncio.to_thread(
-                self.index.vectors.search, query.vector, wanted, allowed
+                self.index.vectors.search, query.vector, wanted, allowed, hidden
             )
             near = [key for key, _ in nearest]
             worded = await _worded(session, query.text, wanted, scope)
@@ -186,12 +189,13 @@ async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | Non
     for name in scope.collections or ():
         there = Document.collection == name
         await _require(session, there, f"There is no collection '{name}'.", "collections")
-    # Or a new version would take the places of the old one, which answers until it is whole.
-    hidden = select(Document.id).where(Document.replaces, Document.chunks > 0).limit(1)
-    if not scope.limited and await session.scalar(hidden) is None:
+    if not scope.limited:
         return None
-    documents = scope.within(select(Document.id).where(not_(Document.replaces)))
-    return list(await session.scalars(select(Chunk.id).where(Chunk.document_id.in_(documents))))
+    return list(await session.scalars(_chunks_of(scope.within(select(Document.id)))))
+
+
+def _chunks_of(documents: Select[str]) -> Select[int]:
+    return select(Chunk.id).where(Chunk.document_id.in_(documents))
 
 
 async def _require(

@@ -77,11 +77,15 @@ class VectorIndex:
             return int(self._faiss.remove_ids(unwanted))
 
     def search(
-        self, vector: Vectors, k: int, allowed: Sequence[int] | None = None
+        self,
+        vector: Vectors,
+        k: int,
+        allowed: Sequence[int] | None = None,
+        hidden: Sequence[int] = (),
     ) -> list[tuple[int, float]]:
         """The k nearest (id, inner product) to a vector [dim], best first; fewer if it holds fewer.
 
-        With `allowed`, of these ids only.
+        Of `allowed` ids only, if given, and of no `hidden` one.
 
         Equal scores come in the order of ids, so that the same contents give the same answer
         whatever the order they were added in.
@@ -91,7 +95,7 @@ class VectorIndex:
             if k == 0:
                 return []
             query = np.ascontiguousarray(vector.reshape(1, self.dim), dtype=np.float32)
-            scores, ids = self._faiss.search(query, k, params=_restricted(allowed))
+            scores, ids = self._faiss.search(query, k, params=_restricted(allowed, hidden))
         found = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
         there = [hit for hit in found if hit[0] >= 0]  # faiss fills up with -1
         return sorted(there, key=lambda hit: (-hit[1], hit[0]))
@@ -126,8 +130,14 @@ class VectorIndex:
             os.close(descriptor)
 
 
-def _restricted(allowed: Sequence[int] | None) -> faiss.SearchParameters | None:
-    if allowed is None:
+def _restricted(
+    allowed: Sequence[int] | None, hidden: Sequence[int]
+) -> faiss.SearchParameters | None:
+    if allowed is not None:
+        keys = np.setdiff1d(np.asarray(allowed, dtype=np.int64), hidden)
+        selector: faiss.IDSelector = faiss.IDSelectorBatch(keys)
+    elif hidden:
+        selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(np.asarray(hidden, dtype=np.int64)))
+    else:
         return None
-    keys = np.asarray(allowed, dtype=np.int64)
-    return faiss.SearchParameters(sel=faiss.IDSelectorBatch(keys))  # type: ignore[call-arg]
+    return faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]

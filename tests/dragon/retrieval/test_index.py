@@ -34,6 +34,16 @@ def test_search_equals_sorting_every_product() -> None:
     assert np.allclose([score for _, score in found], products[best], atol=1e-3)
 
 
+def test_only_what_is_allowed_and_not_hidden_is_found() -> None:
+    index, query = filled(), vectors(1, seed=9)[0]
+    every = index.search(query, 50)
+    some, others = range(100, 130), [101, 107, 128]
+    assert index.search(query, 50, some) == [hit for hit in every if hit[0] in some]
+    assert index.search(query, 50, hidden=others) == [hit for hit in every if hit[0] not in others]
+    both = index.search(query, 5, some, others)
+    assert both == [hit for hit in every if hit[0] in some and hit[0] not in others][:5]
+
+
 def test_equal_scores_come_in_the_order_of_ids() -> None:
     index = VectorIndex(DIM)
     same = np.repeat(vectors(1), 5, axis=0)
