@@ -19,6 +19,7 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
 from app.documents.readers.sniff import Kind
+from app.documents.spelling import respelled
 from app.documents.summaries import Summaries
 from app.documents.summary import subject
 from app.documents.tables.answer import answer
@@ -59,6 +60,7 @@ class Finder:
         With `relevant` only those likely to answer, or what a table answers. Raises
         InvalidRequestError if the scope names an unknown document or collection.
         """
+        query = await to_the_end(self._respelled(query))
         asked, best = await self._nearest(query, k, scope)
         if not relevant:
             return best[:k]
@@ -83,11 +85,16 @@ class Finder:
         A sentence need not answer it: its score alone says that it is about the same. Raises
         InvalidRequestError as `search` does.
         """
+        query = await to_the_end(self._respelled(query))
         asked, best = await self._nearest(query, k, scope)
         computed = await self._computed(query, best, scope)
         # By vectors of each by itself: only these have scores on the scale of both sides.
         exact = await self.run_urgent(lambda: ranked(asked, embedded(best[:k], self.embedder)))
         return computed or [], [hit for hit in exact if hit.score >= MINIMUM_SCORE]
+
+    async def _respelled(self, query: str) -> str:
+        async with self.sessions() as session:
+            return await respelled(session, query)
 
     async def _nearest(self, query: str, k: int, scope: Scope) -> tuple[Query, list[DocumentHit]]:
         """The query, and scored sentences, best first, near-duplicates removed."""

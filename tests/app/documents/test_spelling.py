@@ -1,0 +1,43 @@
+"""A question with a slip of the pen finds what it means."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.documents.store import DocumentStore
+from tests.app.stores import NOTE, OTHER, ingest
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Where is the spare key?", NOTE),
+        ("Where is the spaer key?", NOTE),
+        ("under which flowerpto does the spare key hang", NOTE),
+        ("What is the ruoter's passcode?", OTHER),
+        ("what is the passcoed of the router", OTHER),
+    ],
+)
+async def test_misspelt_words_are_read_as_the_documents_spell_them(
+    store: DocumentStore, question: str, expected: bytes
+) -> None:
+    await ingest(store, "key.txt", NOTE)
+    await ingest(store, "router.txt", OTHER)
+    (hit, *_) = await store.search(question, 1)
+    assert hit.text in expected.decode()
+
+
+async def test_an_english_word_is_not_taken_for_another_of_the_documents(
+    store: DocumentStore,
+) -> None:
+    await ingest(store, "house.txt", b"The house behind the hill is blue.\n")
+    assert [hit.text for hit in await store.search("What colour is the house?", 1)]
+    assert await store.search("What colour is the horse?", 1) == []
+
+
+async def test_a_deleted_word_is_suggested_no_more(store: DocumentStore) -> None:
+    document = await ingest(store, "key.txt", NOTE)
+    await ingest(store, "router.txt", OTHER)
+    assert await store.search("Where is the flowerpto?", 1)
+    await store.delete(document.id)
+    assert await store.search("Where is the flowerpto?", 1) == []
