@@ -11,7 +11,6 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
-from starlette.staticfiles import StaticFiles
 
 from app.api import errors, health
 from app.api.mcp.endpoint import Endpoint
@@ -105,7 +104,7 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
     for module in _ROUTERS:
         app.include_router(module.router)
     app.router.routes.append(Route("/mcp", mcp))
-    app.mount("/static", GZipMiddleware(StaticFiles(directory=pages.STATIC)))
+    app.mount("/static", GZipMiddleware(pages.PageFiles(directory=pages.STATIC)))
     return app
 
 

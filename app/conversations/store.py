@@ -155,7 +155,7 @@ class ConversationStore:
             if parent is not None:
                 above = await _message(session, parent)
                 if above.conversation_id != found.id or above.role != "assistant":
-                    raise InvalidRequestError("a question follows an answer", param="parent")
+                    raise InvalidRequestError("A question must follow an answer.", param="parent")
             asked = await _add(session, found, parent, "user", question, private=private)
             answer = await _add(session, found, asked.id, "assistant", "", private=private)
             return found, asked, answer
@@ -167,7 +167,7 @@ class ConversationStore:
         async with self._sessions.begin() as session:
             asked = await _message(session, question)
             if asked.role != "user":
-                raise InvalidRequestError("only a question has answers", param="message")
+                raise InvalidRequestError("Only a question can be answered.", param="message")
             found = await _conversation(session, asked.conversation_id)
             # A question once kept private stays so.
             kept = private or asked.private
@@ -183,7 +183,7 @@ class ConversationStore:
         async with self._sessions.begin() as session:
             answer = await _message(session, identity)
             if answer.role != "assistant" or answer.state == MessageState.WRITING:
-                raise InvalidRequestError("only an answer that has ended goes on", param="message")
+                raise InvalidRequestError("Only a finished answer goes on.", param="message")
             answer.state = MessageState.WRITING
             if private and not answer.private:
                 answer.record = {**answer.record, "private_from": len(answer.text)}
@@ -303,13 +303,13 @@ def _new_id(kind: str) -> str:
 
 async def _conversation(session: AsyncSession, identity: str) -> Conversation:
     if (found := await session.get(Conversation, identity)) is None:
-        raise NotFoundError("This conversation is not there any more.")
+        raise NotFoundError("This chat no longer exists.")
     return found
 
 
 async def _message(session: AsyncSession, identity: str) -> Message:
     if (found := await session.get(Message, identity)) is None:
-        raise NotFoundError("This message is not there any more.")
+        raise NotFoundError("This message no longer exists.")
     return found
 
 

@@ -83,7 +83,7 @@ def result(output: bytes, status: int | None) -> Report:
             "memory: close other programs, or choose a smaller model."
         )
     if not said:
-        raise InvalidRequestError("It could not be loaded; the log of DRAGON says why.")
+        raise InvalidRequestError("The model could not be loaded; the log of DRAGON says why.")
     return Report(**said)
 
 
@@ -123,7 +123,7 @@ class Trials:
             if left.done():
                 return None
             if not written.done():
-                raise InvalidRequestError("It was not loaded within ten minutes.")
+                raise InvalidRequestError("The model was not loaded within ten minutes.")
             return result(written.result()[0], process.returncode)
         finally:
             if process.returncode is None:

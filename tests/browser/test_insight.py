@@ -98,7 +98,7 @@ def test_what_left_the_device(chat: ChatPage) -> None:
     panel = chat.page.get_by_test_id("ledger")
     expect(panel).to_contain_text("Your question and these words")
     expect(panel.get_by_role("row", name="correction")).to_be_visible()
-    expect(panel.get_by_test_id("fivegrams")).to_contain_text("of them in the part of the answer")
+    expect(panel.get_by_test_id("fivegrams")).to_contain_text("of these, in the part of the answer")
     expect(panel.get_by_role("link", name="Export the whole ledger")).to_be_visible()
 
 

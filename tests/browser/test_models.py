@@ -50,7 +50,7 @@ def alone(tmp_path: Path, embedded_gguf: Path) -> Iterator[str]:
 
 def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     signed_in(page, alone)
-    expect(page.get_by_test_id("demo")).to_contain_text("The built-in demo model quotes sentences")
+    expect(page.get_by_test_id("demo")).to_contain_text("The built-in demo model only quotes")
     page.get_by_test_id("choose-model").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("built-in demo model")
     row = {name: page.locator(f"[data-name='{name}']") for name in ("small", "damaged")}
@@ -59,9 +59,9 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     expect(row["small"]).to_contain_text("of memory")
     row["small"].get_by_test_id("try-model").click()
     expect(row["small"].get_by_test_id("trial-answer")).not_to_be_empty()
-    expect(row["small"].get_by_test_id("trial-figures")).to_contain_text("tokens a second")
+    expect(row["small"].get_by_test_id("trial-figures")).to_contain_text("tokens per second")
     row["small"].get_by_test_id("use-model").click()
-    expect(page.get_by_test_id("model-now")).to_contain_text("small answers after a restart")
+    expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")
     page.reload()
     page.get_by_test_id("open-settings").click()
-    expect(page.get_by_test_id("model-now")).to_contain_text("small answers after a restart")
+    expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")

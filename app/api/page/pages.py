@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from app.api.page.languages import texts
 from app.api.page.parameters import DEFAULT_TEMPERATURE
@@ -19,8 +20,19 @@ from app.packaged import packaged
 STATIC = packaged("static")
 _BLANK = re.compile(r"\{([a-z.]+)\}")
 _NO_STORE = {"Cache-Control": "no-store"}
+# A browser asks each time whether it has changed, or after an update old parts would meet new ones.
+_NEWEST = {"Cache-Control": "no-cache"}
 
 router = APIRouter(include_in_schema=False)
+
+
+class PageFiles(StaticFiles):
+    """The page's files, none of which a browser uses unasked."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_NEWEST)
+        return response
 
 
 @router.get("/")
@@ -28,14 +40,13 @@ async def index(request: Request, state: State) -> Response:
     """The page for a signed-in browser, for others how to sign in."""
     if not state.auth.has_session(request.headers):
         return _sign_in_page(request, "sign.needed")
-    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+    return FileResponse(STATIC / "index.html", headers=_NEWEST)
 
 
 @router.get("/service-worker.js")
 async def service_worker() -> Response:
     """Served here, since a worker is for the addresses below its own."""
-    headers = {"Cache-Control": "no-cache"}
-    return FileResponse(STATIC / "service-worker.js", headers=headers, media_type="text/javascript")
+    return FileResponse(STATIC / "service-worker.js", headers=_NEWEST, media_type="text/javascript")
 
 
 @router.get("/sign-in")

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from typing import Any
 
-from app.documents.readers.common import UnreadableError
+from app.documents.readers.common import DAMAGED, UnreadableError
 
 DOCX_TEXT = "word/document.xml"
 XLSX_BOOK = "xl/workbook.xml"
@@ -15,7 +15,6 @@ EPUB_TYPE = b"application/epub+zip"
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
-DAMAGED = "The {what} is damaged. Open it elsewhere and save it again."
 
 
 class Archive:
@@ -42,7 +41,7 @@ class Archive:
         try:
             return self._zip.read(name)
         except KeyError:
-            raise UnreadableError(f"The file is damaged: it lacks {name}.") from None
+            raise UnreadableError(self._damaged) from None
         except RuntimeError:
             raise UnreadableError("The file is encrypted. Save it without a password.") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 PAGE_BREAK = "\f"
-TAKEN = "Text, Markdown, PDF, DOCX, XLSX, HTML, CSV, JSON, EPUB and e-mail (EML) are taken."
+TAKEN = "Text, Markdown, PDF, DOCX, XLSX, HTML, CSV, JSON, EPUB and e-mail (EML) can be read."
+DAMAGED = "The {what} is damaged. Open it elsewhere and save it again."
 NESTED = "The file is nested too deeply to be read."
 NO_TEXT = "The file has no text in it."
 

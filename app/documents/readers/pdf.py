@@ -34,9 +34,9 @@ def pdf_pages(data: bytes) -> tuple[list[str], str | None]:
         raise UnreadableError("The PDF is damaged. Open it elsewhere and save it again.") from None
     if not any(page.strip() for page in pages):
         raise UnreadableError(
-            "The PDF has no text in it, as when it was scanned. Run text recognition (OCR) first."
+            "The PDF has no text in it; it may be a scan. Run text recognition (OCR) first."
         )
-    note = f"{scanned} of {len(pages)} pages have no text, as when they were scanned."
+    note = f"{scanned} of {len(pages)} pages have no text; they may be scans."
     return pages, note if scanned else None
 
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.documents.readers import tables
-from app.documents.readers.archive import DAMAGED, DOCX_TEXT, EPUB_TYPE, XLSX_BOOK, Archive
-from app.documents.readers.common import TAKEN, UnreadableError, clean
+from app.documents.readers.archive import DOCX_TEXT, EPUB_TYPE, XLSX_BOOK, Archive
+from app.documents.readers.common import DAMAGED, TAKEN, UnreadableError, clean
 
 # Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
@@ -94,7 +94,7 @@ def sniff(data: bytes, name: str) -> str:
         if data.startswith(magic):
             raise UnreadableError(f"The file is {what}. {TAKEN}")
     if suffix == ".pdf":
-        raise UnreadableError("The file is named .pdf but is no PDF. Export it as one.")
+        raise UnreadableError("The file is named .pdf but is not a PDF. Save it as a PDF again.")
     if _is_mail(data):
         return "email"
     start = data[:8192].removeprefix(codecs.BOM_UTF8)

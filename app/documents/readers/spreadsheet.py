@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from app.documents.readers.common import UnreadableError, one_line
+from app.documents.readers.common import DAMAGED, UnreadableError, one_line
 from app.documents.readers.tables import table_lines
 
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
@@ -24,7 +24,7 @@ def xlsx_text(data: bytes) -> str:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
         sheets = [(name, book.get_sheet_by_name(name).to_python()) for name in book.sheet_names]
     except CalamineError:
-        raise UnreadableError("The spreadsheet is damaged and cannot be read.") from None
+        raise UnreadableError(DAMAGED.format(what="spreadsheet")) from None
     return "\n\n".join(
         "\n\n".join((f"# {one_line(name)}", *tables))
         for name, rows in sheets

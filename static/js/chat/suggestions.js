@@ -20,8 +20,16 @@ const FORMS = [
   [new RegExp(`^${THING} (is|are) ([a-z]+(?:ed|en|pt|ld|nt|ut)) ${TIME}`), (thing, verb, done) => `When ${verb} the ${thing} ${done}?`],
   [new RegExp(`^${THING} (is|are) ([a-z]+(?:ed|en|pt|ld)) ${PLACE} `), (thing, verb, done) => `Where ${verb} the ${thing} ${done}?`],
   [new RegExp(`^${THING} (is|are) ${PLACE} `), (thing, verb) => `Where ${verb} the ${thing}?`],
+  [new RegExp(`^${THING} (is|are) called `), (thing, verb) => `What ${verb} the ${thing} called?`],
   [new RegExp(`^${THING} (is|are) (?![a-z]+(?:ed|en|pt|ld|nt|ing|not|up|off)\\b)`), (thing, verb) => `What ${verb} the ${thing}?`],
 ];
+
+/** A row of a table, as its text has it: at least two columns with their names. */
+const ROW = /^[^:;]{1,40}: [^;]+(?:; [^:;]{1,40}: [^;]+)+$/;
+/** The name of a column that can be asked for as it is: one word that is no participle. */
+const THINGS = /^(?!\w*ed$)\w+$/;
+/** A line that says in a word or two what it is of. */
+const LABELLED = /^([A-Z][a-z]+(?: [a-z]+)?): \S/;
 
 /** By document. @type {Map<string, Promise<string[]>>} */
 const made = new Map();
@@ -35,13 +43,24 @@ export function suggestions(id, name) {
 
 /** @param {string} text @param {string} name */
 function questionsOf(text, name) {
-  const sentences = text.split(/(?<=[.!?])\s+|\n+/).map((sentence) => sentence.trim());
-  const asked = sentences.flatMap((sentence) => {
+  const lines = text.split(/\n+/).map((line) => line.trim());
+  const rows = lines.filter((line) => ROW.test(line));
+  if (rows.length > 1) return rows.flatMap(ofRow).slice(0, MOST);
+  const asked = lines.flatMap((line) => line.split(/(?<=[.!?])\s+/)).flatMap((sentence) => {
     for (const [form, question] of FORMS) {
       const found = form.exec(sentence);
       if (found) return [question(found[1] ?? "", found[2] ?? "", found[3] ?? "")];
     }
     return [];
   });
-  return [...new Set(asked), t("suggest.summary", { name })].slice(0, MOST);
+  // A text's first line is its title, however it is written.
+  const labels = lines.slice(1).flatMap((line) => LABELLED.exec(line)?.[1] ?? []).map((label) => `What is the ${label.toLowerCase()}?`);
+  return [...new Set([...asked, ...labels]), t("suggest.summary", { name })].slice(0, MOST);
+}
+
+/** Of each row another column, by the name in its first. @param {string} row @param {number} index */
+function ofRow(row, index) {
+  const [first, ...others] = row.split("; ").map((cell) => cell.split(": "));
+  const things = others.flatMap(([name = ""]) => (THINGS.test(name) ? [name] : []));
+  return first?.[1] && things.length ? [`What is the ${things[index % things.length]} of ${first[1]}?`] : [];
 }

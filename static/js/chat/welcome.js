@@ -30,10 +30,10 @@ export function showWelcome({ visible, files, waiting, project, instruction }, {
   if (waiting > 0) {
     cards.push(el("p", { class: "start-wait", role: "status" }, t("welcome.preparing", { count: waiting })));
   } else if (newest) {
-    const ready = newest.filename === SAMPLE ? t("welcome.sample.ready") : files.length === 1 ? t("welcome.ready", { name: newest.filename }) : t("welcome.ready.many", { count: files.length });
+    const ready = readiness(newest.filename, files.length);
     const asking = el("div", { class: "suggestions", "data-testid": "suggestions" });
     cards.push(el("p", { class: "start-line" }, icon("icon-check"), ready), asking);
-    suggestions(newest.id, newest.filename).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, ask))));
+    suggestions(newest.id, newest.filename).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, files.length > 1, ask))));
   } else {
     cards.push(
       start("icon-upload", t("welcome.add"), t("welcome.add.text"), choose, "start-upload"),
@@ -46,11 +46,19 @@ export function showWelcome({ visible, files, waiting, project, instruction }, {
   byId("starts").replaceChildren(...cards);
 }
 
-/** @param {string} question @param {StoredFile} file @param {(question: string, only?: string) => void} ask */
-function suggested(question, { id, filename }, ask) {
+/** What can be asked, and of which document the questions are. @param {string} name @param {number} count */
+function readiness(name, count) {
+  if (count > 1) return `${t("welcome.ready.documents", { count })} ${t("welcome.ready.newest", { name })}`;
+  return name === SAMPLE ? t("welcome.sample.ready") : t("welcome.ready", { name });
+}
+
+/** @param {string} question @param {StoredFile} file @param {boolean} among Whether there are others. @param {(question: string, only?: string) => void} ask */
+function suggested(question, { id, filename }, among, ask) {
+  const whole = start("icon-send", question, "", () => ask(question), "start-question");
+  if (!among) return el("div", { class: "suggestion" }, whole);
   const only = el("button", { class: "link", type: "button", title: filename, "data-testid": "only-this" }, t("suggest.only"));
   only.addEventListener("click", () => ask(question, id));
-  return el("div", { class: "suggestion" }, start("icon-send", question, "", () => ask(question), "start-question"), only);
+  return el("div", { class: "suggestion" }, whole, only);
 }
 
 /** @param {string} symbol @param {string} title @param {string} text @param {() => void} act @param {string} testid */

@@ -130,6 +130,7 @@ export class Settings {
       el("fieldset", {}, el("legend", {}, t("settings.theme")), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
         el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, t(`settings.theme.${theme}`))),
       ))),
+      this.#models.element,
       el("fieldset", {}, el("legend", {}, t("settings.answers")),
         el("label", { class: "field" }, el("span", {}, t("settings.cloud")), cloud),
         el("p", { class: "hint", id: "cloud-hint" }),
@@ -143,7 +144,6 @@ export class Settings {
         )),
       el("fieldset", {}, el("legend", {}, t("sidebar.keyboard")),
         el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), t("settings.keys"))),
-      this.#models.element,
       facts,
       leaving,
     );

@@ -24,7 +24,7 @@ export async function askAndDelete(documents) {
     : t("documents.delete.unquoted");
   const chosen = await confirmed({
     title: count === 1 ? t("documents.delete", { name }) : t("documents.delete.many", { count }),
-    text: `${t("documents.delete.text", { count })} ${quoted}`,
+    text: `${t("documents.delete.text", { count })}\n${quoted}`,
     yes: t("delete"),
     other: messages ? t("documents.delete.redact") : "",
     danger: true,

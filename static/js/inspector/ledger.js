@@ -66,16 +66,16 @@ function described(entry) {
   if (!entry.frames.length) return [said(t("ledger.nothing"), t("ledger.nothing.text"))];
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
-    el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS.includes(kind) ? t(`ledger.${kind}`) : "")), el("td", {}, String(frames)), el("td", {}, formatBytes(bytes))),
+    el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS.includes(kind) ? t(`ledger.${kind}`) : "")), el("td", {}, String(frames)), el("td", {}, number(bytes))),
   );
   return [
     said(`${entry.left || t("ledger.joint")}.`, t("ledger.joint.text")),
+    el("p", { class: "hint" }, t(drafts ? "ledger.runs.quoted" : answer ? "ledger.runs.known" : "ledger.runs.none")),
     el("h3", {}, t("ledger.runs")),
     el("dl", { class: "facts", "data-testid": "fivegrams" },
       el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),
       el("dt", {}, t("ledger.runs.drafts")), el("dd", {}, number(drafts)),
       el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
-    el("p", { class: "hint" }, t(drafts ? "ledger.runs.quoted" : answer ? "ledger.runs.known" : "ledger.runs.none")),
     el("h3", {}, `${t("frames", { count: entry.frames.length })}, ${formatBytes(entry.bytes)}`),
     el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows)),
     el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), t("ledger.export")),

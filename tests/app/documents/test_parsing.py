@@ -47,7 +47,7 @@ async def test_pages_that_look_scanned_are_told(tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.write_bytes(content)
     kind, note = await parse(source, "a.pdf", tmp_path / "out")
-    assert (kind, note) == (Kind.PDF, "1 of 3 pages have no text, as when they were scanned.")
+    assert (kind, note) == (Kind.PDF, "1 of 3 pages have no text; they may be scans.")
 
 
 HTML = b"""<!DOCTYPE html><html><head><title>The hut</title><style>p { color: red }</style></head>

@@ -105,7 +105,7 @@ async def test_the_bytes_decide_the_kind_and_not_the_name(store: DocumentStore) 
     misnamed = await ingest(store, "note.pdf", NOTE)
     assert (misnamed.status, misnamed.status_details) == (
         "error",
-        "The file is named .pdf but is no PDF. Export it as one.",
+        "The file is named .pdf but is not a PDF. Save it as a PDF again.",
     )
 
 

@@ -78,7 +78,7 @@ async def test_a_wrong_link(browser: httpx.AsyncClient, query: str) -> None:
     assert reply.status_code == 401
     assert reply.headers["content-type"].startswith("text/html")
     assert "set-cookie" not in reply.headers
-    assert "does not fit" in reply.text
+    assert "does not match" in reply.text
 
 
 async def test_the_sign_in_page_is_whole_without_a_key(browser: httpx.AsyncClient) -> None:
@@ -106,6 +106,9 @@ async def test_static_files(browser: httpx.AsyncClient) -> None:
     script = await browser.get("/static/js/main.js")
     assert script.status_code == 200
     assert script.headers["content-type"].startswith("text/javascript")
+    assert script.headers["cache-control"] == "no-cache"
+    known = {"If-None-Match": script.headers["etag"]}
+    assert (await browser.get("/static/js/main.js", headers=known)).status_code == 304
     assert (await browser.get("/static/")).status_code == 404
 
 
