@@ -13,7 +13,7 @@ from cli import data
 from dragon.key_file import KeyFile
 
 program = typer.Typer(
-    help="Print the API key; others, by name, which a running device follows.",
+    help="Print the API key, or manage named keys; changes apply at once.",
     invoke_without_command=True,
 )
 Name = Annotated[str, typer.Argument(help="Whose key it is, such as a person or a program.")]
@@ -33,21 +33,21 @@ def add(
         May, typer.Option(help="Ask; ask and upload, list and read documents; or all.")
     ] = May.ASK,
 ) -> None:
-    """Make a key and print it, this once: only its digest is kept."""
+    """Make a key and print it once; only its digest is kept."""
     print(_keys().add(name, may=may))
     print("It answers from the documents of all; it is not shown again.", file=sys.stderr)
 
 
 @program.command("list")
 def list_keys() -> None:
-    """Print the keys' names, and what they may do."""
+    """List the keys and what they may do."""
     for each in _keys().read():
         print(f"{each.name}  {each.may}")
 
 
 @program.command("revoke")
 def revoke(name: Name) -> None:
-    """Let nobody in by this key any longer; answers under way are written to their end."""
+    """Revoke a key at once; answers under way are finished."""
     _keys().revoke(name)
     print(f"{name} is revoked.")
 

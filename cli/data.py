@@ -23,7 +23,7 @@ def key() -> None:
 
 
 def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
-    """Write all documents to one file, while the device serves or not."""
+    """Back up documents, chats and the ledger to one file; the device may be running."""
     from app.documents import backup
 
     contents = backup.backup(Settings.read().data_dir, path)
@@ -33,9 +33,9 @@ def backup(path: Annotated[Path, typer.Argument(help="The file to write.")]) -> 
 
 def restore(
     path: Annotated[Path, typer.Argument(help="What `dragon backup` wrote.")],
-    replace: Annotated[bool, typer.Option(help="Instead of the documents there are.")] = False,
+    replace: Annotated[bool, typer.Option(help="Replace the documents that are there.")] = False,
 ) -> None:
-    """Make the data directory of a backup; the device must not run."""
+    """Restore a backup into the data directory; stop the device first."""
     from app.documents import backup
 
     contents = backup.restore(path, Settings.read().data_dir, replace=replace)

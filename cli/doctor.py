@@ -26,7 +26,7 @@ class Finding:
 
 
 def doctor() -> None:
-    """Check database, files, indexes and ledger of a device that does not run; mend its indexes."""
+    """Check database, files, indexes and ledger, and repair the indexes; stop the device first."""
     from app.storage.data_dir import owned, require_database
 
     settings = Settings.read()

@@ -48,11 +48,11 @@ def ask(
     question: Annotated[str, typer.Argument(help="What to ask.")],
     private: Annotated[bool, typer.Option("--private", help="Send nothing to the cloud.")] = False,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
-    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest.")] = 0.0,
+    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 0.0,
     cloud: Annotated[Cloud | None, typer.Option(help="Default: DRAGON_CLOUD.")] = None,
     mode: Annotated[Mode | None, typer.Option(help="Default: DRAGON_AGGREGATION.")] = None,
 ) -> None:
-    """Ask the device; the answer goes to stdout as it is written, then its sources to stderr."""
+    """Ask a question; the answer goes to stdout as it is written, its sources to stderr."""
     chosen = {"cloud": cloud, "aggregation": mode}
     body: dict[str, Any] = {
         "messages": [{"role": "user", "content": question}],

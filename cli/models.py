@@ -15,7 +15,7 @@ from app.settings import Settings
 from cli.defaults import is_set, share_cores, share_link
 
 program = typer.Typer(
-    help="The models on this machine: list them, try one, choose one.",
+    help="Models on this machine: list, try and choose them.",
     invoke_without_command=True,
 )
 
@@ -43,7 +43,7 @@ def models(context: typer.Context) -> None:
 
 @program.command("try")
 def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
-    """Load a model in a process of its own, let it write a short answer, and say how it did."""
+    """Load a model in a process of its own, let it write a short answer, and report how it did."""
     share_cores()
     if not is_set("DRAGON_PEER_URL"):
         share_link()

@@ -16,7 +16,7 @@ from peer.usage import USAGE, Usage
 
 program = typer.Typer(help="Start the cloud peer.", invoke_without_command=True)
 keys_program = typer.Typer(
-    help="The keys of its devices, by name; a running peer follows.", no_args_is_help=True
+    help="Manage the devices' keys; changes apply at once.", no_args_is_help=True
 )
 program.add_typer(keys_program, name="keys")
 
@@ -43,7 +43,7 @@ def add(
         float, typer.Option(min=0.01, max=100, help="Of the engine's time, beside the others' 1.")
     ] = 1.0,
 ) -> None:
-    """Make a key and print it, this once: only its digest is kept."""
+    """Make a key and print it once; only its digest is kept."""
     key = _keys().add(name, tokens_a_day=tokens_a_day, answers=answers, share=share)
     print(key)
     print("Set it as DRAGON_PEER_KEY on its devices; it is not shown again.", file=sys.stderr)

@@ -10,7 +10,7 @@ from cli.defaults import is_set, share_cores, share_link
 
 
 def profile() -> None:
-    """Measure decode delay and link; the services start with what was found."""
+    """Measure decode delay and link, for the services to start with."""
     share_cores()
     if not is_set("DRAGON_PEER_URL"):
         share_link()

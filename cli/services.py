@@ -27,7 +27,7 @@ DEMO_CORPUS = Path(str(files("peer.corpus"))) / "demo_corpus.tsv"
 
 
 def up() -> None:
-    """Start the peer and the device on this machine, with a demo corpus if there is none."""
+    """Start the peer and the device on this machine; build a demo corpus if there is none."""
     share_cores()
     peer = share_link()
     if peer.peer_tls_cert is not None:
