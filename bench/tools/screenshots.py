@@ -28,7 +28,14 @@ NOTES = {
 }
 STORES = "store,city,revenue\nS1,Lyon,5000\nS2,Turin,7500\n"
 RTT_MS = 100.0
+# Drags files over the page, or away again.
+DRAG = """(kind) => {
+  const carried = new DataTransfer();
+  carried.items.add(new File(["A note."], "note.txt"));
+  document.body.dispatchEvent(new DragEvent(kind, {dataTransfer: carried, bubbles: true}));
+}"""
 FLOOR = Floor(20)  # ms a step on both sides, as on hardware with a larger model
+COLOURS = 32
 LOOKS = {
     "light": ("light", ViewportSize(width=1280, height=900)),  # room for both answers
     "dark": ("dark", ViewportSize(width=1280, height=900)),
@@ -39,7 +46,9 @@ LOOKS = {
 class Tour:
     """A signed-in tab in one look, and the pictures taken of it."""
 
-    def __init__(self, browser: Browser, device: Service, out: Path, look: str) -> None:
+    def __init__(
+        self, browser: Browser, device: Service, peer: Service, out: Path, look: str
+    ) -> None:
         scheme, size = LOOKS[look]
         context = browser.new_context(
             viewport=size,
@@ -48,14 +57,16 @@ class Tour:
             locale="en-GB",
         )
         self.page: Page = context.new_page()
+        self.peer = peer
         self.narrow = size["width"] < 800
         self._out, self._look, self._url = out, look, device.url
 
     def take(self, name: str) -> None:
-        """A picture of what is seen."""
+        """A picture of what is seen, in as few colours as it has but for the edges of letters."""
         self.page.mouse.move(1, 1)
-        picture = Image.open(BytesIO(self.page.screenshot(animations="disabled")))
-        picture.save(self._out / f"{name}-{self._look}.webp", lossless=True, quality=100)
+        picture = Image.open(BytesIO(self.page.screenshot(animations="disabled"))).convert("RGB")
+        few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.convert("RGB").save(self._out / f"{name}-{self._look}.webp", lossless=True)
 
     def begin(self) -> None:
         """Without a sign-in, then with one."""
@@ -106,6 +117,10 @@ class Tour:
 def beginning(tour: Tour) -> None:
     """Nothing is there yet; then documents, of which one cannot be read."""
     tour.take("welcome")
+    if not tour.narrow:
+        tour.page.evaluate(DRAG, "dragenter")
+        tour.take("drop")
+        tour.page.evaluate(DRAG, "dragleave")
     tour.press("open-documents")
     tour.take("documents-empty")
     for name, text in NOTES.items():
@@ -198,6 +213,14 @@ def many(tour: Tour) -> None:
     page.get_by_test_id("receipt").wait_for()
     tour.take("receipt")
     tour.close_panel()
+    tour.sidebar()
+    page.get_by_test_id("conversation").filter(has_text="deleted document").first.click()
+    expect(page.get_by_test_id("answer-text").last).to_contain_text("deleted document")
+    tour.take("redacted")
+    tour.sidebar()
+    page.get_by_test_id("archived").click()
+    tour.take("archived")
+    page.get_by_test_id("archived").click()
 
 
 def around(tour: Tour) -> None:
@@ -223,9 +246,10 @@ def around(tour: Tour) -> None:
     page.get_by_test_id("trial-figures").wait_for(timeout=120_000)
     tour.take("settings-trial")
     page.keyboard.press("Escape")
-    page.locator("#open-help").click()
-    tour.take("keyboard")
-    page.keyboard.press("Escape")
+    if not tour.narrow:
+        page.locator("#open-help").click()
+        tour.take("keyboard")
+        page.keyboard.press("Escape")
     tour.new_chat()
     page.get_by_test_id("prompt").fill("word " * 3000)
     tour.press("send")
@@ -234,7 +258,12 @@ def around(tour: Tour) -> None:
 
 
 def apart(tour: Tour) -> None:
-    """The device does not answer."""
+    """The cloud is lost; then the device does not answer either."""
+    tour.peer.kill()
+    tour.new_chat()
+    tour.page.locator("[data-testid=peer-status][data-state=connecting]").wait_for()
+    tour.ask("What is the capital of Peru?")
+    tour.take("cloud-lost")
     tour.page.route_web_socket("**/ws/chat", lambda socket: socket.close())
     tour.page.reload()
     tour.page.get_by_test_id("connection").wait_for()
@@ -266,7 +295,7 @@ def main() -> None:
                     services.device(setup, link.port) as device,
                 ):
                     services.wait_joint(device, RTT_MS)
-                    tour = Tour(browser, device, options.out, look)
+                    tour = Tour(browser, device, peer, options.out, look)
                     tour.begin()
                     for state in STATES:
                         state(tour)

@@ -162,7 +162,10 @@ def test_what_a_table_answers_shows_the_query(chat: ChatPage) -> None:
     assert chat.wait_answer(answer) == "done"
     expect(answer).to_contain_text("S2, Turin, revenue_eur: 7500")
     source = chat.sources("private", answer).first
-    assert "revenue_eur: 7500" in chat.open_source(source)
+    chat.open_source(source)
+    grid = source.get_by_test_id("grid")
+    expect(grid.locator("th")).to_have_text(["store_id", "city", "revenue_eur"])
+    expect(grid.locator("mark")).to_have_text(["S2", "Turin", "7500"])
     query = source.get_by_test_id("source-query")
     expect(query).to_have_text(
         """SELECT "store_id", "revenue_eur" FROM "stores.csv" WHERE "store_id" = 'S2'"""

@@ -222,7 +222,9 @@ export class AnswerView {
     }
     const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
     const sent = this.message.done?.dragon.sent_frames > 0;
-    const repeated = this.message.done && !missed && this.actions.repeats(this.message.id);
+    // Redacted answers are alike for another reason.
+    const gone = (this.message.sources ?? []).some(({ text }) => !text);
+    const repeated = this.message.done && !missed && !gone && this.actions.repeats(this.message.id);
     this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
       missed && t(sent ? "answer.nothing.both" : "answer.nothing"),

@@ -3,6 +3,7 @@
 import { getView } from "../core/api.js";
 import { el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
+import { gridOf } from "../documents/grid.js";
 import { withMarks } from "../documents/marked.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
@@ -76,6 +77,17 @@ function row(source) {
   return details;
 }
 
+/** The lines that are there from their beginning to their end. @param {{text: string, start: number, end: number, length: number}} around @param {number} from Where the passage begins in it @param {number} to and ends. */
+function wholeLines({ text, start, end, length }, from, to) {
+  let at = 0;
+  const lines = text.split("\n").map((line) => {
+    const begin = at;
+    at += [...line].length + 1;
+    return { text: line, marked: begin < to && at - 1 > from };
+  });
+  return lines.filter(({ text: line, marked }, index) => line && (marked || !((index === 0 && start > 0) || (index === lines.length - 1 && end < length))));
+}
+
 /** Shows the passage where it stands in its document. @param {HTMLElement} passage @param {Source} source */
 async function surround(passage, source) {
   const { id, start, end } = source;
@@ -90,7 +102,9 @@ async function surround(passage, source) {
       // Offsets count characters; a string's count UTF-16 units.
       const characters = [...around.text];
       const [from, to] = [start - around.start, end - around.start];
-      passage.replaceChildren(
+      const grid = gridOf(wholeLines(around, from, to));
+      if (grid) passage.replaceChildren(grid);
+      else passage.replaceChildren(
         before + characters.slice(0, from).join("").trimStart(),
         el("mark", {}, characters.slice(from, to).join("")),
         characters.slice(to).join("").trimEnd() + after,

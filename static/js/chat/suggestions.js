@@ -5,6 +5,7 @@
 
 import { getText } from "../core/api.js";
 import { t } from "../core/strings.js";
+import { cellsOf } from "../documents/grid.js";
 
 const MOST = 3;
 /** Characters of the document that are looked at. */
@@ -24,8 +25,6 @@ const FORMS = [
   [new RegExp(`^${THING} (is|are) (?![a-z]+(?:ed|en|pt|ld|nt|ing|not|up|off)\\b)`), (thing, verb) => `What ${verb} the ${thing}?`],
 ];
 
-/** A row of a table, as its text has it: at least two columns with their names. */
-const ROW = /^[^:;]{1,40}: [^;]+(?:; [^:;]{1,40}: [^;]+)+$/;
 /** The name of a column that can be asked for as it is: one word that is no participle. */
 const THINGS = /^(?!\w*ed$)\w+$/;
 /** A line that says in a word or two what it is of. */
@@ -44,8 +43,8 @@ export function suggestions(id, name) {
 /** @param {string} text @param {string} name */
 function questionsOf(text, name) {
   const lines = text.split(/\n+/).map((line) => line.trim());
-  const rows = lines.filter((line) => ROW.test(line));
-  if (rows.length > 1) return rows.flatMap(ofRow).slice(0, MOST);
+  const rows = lines.map(cellsOf).filter((cells) => cells.length);
+  if (rows.length > 1) return ofTable(rows);
   const asked = lines.flatMap((line) => line.split(/(?<=[.!?])\s+/)).flatMap((sentence) => {
     for (const [form, question] of FORMS) {
       const found = form.exec(sentence);
@@ -58,9 +57,13 @@ function questionsOf(text, name) {
   return [...new Set([...asked, ...labels]), t("suggest.summary", { name })].slice(0, MOST);
 }
 
-/** Of each row another column, by the name in its first. @param {string} row @param {number} index */
-function ofRow(row, index) {
-  const [first, ...others] = row.split("; ").map((cell) => cell.split(": "));
-  const things = others.flatMap(([name = ""]) => (THINGS.test(name) ? [name] : []));
-  return first?.[1] && things.length ? [`What is the ${things[index % things.length]} of ${first[1]}?`] : [];
+/** Of each row another column, by the name in its first; once around, each row's next. @param {[string, string][][]} rows */
+function ofTable(rows) {
+  const asked = Array.from({ length: MOST }, (_, index) => {
+    const [first, ...others] = rows[index % rows.length] ?? [];
+    const things = others.flatMap(([name]) => (THINGS.test(name) ? [name] : []));
+    const thing = things[(index + Math.floor(index / rows.length)) % things.length];
+    return first && thing ? [`What is the ${thing} of ${first[1]}?`] : [];
+  });
+  return [...new Set(asked.flat())];
 }

@@ -3,6 +3,7 @@
 import { getView, messageOf } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
 import { t } from "../core/strings.js";
+import { gridOf } from "./grid.js";
 import { withMarks } from "./marked.js";
 
 const WINDOW = 12_000;
@@ -21,7 +22,7 @@ export async function openPreview(id, name) {
   async function more(key, start) {
     try {
       const piece = await getView(key, start, start + WINDOW);
-      text.append(piece.html === null ? document.createTextNode(piece.text) : withMarks(piece.html));
+      text.append(piece.html === null ? drawn(piece) : withMarks(piece.html));
       if (piece.end >= piece.length) return;
       const next = el("button", { class: "button small", type: "button" }, t("preview.more", { percent: Math.round((100 * piece.end) / piece.length) }));
       next.addEventListener("click", () => {
@@ -33,4 +34,11 @@ export async function openPreview(id, name) {
       text.append(el("p", { class: "notice", role: "alert" }, messageOf(error)));
     }
   }
+}
+
+/** Text as it is, or a whole table as a grid. @param {{text: string, start: number, end: number, length: number}} piece */
+function drawn({ text, start, end, length }) {
+  const whole = start === 0 && end >= length;
+  const lines = text.split("\n").filter(Boolean).map((line) => ({ text: line, marked: false }));
+  return (whole && gridOf(lines)) || document.createTextNode(text);
 }
