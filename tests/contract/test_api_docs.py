@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +40,13 @@ class Example:
     output: str
 
 
-def examples(section: str) -> list[Example]:
+def examples(section: str, printed: str = "...7731-M...") -> list[Example]:
+    """Those of a section, whose programs print this."""
     text = DOCS.split(f"\n## {section}\n")[1].split("\n## ")[0]
     found = []
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         if language == "python":
-            found.append(Example([sys.executable, "-c", block], "...7731-M..."))
+            found.append(Example([sys.executable, "-c", block], printed))
         elif not language:
             found += [shell(each) for each in block.split("$ ")[1:]]
     return found
@@ -75,10 +76,15 @@ def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_examples_print_what_they_say(section: str, device: Service) -> None:
-    shown = {"A": f"Authorization: Bearer {KEY}", "J": "Content-Type: application/json"}
-    env = {**os.environ, **shown, "KEY": KEY, "B": device.url}
     found = examples(section)
     assert found
+    run(found, device)
+
+
+def run(found: Sequence[Example], device: Service) -> None:
+    """Run examples, and compare what they print."""
+    shown = {"A": f"Authorization: Bearer {KEY}", "J": "Content-Type: application/json"}
+    env = {**os.environ, **shown, "KEY": KEY, "B": device.url}
     for example in found:
         done = subprocess.run(
             example.command, env=env, capture_output=True, text=True, check=False, timeout=120

@@ -14,6 +14,7 @@ from harness import services
 from harness.services import KEY, Service, Setup
 from tests import memorised
 from tests.contract.asking import upload
+from tests.contract.test_api_docs import examples, run
 from tests.templates import WITH_TOOLS
 
 pytestmark = pytest.mark.services
@@ -87,3 +88,8 @@ def test_what_has_to_be_called_is_called_by_its_schema(
     for call in calls:
         assert call.function.name in names
         jsonschema.validate(json.loads(call.function.arguments), schemas[call.function.name])
+
+
+def test_the_example_of_responses(device: Service) -> None:
+    (example,) = examples("Tools in responses", printed='find_key{"room":"..."}...')
+    run([example], device)

@@ -30,6 +30,7 @@ from app.api.openai.responses import (
     Usage,
 )
 from app.api.openai.schemas import ChatBody, GenerationBody
+from app.api.openai.tools import read_by
 from app.generation.events import TokenDetail
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.tools import CallReader, ToolCall, read
@@ -143,8 +144,7 @@ class ChatRenderer(Renderer):
         logprobs: bool = False,
     ) -> None:
         super().__init__(body, tokenizer, fingerprint, logprobs=logprobs)
-        calls = bool(body.tools) and body.tool_choice != "none"
-        self._form = tokenizer.call_form if calls else None
+        self._form = read_by(body, tokenizer)
         self._readers: dict[int, CallReader] = {}  # of choices that are streamed
         self._called: Counter[int] = Counter()
 

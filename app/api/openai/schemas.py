@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -38,6 +38,7 @@ from dragon.sampling.params import MAX_GRAMMAR, Mode
 
 MAX_CHOICES = 32
 MAX_INPUTS = 2048
+MAX_TURNS = 2048
 MAX_TEXT = 300_000
 """Characters, or ids, that are tokenized or put together at a time."""
 
@@ -84,6 +85,9 @@ class StreamOptions(Strict):
 
 class GenerationBody(Strict):
     """What completions and chat completions share."""
+
+    # What the parameter is called that `response_format` comes from.
+    FORMAT: ClassVar[str] = "response_format"
 
     model: Str
     temperature: Temperature | None = None
@@ -137,7 +141,7 @@ class GenerationBody(Strict):
     def grammar(self) -> tuple[str, str]:
         """What the answer is held to, and which parameter says so; see `held_to`."""
         own = self.dragon or DragonOptions()
-        return held_to(self.response_format, own.grammar, own.regex)
+        return held_to(self.FORMAT, self.response_format, own.grammar, own.regex)
 
     @property
     def wants_provenance(self) -> bool:
@@ -242,7 +246,7 @@ class ChatMessage(Strict):
 class ChatBody(GenerationBody):
     """`POST /v1/chat/completions`."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)]
     max_completion_tokens: Limit | None = None
     metadata: dict[str, str] | None = None
     safety_identifier: str | None = None
@@ -312,7 +316,7 @@ class TokenizeBody(Strict):
 
     model: Str | None = None
     prompt: Annotated[Str, Field(max_length=MAX_TEXT)] | None = None
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)] | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)] | None = None
     add_special_tokens: bool | None = None
 
     add_generation_prompt: Annotated[Any, neutral(True)] = None

@@ -49,22 +49,23 @@ class ResponseFormat(Strict):
 
 
 def held_to(
-    form: ResponseFormat | None, notation: str | None, regex: str | None
+    name: str, form: ResponseFormat | None, notation: str | None, regex: str | None
 ) -> tuple[str, str]:
     """The grammar of an answer, empty if it is held to none, and which parameter says so.
 
-    Raises `InvalidRequestError` where two do, and for a notation that is not known.
+    `name` is what the parameter of the form is called. Raises `InvalidRequestError` where two do,
+    and for a notation that is not known.
     """
     found = {
-        "response_format": "" if form is None else form.grammar(),
+        name: "" if form is None else form.grammar(),
         "dragon.grammar": "" if notation is None else _read(notation),
         "dragon.regex": "" if regex is None else grammar.of_regex(regex),
     }
     given = [(text, param) for param, text in found.items() if text]
     if len(given) > 1:
         param = given[1][1]
-        raise InvalidRequestError(f"{param}: contradicts response_format", param=param)
-    return given[0] if given else ("", "response_format")
+        raise InvalidRequestError(f"{param}: contradicts {name}", param=param)
+    return given[0] if given else ("", name)
 
 
 def _read(notation: str) -> str:

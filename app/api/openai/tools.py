@@ -100,13 +100,22 @@ class Calling(Protocol):
     def parallel_tool_calls(self) -> bool | None: ...
 
 
+def read_by(body: Calling, tokenizer: Tokenizer) -> Form | None:
+    """How calls are read out of an answer; None where it is to call none."""
+    return tokenizer.call_form if _may_call(body) else None
+
+
+def _may_call(body: Calling) -> bool:
+    return bool(body.tools) and body.tool_choice != "none"
+
+
 def offered(body: Calling, tokenizer: Tokenizer, *, called: bool) -> tuple[list[Tool], Form | None]:
     """The tools that a model may call, and how it writes calls; none where it is to call none.
 
     `called`: earlier turns have calls. Raises `InvalidRequestError` for a model whose chat template
     has none, and for a choice that is not offered.
     """
-    wanted = bool(body.tools) and body.tool_choice != "none"
+    wanted = _may_call(body)
     if not body.tools and body.tool_choice not in (None, "none", "auto"):
         raise InvalidRequestError("tool_choice: there are no tools", param="tool_choice")
     if not wanted and not called:

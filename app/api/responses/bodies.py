@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -17,20 +17,26 @@ from app.api.openai.field_types import (
     invalid,
     neutral,
 )
-from app.api.openai.schemas import ChatBody, DragonOptions, StreamOptions
+from app.api.openai.schemas import (
+    MAX_TURNS,
+    ChatBody,
+    ChatMessage,
+    DragonOptions,
+    StreamOptions,
+)
+from app.api.openai.structured import JsonSchema, ResponseFormat
+from app.api.openai.tools import (
+    MAX_TOOLS,
+    FunctionBody,
+    NamedFunction,
+    NamedTool,
+    ToolBody,
+    ToolChoice,
+)
+from app.api.responses.items import Item, listed, turns_of
+from dragon.errors import InvalidRequestError
 
 RESULTS, LOGPROBS = "file_search_call.results", "message.output_text.logprobs"
-_TEXTS = frozenset({"input_text", "output_text", "text"})
-# What a client may send of parts and items that it was sent.
-_PART_FIELDS = frozenset({"type", "text", "annotations", "logprobs"})
-_SKIPPED = frozenset({"file_search_call"})
-
-
-class Turn(Strict):
-    """A turn of the input, its parts joined."""
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Str
 
 
 class FileSearch(Strict):
@@ -44,36 +50,56 @@ class FileSearch(Strict):
     ranking_options: Annotated[Any, neutral()] = None
 
 
-def _turns(given: Any) -> Any:
-    """A text or a list of items as turns."""
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    if not isinstance(given, list):
-        raise invalid("must be a string or a list of items")
-    return [_turn(item) for item in given if _kind(item) not in _SKIPPED]
+class FunctionTool(FunctionBody):
+    """A function of the client's own."""
+
+    type: Literal["function"]
+
+    def body(self) -> ToolBody:
+        """As a chat takes it."""
+        return ToolBody(type="function", function=self)
 
 
-def _kind(item: Any) -> Any:
-    if not isinstance(item, dict):
-        raise invalid("an item is an object")
-    return item.get("type", "message")
+class ChosenFunction(NamedFunction):
+    """The one function that is to be called."""
+
+    type: Literal["function"]
 
 
-def _turn(item: dict[str, Any]) -> dict[str, Any]:
-    if _kind(item) != "message":
-        raise invalid("only messages are supported", "unsupported_parameter")
-    content = item.get("content")
-    if isinstance(content, list):
-        content = "".join(map(_text, content))
-    return {"role": item.get("role"), "content": content}
+class ChosenSearch(Strict):
+    """The search, which is always made."""
+
+    type: Literal["file_search"]
 
 
-def _text(part: Any) -> str:
-    if not isinstance(part, dict) or part.get("type") not in _TEXTS or part.keys() - _PART_FIELDS:
-        raise invalid("only text parts are supported", "unsupported_parameter")
-    if not isinstance(part.get("text"), str):
-        raise invalid("a text part has a text")
-    return str(part["text"])
+class PlainFormat(Strict):
+    """Text, or any JSON object."""
+
+    type: Literal["text", "json_object"]
+
+
+class SchemaFormat(JsonSchema):
+    """What a schema describes."""
+
+    type: Literal["json_schema"]
+
+
+class TextOptions(Strict):
+    """What the text is held to."""
+
+    format: Annotated[PlainFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    verbosity: Annotated[Any, neutral("medium")] = None
+
+    def response_format(self) -> ResponseFormat | None:
+        """As a chat takes it."""
+        if self.format is None:
+            return None
+        schema = self.format if isinstance(self.format, SchemaFormat) else None
+        return ResponseFormat(type=self.format.type, json_schema=schema)
+
+
+class _Chat(ChatBody):
+    FORMAT: ClassVar = "text.format"
 
 
 class ResponseBody(Strict):
@@ -81,9 +107,9 @@ class ResponseBody(Strict):
 
     model: Str
     input: Annotated[
-        list[Turn],
-        Field(min_length=1, max_length=2048),
-        BeforeValidator(_turns, json_schema_input_type=str | list[Turn]),
+        list[Item],
+        Field(min_length=1, max_length=MAX_TURNS),
+        BeforeValidator(listed, json_schema_input_type=str | list[Item]),
     ]
     instructions: Str | None = None
     previous_response_id: Str | None = None
@@ -93,8 +119,13 @@ class ResponseBody(Strict):
     temperature: Temperature | None = None
     top_p: TopP | None = None
     max_output_tokens: Limit | None = None
-    tools: Annotated[list[FileSearch], Field(max_length=1)] = Field(default_factory=list)
-    tool_choice: Annotated[Any, neutral("auto", "required", {"type": "file_search"})] = None
+    tools: Annotated[
+        list[Annotated[FileSearch | FunctionTool, Field(discriminator="type")]],
+        Field(max_length=MAX_TOOLS),
+    ] = Field(default_factory=list)
+    tool_choice: Literal["none", "auto", "required"] | ChosenFunction | ChosenSearch | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextOptions | None = None
     include: list[Str] | None = None
     top_logprobs: Top | None = None
     dragon: DragonOptions | None = None
@@ -104,7 +135,6 @@ class ResponseBody(Strict):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
-    parallel_tool_calls: bool | None = None
     max_tool_calls: int | None = None
     truncation: Annotated[Any, neutral("disabled")] = None
 
@@ -113,7 +143,13 @@ class ResponseBody(Strict):
     prompt: Annotated[Any, neutral()] = None
     reasoning: Annotated[Any, neutral({})] = None
     service_tier: Annotated[Any, neutral("auto", "default")] = None
-    text: Annotated[Any, neutral({}, {"format": {"type": "text"}})] = None
+
+    @field_validator("tools")
+    @classmethod
+    def _one_search(cls, tools: list[Any]) -> list[Any]:
+        if sum(isinstance(tool, FileSearch) for tool in tools) > 1:
+            raise invalid("file_search is given once, with all its vector stores")
+        return tools
 
     @field_validator("top_logprobs")
     @classmethod
@@ -125,7 +161,9 @@ class ResponseBody(Strict):
     @property
     def search(self) -> FileSearch | None:
         """The search of documents, if it is to be shown as a tool's call."""
-        return self.tools[0] if self.tools else None
+        if self.tool_choice == "none":
+            return None
+        return next((tool for tool in self.tools if isinstance(tool, FileSearch)), None)
 
     @property
     def wants_results(self) -> bool:
@@ -137,10 +175,25 @@ class ResponseBody(Strict):
         """Whether the text comes with its tokens' log-probabilities."""
         return LOGPROBS in (self.include or [])
 
-    def as_chat(self, history: Sequence[Turn]) -> ChatBody:
-        """The chat that asks for the same, behind the turns of earlier responses."""
-        system = [] if not self.instructions else [Turn(role="system", content=self.instructions)]
-        turns = [turn.model_dump() for turn in (*system, *history, *self.input)]
+    @property
+    def turns(self) -> list[ChatMessage]:
+        """The input as the turns of a chat."""
+        return turns_of(self.input)
+
+    def as_chat(self, history: Sequence[ChatMessage]) -> ChatBody:
+        """The chat that asks for the same, behind the turns of earlier responses.
+
+        Raises `InvalidRequestError` for too many turns, or none.
+        """
+        system = (
+            [ChatMessage(role="system", content=self.instructions)] if self.instructions else []
+        )
+        turns = [*system, *history, *self.turns]
+        if not 0 < len(turns) <= MAX_TURNS:
+            raise InvalidRequestError(
+                f"input: from 1 to {MAX_TURNS} turns, those of earlier responses included",
+                param="input",
+            )
         fields = {
             "model": self.model,
             "messages": turns,
@@ -149,9 +202,23 @@ class ResponseBody(Strict):
             "max_completion_tokens": self.max_output_tokens,
             "logprobs": self.wants_logprobs or None,
             "top_logprobs": self.top_logprobs,
+            "response_format": self.text and self.text.response_format(),
+            "tools": [tool.body() for tool in self.tools if isinstance(tool, FunctionTool)],
+            "tool_choice": self._choice(),
+            "parallel_tool_calls": self.parallel_tool_calls,
             "dragon": self._options(),
         }
-        return ChatBody.model_validate(fields)
+        return _Chat.model_validate(fields)
+
+    def _choice(self) -> ToolChoice | None:
+        """Which function is to be called; a search is none, and is made in any case."""
+        choice = self.tool_choice
+        if isinstance(choice, ChosenFunction):
+            return NamedTool(type="function", function=NamedFunction(name=choice.name))
+        if isinstance(choice, ChosenSearch):
+            return None
+        only_search = all(isinstance(tool, FileSearch) for tool in self.tools)
+        return None if choice == "required" and self.tools and only_search else choice
 
     def _options(self) -> DragonOptions | None:
         if (search := self.search) is None:

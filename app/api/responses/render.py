@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -13,7 +14,9 @@ from app.api.openai.logprobs import TokenLogprob
 from app.api.responses.shapes import (
     FileCitation,
     FileSearchCall,
+    FunctionCall,
     Incomplete,
+    Output,
     OutputMessage,
     OutputText,
     ResponseError,
@@ -23,6 +26,7 @@ from app.api.responses.shapes import (
     Status,
 )
 from app.generation.events import Event, SourcesFound, TextDelta
+from dragon.inference.tools import CallReader, Form, read
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class View:
     """A response as it stands: what was asked, and what there is of the answer.
 
     `asked` has the fields of the object that the request sets, and `query`, None where the search
-    is not to be shown; `sources` are the person's own, as in `events.Source`.
+    is not to be shown; `sources` are the person's own, as in `events.Source`. `form` is how calls
+    are read out of what was `written`, None where there are none.
     """
 
     key: str
@@ -38,8 +43,9 @@ class View:
     asked: Mapping[str, Any]
     query: str | None = None
     results: bool = False
+    form: Form | None = None
     status: Status = "in_progress"
-    text: str = ""
+    written: str = ""
     sources: Sequence[Mapping[str, Any]] = ()
     logprobs: Sequence[TokenLogprob] = ()
     usage: tuple[int, int] | None = None
@@ -49,6 +55,38 @@ class View:
     def id(self) -> str:
         """Its id."""
         return f"resp_{self.key}"
+
+    @cached_property
+    def _said_and_called(self) -> tuple[str, list[FunctionCall]]:
+        if self.form is None:
+            return self.written, []
+        said, called = read(self.written, self.form)
+        return said, [
+            FunctionCall(
+                id=f"fc_{self.key}_{number}",
+                status="completed",
+                # As long as the response is kept it has to be the same.
+                call_id=f"call_{self.key}_{number}",
+                name=call.name,
+                arguments=call.arguments,
+            )
+            for number, call in enumerate(called)
+        ]
+
+    @property
+    def text(self) -> str:
+        """What is said, without the calls."""
+        return self._said_and_called[0]
+
+    @property
+    def calls(self) -> list[FunctionCall]:
+        """The functions that are called."""
+        return self._said_and_called[1]
+
+    @property
+    def speaks(self) -> bool:
+        """Whether there is a message: none where all of it are calls."""
+        return bool(self.text) or not self.calls
 
     def search(self) -> FileSearchCall | None:
         """The call of the search, done; None where it is not to be shown."""
@@ -91,10 +129,11 @@ class View:
 
     def object(self) -> ResponseObject:
         """The whole response, with the output that is done."""
-        output: list[FileSearchCall | OutputMessage] = []
+        output: list[Output] = []
         if self.status != "in_progress":
             search = self.search()
-            output = [*([] if search is None else [search]), self.message()]
+            message = [self.message()] if self.speaks else []
+            output = [*([] if search is None else [search]), *message, *self.calls]
         usage = None
         if self.usage is not None:
             read, written = self.usage
@@ -114,13 +153,19 @@ class View:
 
 
 class StreamRenderer:
-    """The events of a response's stream, in OpenAI's order; each is numbered."""
+    """The events of a response's stream, in OpenAI's order; each is numbered.
+
+    Calls come behind all that is said, whole, as the model has written them.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self._reader = None if view.form is None else CallReader(view.form)
         self._number = 0
+        self._places = 0  # items that were begun
         self._searched = view.query is None
         self._opened = False
+        self._said = 0  # characters
 
     def begin(self) -> Iterator[bytes]:
         """The first events."""
@@ -134,13 +179,53 @@ class StreamRenderer:
                 own = [vars(source) for source in sources if source.side == "private"]
                 self._view = replace(self._view, sources=own)
                 yield from self._search()
-            case TextDelta(text=text) if text:
-                yield from self._open()
-                yield self._part("response.output_text.delta", delta=text, logprobs=[])
+            case TextDelta(text=text):
+                yield from self._say(text if self._reader is None else self._reader.push(text)[0])
 
     def end(self, view: View, dragon: BaseModel | None = None) -> Iterator[bytes]:
         """The last events of an answer that was finished."""
         self._view = view
+        yield from self._search()
+        if view.speaks:
+            yield from self._close(view)
+        for call in view.calls:
+            yield from self._call(call)
+        whole = view.object().model_copy(update={"dragon": dragon})
+        yield self._event(f"response.{view.status}", response=whole)
+
+    def fail(self, message: str) -> Iterator[bytes]:
+        """The last event of an answer that failed."""
+        failed = replace(self._view, status="failed", problem=message)
+        yield self._event("response.failed", response=failed.object())
+
+    def _search(self) -> Iterator[bytes]:
+        if self._searched:
+            return
+        self._searched = True
+        done = self._view.search()
+        assert done is not None, "it is to be shown"
+        yield self._begun(done.model_copy(update={"status": "in_progress", "results": None}))
+        for kind in ("in_progress", "searching", "completed"):
+            yield self._of_item(f"response.file_search_call.{kind}", done.id)
+        yield self._item("response.output_item.done", done)
+
+    def _say(self, text: str) -> Iterator[bytes]:
+        if text:
+            yield from self._open()
+            self._said += len(text)
+            yield self._part("response.output_text.delta", delta=text, logprobs=[])
+
+    def _open(self) -> Iterator[bytes]:
+        if self._opened:
+            return
+        yield from self._search()
+        self._opened = True
+        message = self._view.message().model_copy(update={"status": "in_progress", "content": []})
+        yield self._begun(message)
+        yield self._part("response.content_part.added", part=OutputText(text="", annotations=[]))
+
+    def _close(self, view: View) -> Iterator[bytes]:
+        yield from self._say(view.text[self._said :])
         yield from self._open()
         part = view.part()
         for number, annotation in enumerate(part.annotations):
@@ -152,44 +237,26 @@ class StreamRenderer:
         yield self._part("response.output_text.done", text=part.text, logprobs=part.logprobs)
         yield self._part("response.content_part.done", part=part)
         yield self._item("response.output_item.done", view.message())
-        whole = view.object().model_copy(update={"dragon": dragon})
-        yield self._event(f"response.{view.status}", response=whole)
 
-    def fail(self, message: str) -> Iterator[bytes]:
-        """The last event of an answer that failed."""
-        failed = replace(self._view, status="failed", problem=message)
-        yield self._event("response.failed", response=failed.object())
+    def _call(self, call: FunctionCall) -> Iterator[bytes]:
+        yield self._begun(call.model_copy(update={"status": "in_progress", "arguments": ""}))
+        kind = "response.function_call_arguments"
+        yield self._of_item(f"{kind}.delta", call.id, delta=call.arguments)
+        yield self._of_item(f"{kind}.done", call.id, name=call.name, arguments=call.arguments)
+        yield self._item("response.output_item.done", call)
 
-    def _search(self) -> Iterator[bytes]:
-        self._searched = True
-        done = self._view.search()
-        assert done is not None, "it is to be shown"
-        begun = done.model_copy(update={"status": "in_progress", "results": None})
-        yield self._event("response.output_item.added", output_index=0, item=begun)
-        for kind in ("in_progress", "searching", "completed"):
-            yield self._event(f"response.file_search_call.{kind}", output_index=0, item_id=done.id)
-        yield self._event("response.output_item.done", output_index=0, item=done)
+    def _begun(self, item: Output) -> bytes:
+        self._places += 1
+        return self._item("response.output_item.added", item)
 
-    def _open(self) -> Iterator[bytes]:
-        if self._opened:
-            return
-        if not self._searched:
-            yield from self._search()
-        self._opened = True
-        message = self._view.message().model_copy(update={"status": "in_progress", "content": []})
-        yield self._item("response.output_item.added", message)
-        yield self._part("response.content_part.added", part=OutputText(text="", annotations=[]))
+    def _item(self, kind: str, item: Output) -> bytes:
+        return self._event(kind, output_index=self._places - 1, item=item)
 
-    def _item(self, kind: str, item: BaseModel) -> bytes:
-        return self._event(kind, output_index=self._place, item=item)
+    def _of_item(self, kind: str, item_id: str, **fields: Any) -> bytes:
+        return self._event(kind, output_index=self._places - 1, item_id=item_id, **fields)
 
     def _part(self, kind: str, **fields: Any) -> bytes:
-        place = {"output_index": self._place, "content_index": 0}
-        return self._event(kind, item_id=f"msg_{self._view.key}", **place, **fields)
-
-    @property
-    def _place(self) -> int:
-        return 0 if self._view.query is None else 1
+        return self._of_item(kind, f"msg_{self._view.key}", content_index=0, **fields)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         number, self._number = self._number, self._number + 1

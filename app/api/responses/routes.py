@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -19,6 +20,7 @@ from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import DragonReply
+from app.api.openai.tools import read_by
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody
 from app.api.responses.render import StreamRenderer, View
@@ -27,6 +29,7 @@ from app.container import AppState, State
 from app.generation.events import Finished, GenerationRequest
 from app.problems import reported
 from dragon.inference.fairness import CALLER
+from dragon.inference.tools import Form
 
 router = APIRouter(prefix="/v1/responses", tags=["responses"])
 
@@ -53,7 +56,7 @@ class Call:
         return replace(
             self.asked,
             status="completed" if end.reason == "stop" else "incomplete",
-            text=answer.text,
+            written=answer.text,
             sources=[vars(source) for source in answer.sources if source.side == "private"],
             logprobs=logprobs if self.body.wants_logprobs else (),
             usage=(end.prompt_tokens, end.completion_tokens),
@@ -74,21 +77,22 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     if body.previous_response_id is not None:
         last = await stored.found(state.conversations, body.previous_response_id)
         past = await stored.history(state.conversations, last)
-    requests = await chat_requests(body.as_chat(past), state)
+    chat = body.as_chat(past)
+    requests = await chat_requests(chat, state)
     (choice,) = choices_of(requests, 1)
     if body.user:
         CALLER.set(f"{CALLER.get()} {body.user}")
-    asked = _asked(body, requests[0])
+    asked = _asked(body, requests[0], read_by(chat, state.generation.tokenizer))
     events = begun(state, [choice.answer])
     if body.store is not False:
         conversation = None if last is None else last.conversation_id
         parent = None if last is None else last.id
-        question = requests[0].query
+        question = stored.question_of(body.turns, requests[0].query)
         _, _, message = await state.conversations.ask(
             conversation, parent, question, private=requests[0].private
         )
         asked = replace(asked, key=stored.key_of(message), created_at=message.created_at)
-        events = stored.kept(events, state.conversations, message, choice.answer, asked, body.input)
+        events = stored.kept(events, state.conversations, message, choice.answer, asked, body.turns)
     call = Call(body, choice, asked, state)
     if body.stream:
         return await as_stream(http, events, partial(_frames, call))
@@ -109,7 +113,7 @@ async def delete_response(response_id: str, state: State) -> ResponseDeleted:
     return ResponseDeleted(id=response_id)
 
 
-def _asked(body: ResponseBody, request: GenerationRequest) -> View:
+def _asked(body: ResponseBody, request: GenerationRequest, form: Form | None) -> View:
     """The response before anything is written; the key is one of its own until it is stored."""
     return View(
         key=secrets.token_hex(12),
@@ -124,10 +128,18 @@ def _asked(body: ResponseBody, request: GenerationRequest) -> View:
             "tools": [tool.model_dump(exclude_none=True) for tool in body.tools],
             "top_p": request.sampling.top_p,
             "metadata": body.metadata or {},
+            **_given(body),
         },
         query=None if body.search is None else request.query,
         results=body.wants_results,
+        form=form,
     )
+
+
+def _given(body: ResponseBody) -> dict[str, Any]:
+    """Parameters as they were sent, where they were."""
+    names = {"tool_choice", "parallel_tool_calls", "text"}
+    return body.model_dump(include=names, exclude_none=True, by_alias=True)
 
 
 def _whole(call: Call) -> bytes:

@@ -44,6 +44,17 @@ class OutputMessage(BaseModel):
     content: list[OutputText]
 
 
+class FunctionCall(BaseModel):
+    """A function that the model calls; `arguments` are the text of a JSON object."""
+
+    id: str
+    type: Literal["function_call"] = "function_call"
+    status: Literal["in_progress", "completed"]
+    call_id: str
+    name: str
+    arguments: str
+
+
 class SearchResult(BaseModel):
     """A passage that was found."""
 
@@ -62,6 +73,9 @@ class FileSearchCall(BaseModel):
     status: Literal["in_progress", "searching", "completed"]
     queries: list[str]
     results: list[SearchResult] | None = None
+
+
+Output = FileSearchCall | OutputMessage | FunctionCall
 
 
 class InputDetails(BaseModel):
@@ -112,13 +126,13 @@ class ResponseObject(BaseModel):
     instructions: str | None
     max_output_tokens: int | None
     model: str
-    output: list[FileSearchCall | OutputMessage]
+    output: list[Output]
     parallel_tool_calls: bool = True
     previous_response_id: str | None
     store: bool
     temperature: float
     text: dict[str, Any] = Field(default_factory=lambda: {"format": {"type": "text"}})
-    tool_choice: str = "auto"
+    tool_choice: Any = "auto"
     tools: list[dict[str, Any]]
     top_p: float
     truncation: Literal["disabled"] = "disabled"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
 
 from app.api.openai.delivery import Events
-from app.api.responses.bodies import Turn
+from app.api.openai.schemas import ChatMessage
+from app.api.openai.tools import CallBody, CalledFunction
 from app.api.responses.render import View
 from app.api.responses.shapes import Status
 from app.cancellation import to_the_end
@@ -17,6 +20,7 @@ from app.generation.events import Event, Finished
 from app.problems import problem
 from app.storage.tables import Message, MessageState
 from dragon.errors import NotFoundError
+from dragon.inference.tools import Form
 
 _STATUS: dict[str, Status] = {
     MessageState.WRITING: "in_progress",
@@ -42,16 +46,38 @@ async def found(store: ConversationStore, response_id: str) -> Message:
     return message
 
 
-async def history(store: ConversationStore, last: Message) -> list[Turn]:
+async def history(store: ConversationStore, last: Message) -> list[ChatMessage]:
     """The turns up to an answer, its own included."""
-    turns: list[Turn] = []
+    turns: list[ChatMessage] = []
     for message in await store.path(last.id):
-        if message.role == "assistant":
-            own = message.record.get("response", {}).get("input", [])
-            # A question by itself stands there already.
-            turns[-1:] = [Turn(**turn) for turn in own] or turns[-1:]
-        turns.append(Turn.model_validate({"role": message.role, "content": message.text}))
+        if message.role == "user":
+            turns.append(ChatMessage(role="user", content=message.text))
+            continue
+        own = message.record.get("response", {}).get("input", [])
+        # A question by itself stands there already.
+        turns[-1:] = [ChatMessage.model_validate(turn) for turn in own] or turns[-1:]
+        turns.append(_answer(view(message)))
     return turns
+
+
+def _answer(said: View) -> ChatMessage:
+    """A response as a turn. What a model calls may have any name, and is not checked again."""
+    calls = [
+        CallBody.model_construct(
+            id=call.call_id,
+            function=CalledFunction.model_construct(name=call.name, arguments=call.arguments),
+        )
+        for call in said.calls
+    ]
+    return ChatMessage.model_construct(
+        role="assistant", content=said.text, tool_calls=calls or None
+    )
+
+
+def question_of(turns: Sequence[ChatMessage], query: str) -> str:
+    """What stands in the conversation as the question: what was said or returned last."""
+    said = (turn.content for turn in reversed(turns) if turn.role in ("user", "tool"))
+    return next((text for text in said if text), query)
 
 
 def view(message: Message) -> View:
@@ -66,8 +92,9 @@ def view(message: Message) -> View:
         asked=kept["asked"],
         query=kept["query"],
         results=kept["results"],
+        form=Form(**form) if (form := kept.get("form")) else None,
         status="incomplete" if cut_short else _STATUS[message.state],
-        text=message.text,
+        written=message.text,
         sources=[source for source in own if not source.get("deleted")],
         usage=usage and (usage["prompt_tokens"], usage["completion_tokens"]),
         problem=record.get("error", {}).get("message"),
@@ -80,7 +107,7 @@ async def kept(
     message: Message,
     answer: AnswerState,
     asked: View,
-    turns: Sequence[Turn],
+    turns: Sequence[ChatMessage],
 ) -> AsyncGenerator[tuple[int, Event], None]:
     """The events of an answer, which is stored before its last one, or when there are no more.
 
@@ -91,8 +118,9 @@ async def kept(
         "asked": dict(asked.asked),
         "query": asked.query,
         "results": asked.results,
-        # The question is a message of its own.
-        "input": [turn.model_dump() for turn in turns] if len(turns) > 1 else [],
+        "form": asked.form and asdict(asked.form),
+        # A question is a message of its own.
+        "input": [] if [turn.role for turn in turns] == ["user"] else _plain(turns),
     }
 
     async def save(ending: Ending) -> None:
@@ -120,3 +148,7 @@ async def kept(
             await to_the_end(store.delete_turn(message.id))
         elif ending is not None:
             await save(ending)
+
+
+def _plain(turns: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    return [turn.model_dump(exclude_none=True) for turn in turns]

@@ -1,7 +1,7 @@
 """`/v1/responses` by the stock client: whole, streamed, stored, followed up and deleted.
 
-Covers `app.api.responses.bodies`, `app.api.responses.render`, `app.api.responses.shapes` and
-`app.api.responses.stored`.
+Covers `app.api.responses.bodies`, `app.api.responses.items`, `app.api.responses.render`,
+`app.api.responses.shapes` and `app.api.responses.stored`.
 """
 
 from __future__ import annotations
@@ -222,9 +222,20 @@ def test_nothing_is_kept_of_what_is_refused(
 @pytest.mark.parametrize(
     ("more", "param"),
     [
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-        ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "input"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+        ({"tools": [*SEARCH, *SEARCH]}, "tools"),
+        ({"tools": [{"type": "function", "name": "now"}]}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"input": [{"type": "reasoning", "summary": []}]}, "input[0]"),
+        ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "messages"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].message.content",
+        ),
         ({"input": []}, "input"),
+        ({"input": [{"type": "file_search_call", "id": "fs_1"}]}, "input"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format"),
+        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"background": True}, "background"),
         ({"top_logprobs": 1}, "top_logprobs"),
         ({"nonsense": 1}, "nonsense"),
