@@ -52,6 +52,7 @@ def api_keys(data_dir: Path) -> KeyFile[ApiKey]:
 _ASK = re.compile(
     r"""
     POST\ /v1/(chat/)?completions | POST\ /v1/(embeddings|rerank|search)
+    | POST\ /v1/vector_stores/[^/]+/search
     | POST\ /v1/responses | (GET|DELETE)\ /v1/responses/[^/]+
     | GET\ /v1/models(/.*)? | POST\ /(de)?tokenize
     | POST\ /api/(chat|generate|embed|show) | GET\ /api/(tags|version)
@@ -61,6 +62,7 @@ _ASK = re.compile(
 _UPLOAD = re.compile(
     r"""
     GET\ /v1/(files|collections)(/.*)? | POST\ /v1/files(/[^/]+/(cancel|retry))?
+    | GET\ /v1/vector_stores(/.*)? | POST\ /v1/vector_stores(/[^/]+/files)?
     | [A-Z]+\ /mcp
     """,
     re.VERBOSE,

@@ -26,6 +26,7 @@ from app.api.openai import (
     rerank,
     search,
     tokenize,
+    vector_stores,
 )
 from app.api.page import (
     conversations,
@@ -52,6 +53,7 @@ _ROUTERS = (
     chat,
     embeddings,
     tokenize,
+    vector_stores,
     files,
     search,
     rerank,

@@ -134,6 +134,13 @@ class FakeGeneration:
 class FakeDocuments:
     """A store with three documents, as far as the status line wants to know; it lists none."""
 
+    @property
+    def collections(self) -> FakeDocuments:
+        return self
+
+    async def move(self, documents: Sequence[str], collection: str) -> None:
+        assert not documents, "there are none to move"
+
     async def list(self) -> list[object]:
         return []
 

@@ -13,6 +13,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import synchronise
+from app.documents.collections import Collections
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
 from app.documents.expiry import Expiry
@@ -75,6 +76,7 @@ class DocumentStore:
         self._index = DocumentIndex(data_dir / "index", embedder.fingerprint, embedder.dim)
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
+        self.collections = Collections(sessions, self._changing)
         tables = Shelf(self._files)
         self._erasure = Erasure(
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
@@ -141,7 +143,8 @@ class DocumentStore:
     ) -> Document:
         """Store a file and start its ingestion, which may end in `error`.
 
-        The same bytes, name and collection are the same document. With `replace` the other
+        The same bytes, name and collection are the same document, also where it was moved into
+        another collection since. With `replace` the other
         documents of that name and collection are deleted once this one can be found. It is deleted
         itself `expires_after` seconds from now, or never: as its last upload says. What is not for
         `SEARCHED` purposes is only kept. Raises DocumentError if the file is empty or has no name,
@@ -164,9 +167,14 @@ class DocumentStore:
             raise DocumentError("The file has no name.", param="file")
         if content.size == 0:
             raise DocumentError("The file is empty. Nothing was stored.", param="file")
-        document_id = identity(name, collection, content.sha256)
         async with self._changing:
+            document_id = identity(name, collection, content.sha256)
             existing = await self._find(document_id)
+            if existing is None:
+                # One that was moved here has the id that it got without a collection.
+                moved = await self._find(identity(name, "", content.sha256))
+                if moved is not None and moved.collection == collection:
+                    existing, document_id = moved, moved.id
             searched = purpose in SEARCHED
             expires_at = None if expires_after is None else int(time.time()) + expires_after
             again = existing is not None and (
@@ -177,7 +185,7 @@ class DocumentStore:
                     id=document_id,
                     filename=name,
                     purpose=purpose,
-                    collection=collection,
+                    collection=existing.collection if existing else collection,
                     kind="",
                     bytes=content.size,
                     created_at=existing.created_at if existing else int(time.time()),
@@ -238,13 +246,6 @@ class DocumentStore:
         newest_first = select(Document).order_by(Document.created_at.desc(), upload_order.desc())
         async with self._sessions() as session:
             return (await session.scalars(newest_first)).all()
-
-    async def collections(self) -> Sequence[tuple[str, int]]:
-        """Every collection's name ("" is the default) and its number of files."""
-        counted = select(Document.collection, func.count()).group_by(Document.collection)
-        async with self._sessions() as session:
-            rows = await session.execute(counted.order_by(Document.collection))
-            return [(name, count) for name, count in rows]
 
     async def count(self) -> int:
         """How many documents there are."""

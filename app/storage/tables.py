@@ -32,7 +32,9 @@ class Status(StrEnum):
 
 
 class Document(Base):
-    """An uploaded file. Its id is a hash of name, collection and bytes; times are Unix seconds.
+    """An uploaded file. Its id is a hash of name, bytes and the collection it was uploaded to.
+
+    Times are Unix seconds.
 
     It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
     vector, too. `replaces`: then others of its name and collection are deleted; until then none of

@@ -22,14 +22,18 @@ ASKING = {
     "POST /v1/search", "POST /v1/responses", "GET /v1/responses/a", "DELETE /v1/responses/a",
     "GET /v1/models", "GET /v1/models/a/b", "POST /tokenize", "POST /detokenize",
     "POST /api/chat", "POST /api/generate", "POST /api/embed", "POST /api/show", "GET /api/tags",
-    "GET /api/version",
+    "GET /api/version", "POST /v1/vector_stores/a/search",
 }  # fmt: skip
 UPLOADING = {
     "GET /v1/files", "POST /v1/files", "GET /v1/files/a", "GET /v1/files/a/content",
     "GET /v1/files/a/text", "GET /v1/files/a/events", "POST /v1/files/a/cancel",
     "POST /v1/files/a/retry", "GET /v1/collections", "POST /mcp", "GET /mcp", "DELETE /mcp",
+    "GET /v1/vector_stores", "POST /v1/vector_stores", "GET /v1/vector_stores/a",
+    "GET /v1/vector_stores/a/files", "POST /v1/vector_stores/a/files",
+    "GET /v1/vector_stores/a/files/b",
 }  # fmt: skip
 NEITHER = {
+    "DELETE /v1/vector_stores/a", "DELETE /v1/vector_stores/a/files/b",
     "DELETE /v1/files/a", "GET /api/ledger", "GET /api/ledger/a", "GET /api/ledger/reads",
     "GET /api/conversations", "DELETE /api/conversations/a", "GET /api/status",
     "GET /api/models", "POST /api/models/use", " /ws/chat", "POST /v1/files/a/b/retry",

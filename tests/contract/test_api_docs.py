@@ -26,6 +26,7 @@ SECTIONS = (
     "Structured output",
     "Tools",
     "Responses",
+    "Vector stores",
     "Reranking",
     "Ollama",
     "Assistants",

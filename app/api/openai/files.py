@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from app.api.openai.paging import Order, page
 from app.documents.progress import Progress
 from app.documents.readers.sniff import Kind
 from app.documents.store import MAX_WINDOW, DocumentStore
@@ -187,7 +188,7 @@ async def list_files(
     documents: Store,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
     after: str | None = None,
-    order: Literal["asc", "desc"] = "desc",
+    order: Order = "desc",
     purpose: str | None = None,
     collection: str | None = None,
 ) -> FileList:
@@ -198,20 +199,7 @@ async def list_files(
         for file in files
         if purpose in (None, file.purpose) and collection in (None, file.collection)
     ]
-    if order == "asc":
-        files.reverse()
-    if after is not None:
-        ids = [file.id for file in files]
-        if after not in ids:
-            raise InvalidRequestError(f"There is no file '{after}' in the list.", param="after")
-        files = files[ids.index(after) + 1 :]
-    page = files[:limit]
-    return FileList(
-        data=page,
-        first_id=page[0].id if page else None,
-        last_id=page[-1].id if page else None,
-        has_more=len(files) > limit,
-    )
+    return FileList(**page(files, limit, after, order))
 
 
 @router.get("/files/{file_id}")
@@ -284,7 +272,7 @@ async def retry_file(file_id: str, documents: Store) -> FileObject:
 @router.get("/collections")
 async def list_collections(documents: Store) -> CollectionList:
     """The collections by name."""
-    found = await documents.collections()
+    found = await documents.collections.counted()
     return CollectionList(data=[Collection(name=name, files=files) for name, files in found])
 
 

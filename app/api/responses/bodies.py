@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -180,8 +180,12 @@ class ResponseBody(Strict):
         """The input as the turns of a chat."""
         return turns_of(self.input)
 
-    def as_chat(self, history: Sequence[ChatMessage]) -> ChatBody:
+    def as_chat(
+        self, history: Sequence[ChatMessage], limits: Mapping[str, tuple[str, ...]]
+    ) -> ChatBody:
         """The chat that asks for the same, behind the turns of earlier responses.
+
+        `limits` are those of its search.
 
         Raises `InvalidRequestError` for too many turns, or none.
         """
@@ -206,7 +210,7 @@ class ResponseBody(Strict):
             "tools": [tool.body() for tool in self.tools if isinstance(tool, FunctionTool)],
             "tool_choice": self._choice(),
             "parallel_tool_calls": self.parallel_tool_calls,
-            "dragon": self._options(),
+            "dragon": self._options(limits),
         }
         return _Chat.model_validate(fields)
 
@@ -220,10 +224,8 @@ class ResponseBody(Strict):
         only_search = all(isinstance(tool, FileSearch) for tool in self.tools)
         return None if choice == "required" and self.tools and only_search else choice
 
-    def _options(self) -> DragonOptions | None:
+    def _options(self, limits: Mapping[str, tuple[str, ...]]) -> DragonOptions | None:
         if (search := self.search) is None:
             return self.dragon
-        limits = {"collections": tuple(search.vector_store_ids) or None}
-        given = {name: value for name, value in limits.items() if value is not None}
         top = {} if search.max_num_results is None else {"top_k": search.max_num_results}
-        return (self.dragon or DragonOptions()).model_copy(update={**given, **top})
+        return (self.dragon or DragonOptions()).model_copy(update={**limits, **top})

@@ -21,6 +21,7 @@ from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import DragonReply
 from app.api.openai.tools import read_by
+from app.api.openai.vector_stores import limits
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody
 from app.api.responses.render import StreamRenderer, View
@@ -77,7 +78,8 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     if body.previous_response_id is not None:
         last = await stored.found(state.conversations, body.previous_response_id)
         past = await stored.history(state.conversations, last)
-    chat = body.as_chat(past)
+    stores = [] if body.search is None else body.search.vector_store_ids
+    chat = body.as_chat(past, await limits(stores, state))
     requests = await chat_requests(chat, state)
     (choice,) = choices_of(requests, 1)
     if body.user:

@@ -172,15 +172,16 @@ def test_logprobs(client: openai.OpenAI, generation: FakeGeneration) -> None:
     assert generation.requests[0].details == Details(top=2)
 
 
-def test_search_is_limited_to_collections(
+def test_a_search_in_an_empty_store_is_in_no_document(
     client: openai.OpenAI, generation: FakeGeneration
 ) -> None:
-    tool = {"type": "file_search", "vector_store_ids": ["work"], "max_num_results": 3}
+    store = client.vector_stores.create(name="work")
+    tool = {"type": "file_search", "vector_store_ids": [store.id], "max_num_results": 3}
     own = {"dragon": {"private": True}}
     reply = client.responses.create(model=MODEL, input=ASK, tools=[tool], extra_body=own)
     assert reply.output[0].results is None
     (request,) = generation.requests
-    assert (request.collections, request.top_k, request.private) == (("work",), 3, True)
+    assert (request.documents, request.top_k, request.private) == ((), 3, True)
 
 
 def test_a_failure_in_a_stream_is_its_last_event_and_kept(
@@ -225,6 +226,7 @@ def test_nothing_is_kept_of_what_is_refused(
         ({"tools": [{"type": "web_search"}]}, "tools[0]"),
         ({"tools": [*SEARCH, *SEARCH]}, "tools"),
         ({"tools": [{"type": "function", "name": "now"}]}, "tools"),
+        ({"tools": [{**SEARCH[0], "vector_store_ids": ["vs_nothing"]}]}, "tools"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"input": [{"type": "reasoning", "summary": []}]}, "input[0]"),
         ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "messages"),

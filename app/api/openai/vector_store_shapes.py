@@ -1,0 +1,156 @@
+"""Vector stores as OpenAI's clients send and read them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from app.api.openai.field_types import Names, Str, Strict, neutral
+
+MAX_QUERY = 8192
+FileStatus = Literal["in_progress", "completed", "cancelled", "failed"]
+
+
+class FileCounts(BaseModel):
+    """How many files of a store are how far."""
+
+    in_progress: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    total: int = 0
+
+
+class VectorStore(BaseModel):
+    """OpenAI's `vector_store`; `created_at` is when its oldest file came, in Unix seconds."""
+
+    id: str
+    object: Literal["vector_store"] = "vector_store"
+    created_at: int
+    name: str
+    usage_bytes: int
+    file_counts: FileCounts
+    status: Literal["in_progress", "completed"]
+    expires_after: None = None
+    expires_at: None = None
+    last_active_at: int
+    metadata: dict[str, str] = Field(default_factory=dict)
+
+
+class LastError(BaseModel):
+    """Why a file could not be read."""
+
+    code: Literal["invalid_file"] = "invalid_file"
+    message: str
+
+
+class StoreFile(BaseModel):
+    """OpenAI's `vector_store.file`; its id is the file's."""
+
+    id: str
+    object: Literal["vector_store.file"] = "vector_store.file"
+    created_at: int
+    vector_store_id: str
+    usage_bytes: int
+    status: FileStatus
+    last_error: LastError | None
+    attributes: dict[str, str] = Field(default_factory=dict)
+
+
+class _Page(BaseModel):
+    object: Literal["list"] = "list"
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class VectorStoreList(_Page):
+    """A page of stores."""
+
+    data: list[VectorStore]
+
+
+class StoreFileList(_Page):
+    """A page of a store's files."""
+
+    data: list[StoreFile]
+
+
+class StoreDeleted(BaseModel):
+    """The answer to the deletion of a store."""
+
+    id: str
+    object: Literal["vector_store.deleted"] = "vector_store.deleted"
+    deleted: Literal[True] = True
+
+
+class StoreFileDeleted(BaseModel):
+    """The answer to the removal of a file from a store."""
+
+    id: str
+    object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
+    deleted: Literal[True] = True
+
+
+class StoreBody(Strict):
+    """`POST /v1/vector_stores`."""
+
+    name: Str | None = None
+    file_ids: Names = ()
+    chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
+    description: Annotated[Any, neutral("")] = None
+    expires_after: Annotated[Any, neutral()] = None
+    metadata: Annotated[Any, neutral({})] = None
+
+
+class StoreFileBody(Strict):
+    """`POST /v1/vector_stores/{id}/files`."""
+
+    file_id: Str
+    attributes: Annotated[Any, neutral({})] = None
+    chunking_strategy: Annotated[Any, neutral({"type": "auto"})] = None
+
+
+class StoreSearchBody(Strict):
+    """`POST /v1/vector_stores/{id}/search`."""
+
+    query: Annotated[
+        list[Annotated[Str, Field(min_length=1, max_length=MAX_QUERY)]],
+        Field(min_length=1, max_length=8),
+        BeforeValidator(
+            lambda given: [given] if isinstance(given, str) else given,
+            json_schema_input_type=str | list[str],
+        ),
+    ]
+    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    filters: Annotated[Any, neutral()] = None
+    ranking_options: Annotated[Any, neutral({}, {"ranker": "auto"})] = None
+    rewrite_query: Annotated[Any, neutral(False)] = None
+
+
+class FoundText(BaseModel):
+    """A passage."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class FoundPassage(BaseModel):
+    """What a search has found; its score as that of `/v1/search`."""
+
+    file_id: str
+    filename: str
+    score: float
+    attributes: dict[str, str] = Field(default_factory=dict)
+    content: list[FoundText]
+
+
+class StoreSearchResult(BaseModel):
+    """The passages nearest to the queries, best first."""
+
+    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
+    search_query: list[str]
+    data: list[FoundPassage]
+    has_more: Literal[False] = False
+    next_page: None = None

@@ -1,0 +1,265 @@
+"""`/v1/vector_stores` in OpenAI's shapes: the collections of documents that have a name.
+
+A store that has no file yet is a project without documents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api.openai.openapi import failures
+from app.api.openai.paging import Order, page
+from app.api.openai.vector_store_shapes import (
+    FileCounts,
+    FileStatus,
+    FoundPassage,
+    FoundText,
+    LastError,
+    StoreBody,
+    StoreDeleted,
+    StoreFile,
+    StoreFileBody,
+    StoreFileDeleted,
+    StoreFileList,
+    StoreSearchBody,
+    StoreSearchResult,
+    VectorStore,
+    VectorStoreList,
+)
+from app.container import AppState, State
+from app.documents.hits import DocumentHit, Scope
+from app.documents.store import CANCELLED, SEARCHED
+from app.storage.tables import Document, Status
+from dragon.errors import InvalidRequestError, NotFoundError
+
+router = APIRouter(prefix="/v1/vector_stores", tags=["files"])
+
+Limit = Annotated[int, Query(ge=1, le=100)]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A collection with its documents, newest first; `began` is for one without."""
+
+    name: str
+    documents: Sequence[Document]
+    began: int
+
+    @property
+    def id(self) -> str:
+        """Its id: the same whatever is in it."""
+        return _id_of(self.name)
+
+    def object(self) -> VectorStore:
+        """As clients read it."""
+        states = [_state(document) for document in self.documents]
+        counts = FileCounts(total=len(states), **{each: states.count(each) for each in set(states)})
+        created = [document.created_at for document in self.documents] or [self.began]
+        return VectorStore(
+            id=self.id,
+            created_at=min(created),
+            last_active_at=max(created),
+            name=self.name,
+            usage_bytes=sum(document.bytes for document in self.documents),
+            file_counts=counts,
+            status="in_progress" if counts.in_progress else "completed",
+        )
+
+    def files(self) -> list[StoreFile]:
+        """Its files, newest first."""
+        return [self.file(document) for document in self.documents]
+
+    def file(self, document: Document) -> StoreFile:
+        """One of its files."""
+        state = _state(document)
+        failed = state in ("failed", "cancelled")
+        return StoreFile(
+            id=document.id,
+            created_at=document.created_at,
+            vector_store_id=self.id,
+            usage_bytes=document.bytes,
+            status=state,
+            last_error=LastError(message=document.status_details or "") if failed else None,
+        )
+
+    def one(self, file_id: str) -> Document:
+        """One of its documents. Raises `NotFoundError`."""
+        for document in self.documents:
+            if document.id == file_id:
+                return document
+        raise NotFoundError(f"There is no file '{file_id}' in this vector store.")
+
+
+@router.post("")
+async def create_store(body: StoreBody, state: State) -> VectorStore:
+    """Begin a collection, and put files into it."""
+    name = f"store {secrets.token_hex(4)}" if body.name is None else body.name.strip()
+    if any(store.name == name for store in await _stores(state)):
+        raise InvalidRequestError(
+            f"name: there is a vector store of this name, {_id_of(name)}; use it, or another name",
+            param="name",
+        )
+    await _require_free(body.file_ids, name, "file_ids", state)
+    name = await state.conversations.projects.put(name, "")
+    await state.documents.collections.move(body.file_ids, name)
+    return (await _store(_id_of(name), state)).object()
+
+
+@router.get("")
+async def list_stores(
+    state: State, limit: Limit = 20, after: str | None = None, order: Order = "desc"
+) -> VectorStoreList:
+    """The collections that have a name, newest first unless `order` is `asc`."""
+    stores = [store.object() for store in await _stores(state)]
+    stores.sort(key=lambda store: (-store.created_at, store.name))
+    return VectorStoreList(**page(stores, limit, after, order))
+
+
+@router.get("/{store_id}", responses=failures(404))
+async def get_store(store_id: str, state: State) -> VectorStore:
+    """One store."""
+    return (await _store(store_id, state)).object()
+
+
+@router.delete("/{store_id}", responses=failures(404))
+async def delete_store(store_id: str, state: State) -> StoreDeleted:
+    """End a collection; its files stay, in none."""
+    store = await _store(store_id, state)
+    await state.documents.collections.move([each.id for each in store.documents], "")
+    await state.conversations.projects.delete(store.name)
+    return StoreDeleted(id=store_id)
+
+
+@router.post("/{store_id}/files", responses=failures(404))
+async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFile:
+    """Put a file into a store."""
+    store = await _store(store_id, state)
+    await _require_free([body.file_id], store.name, "file_id", state)
+    await state.documents.collections.move([body.file_id], store.name)
+    return store.file(await state.documents.get(body.file_id))
+
+
+@router.get("/{store_id}/files", responses=failures(404))
+async def list_store_files(
+    store_id: str,
+    state: State,
+    limit: Limit = 20,
+    after: str | None = None,
+    order: Order = "desc",
+    filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
+) -> StoreFileList:
+    """The files of a store, newest first unless `order` is `asc`."""
+    files = (await _store(store_id, state)).files()
+    wanted = [file for file in files if filter in (None, file.status)]
+    return StoreFileList(**page(wanted, limit, after, order))
+
+
+@router.get("/{store_id}/files/{file_id}", responses=failures(404))
+async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile:
+    """One file of a store."""
+    store = await _store(store_id, state)
+    return store.file(store.one(file_id))
+
+
+@router.delete("/{store_id}/files/{file_id}", responses=failures(404))
+async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDeleted:
+    """Take a file out of a store; the file stays, in no collection."""
+    document = (await _store(store_id, state)).one(file_id)
+    await state.documents.collections.move([document.id], "")
+    return StoreFileDeleted(id=file_id)
+
+
+@router.post("/{store_id}/search", responses=failures(404))
+async def search_store(store_id: str, body: StoreSearchBody, state: State) -> StoreSearchResult:
+    """The passages of a store's files that fit a query best, or any of several."""
+    store = await _store(store_id, state)
+    found: dict[tuple[str, int], DocumentHit] = {}
+    for query in body.query if store.documents else ():
+        scope = Scope(collections=[store.name])
+        for hit in await state.documents.search(query, body.max_num_results, scope, relevant=False):
+            place = hit.document, hit.start
+            if place not in found or found[place].score < hit.score:
+                found[place] = hit
+    best = sorted(found.values(), key=lambda hit: -hit.score)[: body.max_num_results]
+    return StoreSearchResult(
+        search_query=body.query,
+        data=[
+            FoundPassage(
+                file_id=hit.document,
+                filename=hit.title,
+                score=hit.score,
+                content=[FoundText(text=hit.text)],
+            )
+            for hit in best
+        ],
+    )
+
+
+async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[str, ...]]:
+    """What a search in these stores is limited to; nothing where none is named.
+
+    A collection may be named by its name, too. Raises `InvalidRequestError` for one that there is
+    not.
+    """
+    if not store_ids:
+        return {}
+    stores = await _stores(state)
+    known = {store.id: store for store in stores} | {store.name: store for store in stores}
+    for each in store_ids:
+        if each not in known:
+            message = f"vector_store_ids: there is no vector store '{each}'"
+            raise InvalidRequestError(message, param="tools")
+    names = tuple(known[each].name for each in store_ids if known[each].documents)
+    return {"collections": names} if names else {"documents": ()}
+
+
+def _id_of(name: str) -> str:
+    return f"vs_{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+
+
+def _state(document: Document) -> FileStatus:
+    if document.status == Status.ERROR:
+        return "cancelled" if document.status_details == CANCELLED else "failed"
+    return "completed" if document.status == Status.PROCESSED else "in_progress"
+
+
+async def _stores(state: AppState) -> list[Store]:
+    documents: dict[str, list[Document]] = {}
+    for document in await state.documents.list():
+        documents.setdefault(document.collection, []).append(document)
+    projects = await state.conversations.projects.list()
+    return [Store(each.name, documents.get(each.name, []), state.started) for each in projects]
+
+
+async def _store(store_id: str, state: AppState) -> Store:
+    for store in await _stores(state):
+        if store.id == store_id:
+            return store
+    raise NotFoundError(f"There is no vector store '{store_id}'.")
+
+
+async def _require_free(file_ids: Sequence[str], name: str, param: str, state: AppState) -> None:
+    """Raises `InvalidRequestError` for a file that cannot be put into the collection."""
+    for file_id in file_ids:
+        try:
+            document = await state.documents.get(file_id)
+        except NotFoundError as error:
+            raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+        if document.purpose not in SEARCHED:
+            raise InvalidRequestError(
+                f"{param}: a file for the purpose '{document.purpose}' is not searched; upload it "
+                "for 'assistants'",
+                param=param,
+            )
+        if document.collection not in ("", name):
+            raise InvalidRequestError(
+                f"{param}: a file is in one vector store at most, and '{file_id}' is in "
+                f"{_id_of(document.collection)}; take it out of that",
+                param=param,
+            )
