@@ -90,5 +90,5 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(CONFORMANCE)/stamp: pyproject.toml
 	$(PYTHON) -m venv $(CONFORMANCE)
 	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
-	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[conformance]'
+	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --group conformance
 	touch $@

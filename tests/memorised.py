@@ -5,6 +5,7 @@ Trained in seconds, so that services can be tested on an answer that is known be
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
+from tests.templates import QWEN_TOOLS
 
 _CONTEXT = 2048
 _VOCABULARY, _WIDTH, _HEAD = 8192, 128, 32
@@ -88,3 +90,14 @@ def _config() -> Qwen2Config:
         eos_token_id=_END,
         pad_token_id=_PAD,
     )
+
+
+def save_calling(directory: Path, text: str) -> Path:
+    """Save a model that writes `text`, whose chat template has tools in the form of Qwen's."""
+    model = save(directory, text)
+    path = model / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    begun = "{{- '<|im_start|>assistant\\n' }}"  # the model begins behind a token of its own
+    template = QWEN_TOOLS.replace(begun, "{{- '<|assistant|>' }}")
+    path.write_text(json.dumps(config | {"chat_template": template}), encoding="utf-8")
+    return model

@@ -38,6 +38,12 @@ def local() -> Service:
     return Service(os.environ["DRAGON_LOCAL_URL"], os.environ["DRAGON_KEY"])
 
 
+@pytest.fixture(scope="session")
+def with_tools() -> Service:
+    """A device alone, whose model `model` calls functions."""
+    return Service(os.environ["DRAGON_TOOLS_URL"], os.environ["DRAGON_KEY"])
+
+
 @pytest.fixture
 def note(tmp_path: Path) -> Path:
     path = tmp_path / "ravello.txt"

@@ -1,9 +1,11 @@
-"""Runs commands beside a device and its peer, and beside a device alone in `local` mode.
+"""Runs commands beside a device and its peer, and beside two devices alone.
+
+One of these is in `local` mode, the other has a model that calls functions.
 
     python -m tests.conformance.serve 'pytest ...' 'other/python -m pytest ...'
 
-They find the services by `DRAGON_URL`, `DRAGON_LOCAL_URL` and `DRAGON_KEY`. All commands are run;
-the exit status is that of the first that failed.
+They find the services by `DRAGON_URL`, `DRAGON_LOCAL_URL`, `DRAGON_TOOLS_URL` and `DRAGON_KEY`. All
+commands are run; the exit status is that of the first that failed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from pathlib import Path
 
 from harness import services
 from harness.services import KEY, Setup
+from tests import memorised
+
+CALL = '<tool_call>\n{"name": "find_key", "arguments": {"room": "attic"}}\n</tool_call>'
 
 
 def main(commands: Sequence[str]) -> int:
@@ -25,14 +30,22 @@ def main(commands: Sequence[str]) -> int:
         data = Path(directory)
         both = Setup(data / "both")
         alone = Setup(data / "alone", {"DRAGON_AGGREGATION": "local"})
+        model = str(memorised.save_calling(data / "model", CALL))
+        calling = Setup(data / "tools", {"DRAGON_MODEL": model, "DRAGON_CLOUD": "never"})
         corpus = services.demo_corpus(data)
         with (
             services.peer(both, corpus) as peer,
             services.device(both, peer.port) as device,
             services.device(alone, services.free_port()) as local,
+            services.device(calling, services.free_port()) as tools,
         ):
             services.wait_joint(device)
-            found = {"DRAGON_URL": device.url, "DRAGON_LOCAL_URL": local.url, "DRAGON_KEY": KEY}
+            found = {
+                "DRAGON_URL": device.url,
+                "DRAGON_LOCAL_URL": local.url,
+                "DRAGON_TOOLS_URL": tools.url,
+                "DRAGON_KEY": KEY,
+            }
             environment = {**os.environ, **found}
             statuses = [
                 subprocess.run(command, shell=True, check=False, env=environment).returncode

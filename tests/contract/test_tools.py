@@ -15,7 +15,6 @@ from harness.services import KEY, Service, Setup
 from tests import memorised
 from tests.contract.asking import upload
 from tests.contract.test_api_docs import examples, run
-from tests.templates import WITH_TOOLS
 
 pytestmark = pytest.mark.services
 
@@ -39,12 +38,7 @@ KNOWN = f"Let me look.\n{CALL}"
 def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A device alone, whose model calls a tool whatever it is asked."""
     folder = tmp_path_factory.mktemp("tools")
-    model = memorised.save(folder / "model", KNOWN)
-    path = model / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    begun = "{{- '<|im_start|>assistant\\n' }}"  # the model begins behind a token of its own
-    template = WITH_TOOLS["qwen"].replace(begun, "{{- '<|assistant|>' }}")
-    path.write_text(json.dumps(config | {"chat_template": template}), encoding="utf-8")
+    model = memorised.save_calling(folder / "model", KNOWN)
     setup = Setup(folder, {"DRAGON_MODEL": str(model), "DRAGON_CLOUD": "never"})
     with services.device(setup, services.free_port()) as running:
         upload(running, "shed.md", "A spare key of the shed hangs behind the mower.")
