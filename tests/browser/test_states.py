@@ -131,7 +131,7 @@ def test_what_could_not_be_read_stands_apart_under_its_own_name(
     failed = chat.page.get_by_role("region", name="Could not be read")
     expect(stored.get_by_test_id("document")).to_have_count(1)
     expect(failed.get_by_test_id("document")).to_have_count(2)
-    expect(chat.document("broken.docx")).to_contain_text("The Word document is damaged")
+    expect(chat.document("broken.docx")).to_contain_text("This .docx file is damaged")
     expect(chat.document("empty.txt")).to_contain_text("The file is empty")
 
 

@@ -7,11 +7,11 @@ import zipfile
 import zlib
 from typing import Any
 
-from app.documents.readers.common import DAMAGED, UnreadableError
+from app.documents.readers.common import ENCRYPTED, NESTED, UnreadableError, damaged
 
 DOCX_TEXT = "word/document.xml"
 XLSX_BOOK = "xl/workbook.xml"
-EPUB_TYPE = b"application/epub+zip"
+PPTX_SLIDES = "ppt/presentation.xml"
 
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
@@ -20,8 +20,8 @@ _MOST_ENTRIES = 10_000
 class Archive:
     """The entries of a ZIP file by name. Raises UnreadableError for damaged or encrypted ones."""
 
-    def __init__(self, data: bytes, what: str = "ZIP or Office file") -> None:
-        self._damaged = DAMAGED.format(what=what)
+    def __init__(self, data: bytes, kind: str = "") -> None:
+        self._damaged = damaged(kind or "ZIP or Office")
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
@@ -40,21 +40,24 @@ class Archive:
         """The bytes of an entry."""
         try:
             return self._zip.read(name)
-        except KeyError:
-            raise UnreadableError(self._damaged) from None
         except RuntimeError:
-            raise UnreadableError("The file is encrypted. Save it without a password.") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            raise UnreadableError(ENCRYPTED) from None
+        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
             raise UnreadableError(self._damaged) from None
 
     def xml(self, name: str) -> Any:
         """The root of an entry that is XML. Entities are left alone, and nothing is fetched."""
         from lxml import etree  # the service, which only needs the kinds, does without
 
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+        parser = etree.XMLParser(
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
         try:
             return etree.fromstring(self.read(name), parser)
-        except etree.XMLSyntaxError:
-            raise UnreadableError(
-                f"The file is damaged, or nested too deeply: {name} cannot be read."
-            ) from None
+        except etree.XMLSyntaxError as error:
+            deep = "depth" in str(error).lower()
+            raise UnreadableError(NESTED if deep else self._damaged) from None

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 
 PAGE_BREAK = "\f"
-TAKEN = "Text, Markdown, PDF, DOCX, XLSX, HTML, CSV, JSON, EPUB and e-mail (EML) can be read."
-DAMAGED = "The {what} is damaged. Open it elsewhere and save it again."
+TAKEN = (
+    "Text, Markdown, PDF, Office files (DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF), HTML, CSV, JSON, "
+    "EPUB and e-mail (EML) can be read."
+)
+ENCRYPTED = "The file is encrypted. Save it without a password."
 NESTED = "The file is nested too deeply to be read."
 NO_TEXT = "The file has no text in it."
 
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def damaged(kind: str) -> str:
+    """What to say of a file of some kind that its own program wrote differently."""
+    return f"This {kind} file is damaged. Open it elsewhere and save it again."
 
 
 class UnreadableError(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree, html
 
-from app.documents.readers.common import DAMAGED, NESTED, NO_TEXT, UnreadableError, one_line, tidy
+from app.documents.readers.common import NESTED, NO_TEXT, UnreadableError, damaged, one_line, tidy
 from app.documents.readers.tables import table_lines
 
 _UNSEEN = {
@@ -47,7 +47,7 @@ def _parsed(data: bytes) -> Any:
     except etree.ParserError:
         return None
     except etree.XMLSyntaxError:
-        raise UnreadableError(DAMAGED.format(what="page")) from None
+        raise UnreadableError(damaged("HTML")) from None
     if any("depth" in error.message.lower() for error in parser.error_log):
         raise UnreadableError(NESTED)
     return root

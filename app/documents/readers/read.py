@@ -12,9 +12,12 @@ from app.documents.readers.mail import mail_text
 from app.documents.readers.markdown import markdown_text
 from app.documents.readers.markup import html_text
 from app.documents.readers.office import docx_text
+from app.documents.readers.opendocument import odp_slides, odt_text
 from app.documents.readers.pdf import pdf_pages
+from app.documents.readers.presentation import pptx_slides
+from app.documents.readers.rtf import rtf_text
 from app.documents.readers.sniff import decoded, sniff
-from app.documents.readers.spreadsheet import xlsx_text
+from app.documents.readers.spreadsheet import sheets_text
 
 _MOST_NESTED_MAILS = 3
 
@@ -45,11 +48,19 @@ def read(data: bytes, name: str, nested: int = 0) -> Reading:
 def _pages(kind: str, data: bytes, name: str, nested: int) -> list[str]:
     match kind:
         case "epub":
-            return epub_chapters(Archive(data))
+            return epub_chapters(Archive(data, ".epub"))
         case "docx":
-            return [docx_text(Archive(data))]
-        case "xlsx":
-            return [xlsx_text(data)]
+            return [docx_text(Archive(data, ".docx"))]
+        case "pptx":
+            return pptx_slides(Archive(data, ".pptx"))
+        case "odt":
+            return [odt_text(Archive(data, ".odt"))]
+        case "odp":
+            return odp_slides(Archive(data, ".odp"))
+        case "xlsx" | "ods":
+            return [sheets_text(data, f".{kind}")]
+        case "rtf":
+            return [rtf_text(data)]
         case "html":
             return [html_text(data)]
         case "email":

@@ -8,13 +8,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.documents.readers import tables
-from app.documents.readers.archive import DOCX_TEXT, EPUB_TYPE, XLSX_BOOK, Archive
-from app.documents.readers.common import DAMAGED, TAKEN, UnreadableError, clean
+from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
+from app.documents.readers.common import ENCRYPTED, TAKEN, UnreadableError, clean, damaged
 
 # Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
     (b"\xd0\xcf\x11\xe0", "an old Office file"),
-    (b"{\\rtf", "an RTF file"),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
@@ -23,7 +22,16 @@ _OTHER_KINDS = (
     (b"\x1f\x8b", "a gzip file"),
     (b"SQLite format 3\0", "a database"),
 )
-_OTHER_ARCHIVES = {"xl/workbook.bin": "a binary Excel", "ppt/presentation.xml": "a PowerPoint"}
+# Of archives, by an entry that only they have, and by what their entry "mimetype" says.
+_PARTS = {DOCX_TEXT: "docx", XLSX_BOOK: "xlsx", PPTX_SLIDES: "pptx"}
+_DECLARED = {
+    b"application/epub+zip": "epub",
+    b"application/vnd.oasis.opendocument.text": "odt",
+    b"application/vnd.oasis.opendocument.spreadsheet": "ods",
+    b"application/vnd.oasis.opendocument.presentation": "odp",
+}
+_PACKED = {*_PARTS.values(), *_DECLARED.values()}
+_OPENDOCUMENT_MANIFEST = "META-INF/manifest.xml"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
@@ -43,6 +51,11 @@ class Kind(StrEnum):
     PDF = "pdf"
     DOCX = "docx"
     XLSX = "xlsx"
+    PPTX = "pptx"
+    ODT = "odt"
+    ODS = "ods"
+    ODP = "odp"
+    RTF = "rtf"
     HTML = "html"
     CSV = "csv"
     JSON = "json"
@@ -57,12 +70,12 @@ class Kind(StrEnum):
     @property
     def paged(self) -> bool:
         """Whether form feeds in its text separate numbered pages."""
-        return self is Kind.PDF
+        return self in (Kind.PDF, Kind.PPTX, Kind.ODP)
 
     @property
     def tabular(self) -> bool:
         """Whether each line of its text is a self-contained record."""
-        return self in (Kind.CSV, Kind.JSON, Kind.XLSX)
+        return self in (Kind.CSV, Kind.JSON, Kind.XLSX, Kind.ODS)
 
 
 _MEDIA_TYPES = {
@@ -71,6 +84,11 @@ _MEDIA_TYPES = {
     Kind.PDF: "application/pdf",
     Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     Kind.XLSX: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    Kind.PPTX: "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    Kind.ODT: "application/vnd.oasis.opendocument.text",
+    Kind.ODS: "application/vnd.oasis.opendocument.spreadsheet",
+    Kind.ODP: "application/vnd.oasis.opendocument.presentation",
+    Kind.RTF: "application/rtf",
     Kind.HTML: "text/html",
     Kind.CSV: "text/csv",
     Kind.JSON: "application/json",
@@ -78,18 +96,19 @@ _MEDIA_TYPES = {
     Kind.EMAIL: "message/rfc822",
 }
 
-_PACKED = {".docx": "Word document", ".xlsx": "Excel workbook", ".epub": "EPUB book"}
-
 
 def sniff(data: bytes, name: str) -> str:
     """The kind of a file (a value of `Kind`). Raises UnreadableError for others."""
     suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
         return "pdf"
+    packed = suffix if suffix[1:] in _PACKED else ""
     if data.startswith(b"PK\x03\x04"):
-        return _archive_kind(Archive(data, _packed(suffix)))
+        return _archive_kind(Archive(data, packed))
+    if data.startswith(b"{\\rtf"):
+        return "rtf"
     if data.startswith(b"\xd0\xcf\x11\xe0") and _ENCRYPTED_OFFICE in data:
-        raise UnreadableError("The file is encrypted. Save it without a password.")
+        raise UnreadableError(ENCRYPTED)
     for magic, what in _OTHER_KINDS:
         if data.startswith(magic):
             raise UnreadableError(f"The file is {what}. {TAKEN}")
@@ -103,13 +122,9 @@ def sniff(data: bytes, name: str) -> str:
     try:
         return _text_kind(decoded(data), suffix)
     except UnreadableError:
-        if suffix not in _PACKED:
+        if not packed:
             raise
-        raise UnreadableError(DAMAGED.format(what=_packed(suffix))) from None
-
-
-def _packed(suffix: str) -> str:
-    return _PACKED.get(suffix, "ZIP or Office file")
+        raise UnreadableError(damaged(packed)) from None
 
 
 def decoded(data: bytes) -> str:
@@ -127,15 +142,17 @@ def decoded(data: bytes) -> str:
 
 
 def _archive_kind(archive: Archive) -> str:
-    if DOCX_TEXT in archive.names:
-        return "docx"
-    if XLSX_BOOK in archive.names:
-        return "xlsx"
-    if "mimetype" in archive.names and archive.read("mimetype").strip() == EPUB_TYPE:
-        return "epub"
-    for name, what in _OTHER_ARCHIVES.items():
+    for name, kind in _PARTS.items():
         if name in archive.names:
-            raise UnreadableError(f"The file is {what} file. {TAKEN}")
+            return kind
+    if "mimetype" in archive.names:
+        declared = archive.read("mimetype").strip().removesuffix(b"-template")
+        if opened := _DECLARED.get(declared):
+            if opened != "epub" and b":encryption-data" in archive.read(_OPENDOCUMENT_MANIFEST):
+                raise UnreadableError(ENCRYPTED)
+            return opened
+    if "xl/workbook.bin" in archive.names:
+        raise UnreadableError(f"The file is a binary Excel file. {TAKEN}")
     raise UnreadableError(f"The file is a ZIP or Office file of another kind. {TAKEN}")
 
 

@@ -1,4 +1,4 @@
-"""XLSX: the tables of each sheet, as records."""
+"""XLSX and ODS: the tables of each sheet, as records."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from app.documents.readers.common import DAMAGED, UnreadableError, one_line
+from app.documents.readers.common import UnreadableError, damaged, one_line
 from app.documents.readers.tables import table_lines
 
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
 
 
-def xlsx_text(data: bytes) -> str:
+def sheets_text(data: bytes, kind: str) -> str:
     """The sheets in order, each under its name; what a formula gave, not the formula.
 
     A blank row ends a table; a line by itself above one stays a line. Raises UnreadableError.
@@ -24,7 +24,7 @@ def xlsx_text(data: bytes) -> str:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
         sheets = [(name, book.get_sheet_by_name(name).to_python()) for name in book.sheet_names]
     except CalamineError:
-        raise UnreadableError(DAMAGED.format(what="spreadsheet")) from None
+        raise UnreadableError(damaged(kind)) from None
     return "\n\n".join(
         "\n\n".join((f"# {one_line(name)}", *tables))
         for name, rows in sheets

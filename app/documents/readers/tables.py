@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.documents.readers.common import DAMAGED, NESTED, UnreadableError, one_line
+from app.documents.readers.common import NESTED, UnreadableError, damaged, one_line
 
 Rows = Sequence[Sequence[str]]
 
@@ -52,7 +52,7 @@ def _read(text: str, delimiter: str, limit: int | None = None) -> Iterator[list[
                 return
             yield row
     except csv.Error:
-        raise UnreadableError(DAMAGED.format(what="table")) from None
+        raise UnreadableError(damaged("CSV")) from None
 
 
 def table_lines(table: Rows) -> list[str]:

@@ -12,7 +12,10 @@ from app.documents.readers.sniff import Kind
 from app.documents.tables.records import Table, tables_in
 from app.documents.texts import text_of
 
-_KINDS = {Kind.CSV, Kind.JSON, Kind.XLSX, Kind.HTML, Kind.DOCX, Kind.MARKDOWN}
+_KINDS = {
+    *(Kind.CSV, Kind.JSON, Kind.HTML, Kind.MARKDOWN, Kind.RTF),
+    *(Kind.XLSX, Kind.DOCX, Kind.PPTX, Kind.ODS, Kind.ODT, Kind.ODP),
+}
 _KEPT = 16
 
 

@@ -207,13 +207,10 @@ async def test_email(tmp_path: Path) -> None:
     [
         (archive({"a.txt": "text"}), "of another kind"),
         (archive({"xl/workbook.bin": "x"}), "a binary Excel file"),
-        (archive({"xl/workbook.xml": "x"}), "damaged"),
         (docx(paragraph("Text."))[:-60], "damaged"),
-        (archive({"word/document.xml": "<w:document"}), "damaged"),
         (docx(""), "no text"),
         (epub("<p>Text.</p>", encrypted=True), "encrypted"),
         (epub("<p></p>"), "no text"),
-        (archive({"mimetype": "application/epub+zip"}), "damaged"),
         (b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted"),
         (b"<html><script>nothing()</script></html>", "no text"),
         # Those that mean harm.

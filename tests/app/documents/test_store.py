@@ -130,9 +130,9 @@ async def test_text_encodings(store: DocumentStore, encoding: str) -> None:
         ("controls.md", b"some text \x01\x02", "binary data"),
         ("latin.txt", "Größe".encode("latin-1"), "Save it as UTF-8"),
         ("photo.txt", b"\x89PNG\r\n\x1a\n" + bytes(100), "a PNG image"),
-        ("letter.docx", b"PK\x03\x04" + bytes(100), "The Word document is damaged"),
-        ("lost.docx", b"\x00\x01\x02" * 100, "The Word document is damaged"),
-        ("parts.zip", b"PK\x03\x04" + bytes(100), "The ZIP or Office file is damaged"),
+        ("letter.docx", b"PK\x03\x04" + bytes(100), "This .docx file is damaged"),
+        ("lost.docx", b"\x00\x01\x02" * 100, "This .docx file is damaged"),
+        ("parts.zip", b"PK\x03\x04" + bytes(100), "This ZIP or Office file is damaged"),
         ("odd.txt", "ab".encode("utf-16")[:-1], "not text"),
     ],
 )

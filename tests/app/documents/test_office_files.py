@@ -1,0 +1,216 @@
+"""Slides, OpenDocument and RTF: their structure as text, and files that mean harm.
+
+Covers `app.documents.readers.opendocument`, `app.documents.readers.presentation` and
+`app.documents.readers.rtf`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.documents.parsing import parse
+from app.documents.readers.sniff import Kind
+from dragon.errors import DocumentError
+from tests.documents import archive, docx, epub, paragraph
+from tests.office import odp, ods, odt, pptx
+
+ROWS = [("Guest", "Room"), ("Anna", "4"), ("Bob", "7")]
+SLIDES = pptx(title="The hut", items=["axe", "lamp"], notes="Said slowly.", rows=ROWS)
+TEXT = odt(
+    heading="Keys",
+    text="The key hangs left of the door.",
+    note="Since 1911.",
+    items=["axe", "lamp", "wick"],
+    rows=ROWS,
+)
+
+
+async def text_of(directory: Path, content: bytes, name: str = "a.bin") -> tuple[Kind, str]:
+    source, out = directory / "in", directory / "out"
+    source.write_bytes(content)
+    kind, _ = await parse(source, name, out)
+    return kind, out.read_text()
+
+
+def changed(content: bytes, entry: str, old: str, new: str) -> bytes:
+    """The archive with text in one of its entries replaced."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        entries: dict[str, bytes | str] = {name: file.read(name) for name in file.namelist()}
+    before = bytes(entries[entry])  # type: ignore[arg-type]
+    assert old.encode() in before
+    return archive({**entries, entry: before.replace(old.encode(), new.encode())})
+
+
+async def test_pptx(tmp_path: Path) -> None:
+    kind, text = await text_of(tmp_path, SLIDES)
+    assert kind is Kind.PPTX
+    assert text.split("\f") == [
+        "# The hut\n\n- axe\n- lamp\n\nNotes: Said slowly.",
+        "# A table\n\nIn a box.\n\nIn a group.\n\nGuest: Anna; Room: 4\nGuest: Bob; Room: 7",
+        "",
+    ]
+
+
+async def test_odt(tmp_path: Path) -> None:
+    kind, text = await text_of(tmp_path, TEXT)
+    assert kind is Kind.ODT
+    assert text.split("\n\n") == [
+        "## Keys",
+        "The key hangs left of the door.",
+        "Since 1911.",
+        "- axe\n- lamp\n- wick",
+        "Guest: Anna; Room: 4\nGuest: Bob; Room: 7",
+    ]
+
+
+async def test_ods(tmp_path: Path) -> None:
+    content = ods({"Guests": ROWS, "More": [("name", "hours"), ("Ann", "40")]})
+    kind, text = await text_of(tmp_path, content)
+    assert kind is Kind.ODS
+    assert text.split("\n\n") == [
+        *("# Guests", "Guest: Anna; Room: 4\nGuest: Bob; Room: 7"),
+        *("# More", "name: Ann; hours: 40"),
+    ]
+
+
+async def test_odp(tmp_path: Path) -> None:
+    kind, text = await text_of(
+        tmp_path, odp(title="The hut", items=["axe", "lamp"], notes="Said slowly.")
+    )
+    assert kind is Kind.ODP
+    assert text.split("\f") == ["# The hut\n\n- axe\n- lamp\n\nNotes: Said slowly.", ""]
+
+
+# As Word writes it: styles, a picture, a list by its marks, a row's definition before and after it.
+RTF = (
+    rb"""{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\fcharset0 Times;}{\f3\fcharset2 Symbol;}}
+{\stylesheet{\snext0 Normal;}{\s1\outlinelevel0 heading 1;}{\s2\outlinelevel1 heading 2;}}
+{\*\generator Somebody;}{\info{\author Anna}}{\header \pard\plain Above\par}
+\pard\plain \s1\outlinelevel0 {\rtlch\fcs1 \ltrch\fcs0 The hut}\par
+\pard\plain The key hangs left of the d\'f6\'f6r \u8212\'97 always, \{so\}.\par
+\pard\plain \s2\outlinelevel1 {Tools}\par
+{\listtext\pard\plain\f3 \'b7\tab}\pard\plain axe\par
+{\listtext\pard\plain \u8226\'95\tab}\pard\plain lamp\par
+\trowd\cellx2000\cellx4000\pard\intbl {Guest\cell Room\cell}\pard\intbl {\trowd\cellx2000\row}
+\trowd\cellx2000\cellx4000\pard\intbl {Anna\cell 4\cell}\pard\intbl {\trowd\cellx2000\row}
+\pard\plain{\pict\pngblip """
+    + b"89504e47" * 5000
+    + rb"""}Below.\par}"""
+)
+
+
+async def test_rtf(tmp_path: Path) -> None:
+    kind, text = await text_of(tmp_path, RTF)
+    assert kind is Kind.RTF
+    assert [line for line in text.splitlines() if line] == [
+        "# The hut",
+        "The key hangs left of the döör — always, {so}.",
+        "## Tools",
+        *("- axe", "- lamp"),
+        "Guest: Anna; Room: 4",
+        "Below.",
+    ]
+
+
+ENTITIES = "<!DOCTYPE a [<!ENTITY out SYSTEM 'file:///etc/hostname'>]>"
+BILLION = (
+    "<!DOCTYPE a ["
+    + "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(12))
+    + "]><a>&e12;</a>"
+)
+ODT_TYPE = "application/vnd.oasis.opendocument.text"
+
+ROW, CELL = "<table:table-row", "<table:table-cell"
+MANY = '="999999999"'
+HUGE_SHEET = changed(
+    changed(
+        ods({"A": [("x", "y")]}), "content.xml", ROW, f"{ROW} table:number-rows-repeated{MANY}"
+    ),
+    "content.xml",
+    CELL,
+    f"{CELL} table:number-columns-repeated{MANY}",
+)
+
+
+@pytest.mark.parametrize("content", [SLIDES, TEXT], ids=["pptx", "odt"])
+async def test_an_entity_brings_in_no_file(tmp_path: Path, content: bytes) -> None:
+    entry = "ppt/slides/slide1.xml" if content is SLIDES else "content.xml"
+    declared = changed(content, entry, "axe", "axe &out;")
+    with zipfile.ZipFile(io.BytesIO(declared)) as file:
+        head = file.read(entry).decode().split("?>")[0] + "?>"
+    _, text = await text_of(tmp_path, changed(declared, entry, head, head + ENTITIES))
+    assert "axe" in text
+    assert Path("/etc/hostname").read_text().strip() not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        # Cut off, or of other parts than they should have.
+        (
+            "a.pptx",
+            SLIDES[:-60],
+            "This .pptx file is damaged. Open it elsewhere and save it again.",
+        ),
+        ("a.docx", docx(paragraph("Text."))[:-60], "This .docx file is damaged. Open"),
+        ("a.docx", archive({"word/document.xml": "<w:document"}), "This .docx file is damaged. O"),
+        ("a.docx", changed(docx(""), "word/document.xml", "<w:body", "<w:"), "This .docx file is"),
+        ("a", archive({"xl/workbook.xml": "x"}), "This .xlsx file is damaged."),
+        ("a", archive({"mimetype": "application/epub+zip"}), "This .epub file is damaged."),
+        ("a", epub("<p>One.</p>").replace(b"OEBPS/book.opf", b"OEBPS/look.opf"), "This .epub file"),
+        ("a", archive({"ppt/presentation.xml": "<a"}), "This .pptx file is damaged."),
+        (
+            "a",
+            changed(SLIDES, "ppt/_rels/presentation.xml.rels", "slides/slide1", "slides/slide9"),
+            "This .pptx file is damaged.",
+        ),
+        ("a.odt", TEXT[:-60], "This .odt file is damaged."),
+        ("a", archive({"mimetype": ODT_TYPE, "META-INF/manifest.xml": "<a/>"}), "This .odt file"),
+        ("a", rb"{\rtf1 \uc\u9999999 }", "This .rtf file is damaged."),
+        ("a.odp", bytes(100), "This .odp file is damaged."),
+        # Encrypted.
+        (
+            "a.odt",
+            changed(
+                TEXT, "META-INF/manifest.xml", "</manifest:", "<manifest:encryption-data/></m:"
+            ),
+            "The file is encrypted. Save it without a password.",
+        ),
+        (
+            "a.pptx",
+            b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"),
+            "The file is encrypted. Save it without a password.",
+        ),
+        # Empty.
+        ("a", rb"{\rtf1}", "The file has no text in it."),
+        ("a", odt(heading="", text="", note="", items=["", ""], rows=[("", "")]), "has no text"),
+        # Those that mean harm.
+        ("a", archive({"ppt/presentation.xml": bytes(300 << 20)}), "unpacks to more than 200 MB"),
+        (
+            "a",
+            archive({"mimetype": ODT_TYPE, "META-INF/manifest.xml": "", "content.xml": BILLION}),
+            "no text|damaged",
+        ),
+        (
+            "a",
+            changed(TEXT, "content.xml", "<office:text", "<text:p>" * 100_000 + "<office:text"),
+            "nested too deeply",
+        ),
+        ("a", HUGE_SHEET, "This .ods file is damaged."),
+    ],
+)
+async def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        await text_of(tmp_path, content, name)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+async def test_a_hostile_row_is_as_wide_as_a_table_may_be(tmp_path: Path) -> None:
+    wide = f"{CELL} table:number-columns-repeated{MANY}"
+    _, text = await text_of(tmp_path, changed(TEXT, "content.xml", CELL, wide))
+    assert len(text) < 100_000
