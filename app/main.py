@@ -31,6 +31,7 @@ from app.api.openai import (
 from app.api.page import (
     conversations,
     documents,
+    folders,
     ledger,
     ledger_reads,
     model_choice,
@@ -62,6 +63,7 @@ _ROUTERS = (
     ollama_generation,
     conversations,
     documents,
+    folders,
     health,
     ledger_reads,
     ledger,
@@ -183,7 +185,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             run_urgent=lambda function: asyncio.wrap_future(engine.submit_urgent(function)),
             run_idle=lambda function: asyncio.wrap_future(engine.submit_idle(function)),
         )
-        await documents.start()
+        await documents.start(settings.watch)
         stack.push_async_callback(documents.close)
         hello = Hello(
             tokenizer=tokenizer.fingerprint,

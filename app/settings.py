@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,6 +34,8 @@ class Settings(ModelChoice, BaseSettings):
     )
 
     data_dir: Path = Path("data")
+    # Folders whose files are documents, separated as in PATH.
+    watch: Annotated[tuple[Path, ...], NoDecode] = ()
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     api_key: SecretStr | None = None
@@ -88,6 +91,13 @@ class Settings(ModelChoice, BaseSettings):
                 "characters (128 bits); without one it makes its own"
             )
         return key
+
+    @field_validator("watch", mode="before")
+    @classmethod
+    def _are_paths(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return tuple(Path(each) for each in value.split(os.pathsep) if each.strip())
 
     @field_validator("cors_origins", mode="before")
     @classmethod

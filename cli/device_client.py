@@ -29,6 +29,12 @@ class DeviceClient:
         with self._response("GET", path) as response:
             return json.load(response)
 
+    def send(self, method: str, path: str, body: object = None) -> Any:
+        """The answer to a request with a JSON body, decoded."""
+        sent = None if body is None else json.dumps(body).encode()
+        with self._response(method, path, sent, {"Content-Type": "application/json"}) as response:
+            return json.load(response)
+
     def upload(self, path: Path) -> Any:
         """The new file's object; its contents are read as they are sent."""
         boundary = uuid4().hex

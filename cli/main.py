@@ -17,6 +17,7 @@ from cli import (
     peer_keys,
     profile,
     services,
+    watch,
 )
 from dragon.errors import DragonError
 
@@ -30,6 +31,8 @@ for command in (
     services.up,
     first_session.add,
     first_session.ask,
+    watch.watch,
+    watch.unwatch,
     mcp_stdio.mcp,
     services.device,
     data.backup,

@@ -25,6 +25,7 @@ from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasable, Erasure
+from app.documents.folders.versions import superseded
 from app.documents.index import DocumentIndex
 from app.documents.jobs import Lanes
 from app.documents.parsing import Batch, parse
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 _CHUNKS = Chunk.metadata.tables[Chunk.__tablename__]  # without the ORM, in half the time
 
+_FEW_UNREAD = 8
 _RETRY_S, _MAX_RETRY_S = 0.5, 30.0
 _WAITING = "The device's disk is full or fails; it goes on once there is room."
 
@@ -64,6 +66,12 @@ class Ingestion:
     parsing: Lanes = field(default_factory=lambda: Lanes(1 << 20))
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
+    _unread: set[str] = field(default_factory=set)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a document submitted now will be read soon."""
+        return len(self._unread) < _FEW_UNREAD
 
     @property
     def idle(self) -> bool:
@@ -78,10 +86,13 @@ class Ingestion:
         channel.publish(Progress(Stage.STORED))
         task = asyncio.create_task(self._run(document, channel), name=f"ingest {document.id}")
         self._tasks[document.id] = task
+        if not document.kind:
+            self._unread.add(document.id)
         task.add_done_callback(lambda _: self._forget(document.id))
 
     def _forget(self, document_id: str) -> None:
         del self._tasks[document_id]
+        self._unread.discard(document_id)
         self._channels.pop(document_id).close()
 
     def watch(self, document_id: str) -> AsyncIterator[Progress] | None:
@@ -124,6 +135,7 @@ class Ingestion:
             if not document.kind:
                 async with self.parsing.of(document.bytes):
                     await self._read(document, channel)
+            self._unread.discard(document.id)
             await self._embed(document, channel)
         except DocumentError as error:
             await self.fail(document.id, error.message)
@@ -183,9 +195,20 @@ class Ingestion:
             await self._update(session, document_id, chunks=count)
 
     async def _cut(self, document_id: str, **read: object) -> None:
-        """All sentences are there."""
-        async with self.sessions.begin() as session:
+        """All sentences are there: they take the place of what its watched files held before."""
+        async with self.sessions() as session:
             await self._update(session, document_id, **read)
+            gone = await self.erasure.rows(session, await superseded(session, document_id))
+            await self.commit_without(session, gone)
+
+    async def commit_without(self, session: AsyncSession, gone: dict[str, list[int]]) -> None:
+        """Commit a transaction that deletes documents, if any, and erase them."""
+        if not gone:
+            return await session.commit()
+        async with self.index.settled.writer:
+            await session.commit()
+            self.index.hide(gone)
+        return await self.erase(gone)
 
     async def _publish(self, document_id: str) -> int:
         """All of it can be found: hide the documents that this one replaces, in one step.
@@ -194,11 +217,7 @@ class Ingestion:
         """
         async with self.sessions() as session:
             await self._update(session, document_id, status=Status.PROCESSED)
-            replaced = await self.rows_replaced(session, document_id)
-            async with self.index.settled.writer:
-                await session.commit()
-                self.index.hide(replaced)
-        await self.erase(replaced)
+            await self.commit_without(session, await self.rows_replaced(session, document_id))
         # Otherwise one document in many pays for checkpointing the pages of all.
         with suppress(OperationalError):  # the log stays; the next one tries again
             await database.empty_log(self.sessions, wait_ms=0)
@@ -233,6 +252,7 @@ class Ingestion:
             select(Document.id)
             .where(Document.filename == document.filename)
             .where(Document.collection == document.collection)
+            .where(Document.by_hand)  # a folder's files say what goes of theirs
             .where(upload_order < placed.scalar_one())
         )
         return await self.erasure.rows(session, others.all())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,8 @@ from app.documents.collections import Collections
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
 from app.documents.expiry import Expiry
+from app.documents.folders.folders import Folders
+from app.documents.folders.keeping import CANCELLED, Keeping, content_identity
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
@@ -43,7 +45,6 @@ MAX_WINDOW = 100_000
 SEARCHED = frozenset({"user_data", "assistants"})
 """Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
 
-CANCELLED = "It was cancelled. Retry it, or delete it."
 UNREAD = "The file is not read yet. Try again once it is."
 
 # A repeated upload counts as the newest, so that it replaces those uploaded since.
@@ -91,9 +92,16 @@ class DocumentStore:
             self._files, sessions, self._index, embedding, kv, self._erasure
         )
         self._expiry = Expiry(sessions, self.delete)
+        keeping = Keeping(
+            self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing
+        )
+        self.folders = Folders(data_dir, sessions, keeping)
 
-    async def start(self) -> None:
-        """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion."""
+    async def start(self, watch: Iterable[Path] = ()) -> None:
+        """Remove leftovers of a crash, reconcile the index with the rows, resume ingestion.
+
+        The folders `watch` are followed, beside those that are known.
+        """
         for directory in (self._files, self._incoming):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         await asyncio.to_thread(synchronise, self._files.parent)
@@ -107,9 +115,11 @@ class DocumentStore:
             if document.status == Status.UPLOADED or document.id in lacking:
                 self._ingestion.submit(document)
         self._expiry.start()
+        await self.folders.start(watch)
 
     async def close(self) -> None:
         """Stop ingestion; unfinished documents are resumed at the next start."""
+        await self.folders.close()
         await self._expiry.close()
         await self._ingestion.close()
         await self._erasure.close()
@@ -144,7 +154,8 @@ class DocumentStore:
         """Store a file and start its ingestion, which may end in `error`.
 
         The same bytes, name and collection are the same document, also where it was moved into
-        another collection since. With `replace` the other
+        another collection since, or a watched folder brought it; it then stays when the folder's
+        file goes. With `replace` the other
         documents of that name and collection are deleted once this one can be found. It is deleted
         itself `expires_after` seconds from now, or never: as its last upload says. What is not for
         `SEARCHED` purposes is only kept. Raises DocumentError if the file is empty or has no name,
@@ -176,6 +187,10 @@ class DocumentStore:
                 if moved is not None and moved.collection == collection:
                     existing, document_id = moved, moved.id
             searched = purpose in SEARCHED
+            if searched and expires_after is None:
+                watched = await self._watched(name, collection, content.sha256)
+                if watched is not None:
+                    document_id, existing = watched, await self._find(watched)
             expires_at = None if expires_after is None else int(time.time()) + expires_after
             again = existing is not None and (
                 existing.status == Status.ERROR or (searched and existing.purpose not in SEARCHED)
@@ -207,6 +222,13 @@ class DocumentStore:
                 await self._replace_with(existing)
             return await self.get(document_id)
 
+    async def _watched(self, name: str, collection: str, sha256: str) -> str | None:
+        """The document of a watched file with this name and these bytes, if there is one."""
+        same = Document.id == content_identity(name, collection, sha256)
+        kept = update(Document).where(same, Document.filename == name).values(by_hand=True)
+        async with self._sessions.begin() as session:
+            return await session.scalar(kept.returning(Document.id))
+
     async def _keep(self, document: Document, content: Incoming) -> Document:
         """Move the file into place, write the row, start ingestion."""
         directory = self._files / document.id
@@ -236,10 +258,7 @@ class DocumentStore:
             await session.execute(chosen.values(replaces=True))
             await session.execute(_LATEST, {"id": document.id})
             replaced = await self._ingestion.rows_replaced(session, document.id)
-            async with self._index.settled.writer:
-                await session.commit()
-                self._index.hide(replaced)
-        await self._ingestion.erase(replaced)
+            await self._ingestion.commit_without(session, replaced)
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, ForeignKey, MetaData, false, literal_column
+from sqlalchemy import JSON, ColumnElement, ForeignKey, MetaData, false, literal_column, true
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -32,13 +32,15 @@ class Status(StrEnum):
 
 
 class Document(Base):
-    """An uploaded file. Its id is a hash of name, bytes and the collection it was uploaded to.
+    """A file as it was stored.
 
-    Times are Unix seconds.
+    Its id is a hash of name, bytes and the collection that it was uploaded to; of a watched file of
+    bytes and collection.
 
     It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
     vector, too. `replaces`: then others of its name and collection are deleted; until then none of
-    it is found. It is deleted at `expires_at`.
+    it is found. It is deleted at `expires_at` (Unix seconds, as all times), and, unless it was
+    uploaded `by_hand`, once no watched file has it any more.
     """
 
     __tablename__ = "documents"
@@ -55,6 +57,7 @@ class Document(Base):
     chunks: Mapped[int] = mapped_column(server_default="0")  # so far
     replaces: Mapped[bool] = mapped_column(server_default=false())
     expires_at: Mapped[int | None]
+    by_hand: Mapped[bool] = mapped_column(server_default=true(), default=True)
 
 
 upload_order: ColumnElement[int] = literal_column("documents.rowid")
@@ -80,6 +83,42 @@ class Chunk(Base):
     page: Mapped[int | None]
     start: Mapped[int]
     end: Mapped[int]
+
+
+class WatchedFolder(Base):
+    """A folder whose files are documents of a collection; `path` is absolute."""
+
+    __tablename__ = "watched_folders"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    path: Mapped[str] = mapped_column(unique=True)
+    collection: Mapped[str]
+
+
+class WatchedFile(Base):
+    """A file of a watched folder; `path` is relative to it, `changed_ns` as in `folders.scan`.
+
+    `size`, `changed_ns` and `sha256` are those of the content that was read last, null before.
+    It has a `problem` if it could not be read, else its document. One without either was deleted
+    by somebody, and stays out. Until its content can be found, that of the `previous` document is.
+    """
+
+    __tablename__ = "watched_files"
+
+    folder_id: Mapped[str] = mapped_column(
+        ForeignKey("watched_folders.id", ondelete="CASCADE"), primary_key=True
+    )
+    path: Mapped[str] = mapped_column(primary_key=True)
+    size: Mapped[int | None]
+    changed_ns: Mapped[int | None]
+    sha256: Mapped[str | None] = mapped_column(index=True)
+    problem: Mapped[str | None]
+    document_id: Mapped[str | None] = mapped_column(
+        ForeignKey("documents.id", ondelete="SET NULL"), index=True
+    )
+    previous_id: Mapped[str | None] = mapped_column(
+        ForeignKey("documents.id", ondelete="SET NULL"), index=True
+    )
 
 
 class MessageState(StrEnum):

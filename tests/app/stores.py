@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -29,6 +29,7 @@ async def opened(
     data_dir: Path,
     model: Embedder | None = None,
     kv: DerivedStore | None = None,
+    watch: Sequence[Path] = (),
 ) -> AsyncIterator[DocumentStore]:
     """A running store; everything of it is closed at the end, as when the service stops."""
     data_dir.mkdir(parents=True, exist_ok=True)
@@ -42,7 +43,7 @@ async def opened(
         kv or EmptyStore(),
         reranker(),
     )
-    await store.start()
+    await store.start(watch)
     yield store
     await store.close()
     await engine.dispose()

@@ -1,4 +1,4 @@
-"""`dragon add` and `dragon ask` against a running device.
+"""`dragon add`, `ask` and `watch` against a running device.
 
 Covers `cli.device_client`.
 """
@@ -85,3 +85,26 @@ def test_ctrl_c_stops_an_answer(exact: Pair, tmp_path: Path) -> None:
     _, errors = asking.communicate(timeout=60)
     assert asking.returncode in (0, 130)  # 0: it had been written by then
     assert "Traceback" not in errors
+
+
+def test_a_folder_is_watched_from_the_command_line(exact: Pair, tmp_path: Path) -> None:
+    notes = tmp_path / "Notes"
+    notes.mkdir()
+    (notes / "amalfi.md").write_text("The ferry to Amalfi is moored at quay nine.")
+    (notes / "empty.txt").touch()
+    status, output, errors = run(exact.device, tmp_path, "watch", "Notes")
+    told = f"{notes}: 2 files: 1 can be found, 1 could not be read (collection 'Notes')"
+    assert (status, output.strip()) == (0, told)
+    assert errors.strip() == "empty.txt: The file is empty."
+    assert run(exact.device, tmp_path, "watch") == (status, output, errors)
+    _, answer, sources = run(exact.device, tmp_path, "ask", "Where is the ferry to Amalfi moored?")
+    assert "quay nine" in answer
+    assert "private: amalfi.md" in sources.splitlines()
+
+    assert run(exact.device, tmp_path, "unwatch", "Notes") == (0, "", "")
+    assert run(exact.device, tmp_path, "watch") == (0, "", "")
+    status, _, errors = run(exact.device, tmp_path, "unwatch", "Notes")
+    assert (status, errors) == (
+        1,
+        "dragon: Notes is not watched: `dragon watch` lists what is.\n",
+    )

@@ -96,10 +96,19 @@ _MEDIA_TYPES = {
     Kind.EMAIL: "message/rfc822",
 }
 
+_PAGES, _NOTES, _TABLES = {".html", ".htm", ".xhtml"}, {".md", ".markdown"}, {".csv", ".tsv"}
+_TELLING = {".pdf", *(f".{each}" for each in _PACKED), *_PAGES, *_NOTES, *_TABLES}
+
+
+def telling_suffix(name: str) -> str:
+    """What of a name, in lower case, has a say in a file's kind: ".md", or ""."""
+    suffix = Path(name).suffix.lower()
+    return suffix if suffix in _TELLING else ""
+
 
 def sniff(data: bytes, name: str) -> str:
     """The kind of a file (a value of `Kind`). Raises UnreadableError for others."""
-    suffix = Path(name).suffix.lower()
+    suffix = telling_suffix(name)
     if b"%PDF-" in data[:1024]:
         return "pdf"
     packed = suffix if suffix[1:] in _PACKED else ""
@@ -117,7 +126,7 @@ def sniff(data: bytes, name: str) -> str:
     if _is_mail(data):
         return "email"
     start = data[:8192].removeprefix(codecs.BOM_UTF8)
-    if _HTML.match(start) or (suffix in {".html", ".htm", ".xhtml"} and _TAG.search(start)):
+    if _HTML.match(start) or (suffix in _PAGES and _TAG.search(start)):
         return "html"
     try:
         return _text_kind(decoded(data), suffix)
@@ -171,7 +180,7 @@ def _is_mail(data: bytes) -> bool:
 
 
 def _text_kind(text: str, suffix: str) -> str:
-    if suffix in {".md", ".markdown"}:
+    if suffix in _NOTES:
         return "markdown"
     if text.lstrip()[:1] in {"{", "["}:
         try:
@@ -180,6 +189,6 @@ def _text_kind(text: str, suffix: str) -> str:
             pass
         else:
             return "json"
-    if tables.rows(text, named=suffix in {".csv", ".tsv"}) is not None:
+    if tables.rows(text, named=suffix in _TABLES) is not None:
         return "csv"
     return "text"

@@ -1,0 +1,68 @@
+"""`/api/folders`: the folders whose files are documents, with the state of each file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.openai.openapi import failures
+from app.container import State
+from app.documents.folders.folders import FileState
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS
+
+router = APIRouter(prefix="/api/folders", tags=["folders"])
+
+_MOST_FILES = 1000
+
+
+class NewFolder(BaseModel):
+    """A folder on the device's machine; its collection is named as it is unless said otherwise."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    path: Annotated[str, Field(min_length=1, max_length=4096)]
+    collection: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None
+
+
+@router.get("")
+async def list_folders(state: State) -> dict[str, Any]:
+    """Every folder, with how many of its files are in each state."""
+    return {"data": [asdict(folder) for folder in await state.documents.folders.list()]}
+
+
+@router.post("")
+async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
+    """Follow a folder; of one that is followed, try again what could not be read."""
+    folders = state.documents.folders
+    identity = await folders.add(Path(folder.path), folder.collection)
+    return asdict(await folders.get(identity))
+
+
+@router.get("/{folder}", responses=failures(404))
+async def get_folder(folder: str, state: State) -> dict[str, Any]:
+    """One folder."""
+    return asdict(await state.documents.folders.get(folder))
+
+
+@router.get("/{folder}/files", responses=failures(404))
+async def list_files(
+    folder: str,
+    state: State,
+    only: Annotated[FileState | None, Query(alias="state")] = None,
+    after: Annotated[str, Query(max_length=8192)] = "",
+    limit: Annotated[int, Query(ge=1, le=_MOST_FILES)] = _MOST_FILES,
+) -> dict[str, Any]:
+    """Files of a folder by path, from the one behind `after` on, all or those in a state."""
+    found = await state.documents.folders.files(folder, only, after, limit + 1)
+    return {"data": [asdict(file) for file in found[:limit]], "has_more": len(found) > limit}
+
+
+@router.delete("/{folder}", responses=failures(404))
+async def remove_folder(folder: str, state: State) -> dict[str, Any]:
+    """Follow a folder no more; the documents it brought go, its files stay as they are."""
+    await state.documents.folders.remove(folder)
+    return {"id": folder, "deleted": True}

@@ -1,0 +1,228 @@
+"""The watched folders: added, listed with the state of their files, removed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, case, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.documents.folders.keeping import Keeping
+from app.documents.folders.watcher import FolderState, Watcher
+from app.documents.uploads import MAX_COLLECTION_CHARACTERS, clean_collection
+from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
+from dragon.errors import InvalidRequestError, NotFoundError
+
+log = logging.getLogger(__name__)
+
+MOST = 16
+"""Folders, at most: each has a thread that waits for changes."""
+
+
+class FileState(StrEnum):
+    """How far a file of a watched folder is."""
+
+    WAITING = "waiting"  # not read yet
+    WORDS = "words"  # found by its words, while vectors are made
+    INDEXED = "indexed"
+    UNREAD = "unread"  # it could not be
+    LEFT_OUT = "left_out"  # its document was deleted by somebody
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A watched folder, and how many of its files are in each state."""
+
+    id: str
+    path: str
+    collection: str
+    state: FolderState
+    files: dict[FileState, int]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a watched folder; `problem` says why it could not be read."""
+
+    path: str
+    state: FileState
+    problem: str | None
+    document: str | None
+
+
+_STATE: ColumnElement[str] = case(
+    (WatchedFile.problem.is_not(None), FileState.UNREAD),
+    (Document.status == Status.PROCESSED, FileState.INDEXED),
+    (Document.kind != "", FileState.WORDS),
+    (WatchedFile.document_id.is_not(None) | WatchedFile.sha256.is_(None), FileState.WAITING),
+    else_=FileState.LEFT_OUT,
+)
+
+
+class Folders:
+    """Follows folders from `start` to `close`. `data_dir` is never looked into."""
+
+    def __init__(
+        self, data_dir: Path, sessions: async_sessionmaker[AsyncSession], keeping: Keeping
+    ) -> None:
+        self._data_dir = data_dir.resolve()
+        self._sessions = sessions
+        self._keeping = keeping
+        self._watchers: dict[str, Watcher] = {}
+        self._changing = asyncio.Lock()
+
+    async def start(self, named: Iterable[Path] = ()) -> None:
+        """Follow the folders that are known, and those that are named."""
+        async with self._sessions() as session:
+            for folder in await session.scalars(select(WatchedFolder)):
+                self._follow(folder)
+        for path in named:
+            try:
+                await self.add(path)
+            except InvalidRequestError as error:  # it may be there at the next start
+                log.warning("%s", error.message)
+
+    async def close(self) -> None:
+        """Stop following; folders and files stay known."""
+        await asyncio.gather(*(watcher.close() for watcher in self._watchers.values()))
+
+    async def add(self, path: Path, collection: str | None = None) -> str:
+        """Follow a folder, its files being documents of a collection, named as it is by default.
+
+        Of one that is followed already, files that could not be read are tried again. Returns the
+        folder's id. Raises InvalidRequestError.
+        """
+        async with self._changing:
+            root = await asyncio.to_thread(_real, path)
+            name = clean_collection(root.name[:MAX_COLLECTION_CHARACTERS])
+            known = self._known(root)
+            if known is not None:
+                if collection not in (None, known.folder.collection):
+                    raise _refusal(
+                        f"{root} is watched as the collection '{known.folder.collection}'."
+                    )
+                await self._try_again(known)
+                return known.folder.id
+            self._require_apart(root)
+            folder = WatchedFolder(
+                id=f"folder-{secrets.token_hex(8)}",
+                path=str(root),
+                collection=name if collection is None else clean_collection(collection),
+            )
+            async with self._sessions.begin() as session:
+                session.add(folder)
+            self._follow(folder)
+            return folder.id
+
+    async def remove(self, folder: str) -> None:
+        """Follow a folder no more, and delete the documents it brought. Raises NotFoundError."""
+        async with self._changing:
+            watcher = self._watcher(folder)
+            await watcher.close()
+            await self._keeping.remove(folder)
+            del self._watchers[folder]
+
+    async def list(self) -> Sequence[Folder]:
+        """Every folder, by path."""
+        counted = (
+            select(WatchedFile.folder_id, _STATE, func.count())
+            .outerjoin(Document, Document.id == WatchedFile.document_id)
+            .group_by(WatchedFile.folder_id, _STATE)
+        )
+        async with self._sessions() as session:
+            rows = await session.execute(counted)
+            counts = {(folder, FileState(state)): count for folder, state, count in rows}
+        watchers = sorted(self._watchers.values(), key=lambda each: each.folder.path)
+        return [
+            Folder(
+                id=each.folder.id,
+                path=each.folder.path,
+                collection=each.folder.collection,
+                state=each.state,
+                files={state: counts.get((each.folder.id, state), 0) for state in FileState},
+            )
+            for each in watchers
+        ]
+
+    async def get(self, folder: str) -> Folder:
+        """One folder. Raises NotFoundError."""
+        self._watcher(folder)
+        return next(each for each in await self.list() if each.id == folder)
+
+    async def files(
+        self, folder: str, state: FileState | None, after: str, limit: int
+    ) -> Sequence[File]:
+        """Files of a folder by path, from the one behind `after` on. Raises NotFoundError."""
+        self._watcher(folder)
+        of_folder = (
+            select(WatchedFile.path, _STATE, WatchedFile.problem, WatchedFile.document_id)
+            .outerjoin(Document, Document.id == WatchedFile.document_id)
+            .where(WatchedFile.folder_id == folder, WatchedFile.path > after)
+            .order_by(WatchedFile.path)
+            .limit(limit)
+        )
+        if state is not None:
+            of_folder = of_folder.where(_STATE.is_(state))
+        async with self._sessions() as session:
+            rows = await session.execute(of_folder)
+            return [File(path, FileState(at), why, document) for path, at, why, document in rows]
+
+    def _follow(self, folder: WatchedFolder) -> None:
+        ingestion = self._keeping.ingestion
+        watcher = Watcher(folder, self._keeping, self._data_dir, lambda: ingestion.has_room)
+        self._watchers[folder.id] = watcher
+        watcher.start()
+
+    def _known(self, root: Path) -> Watcher | None:
+        watchers = self._watchers.values()
+        return next((each for each in watchers if each.folder.path == str(root)), None)
+
+    def _watcher(self, folder: str) -> Watcher:
+        if folder not in self._watchers:
+            raise NotFoundError(f"There is no watched folder '{folder}'.")
+        return self._watchers[folder]
+
+    def _require_apart(self, root: Path) -> None:
+        """No file may be in two folders, nor be the device's own."""
+        if len(self._watchers) >= MOST:
+            raise _refusal(f"At most {MOST} folders are watched: watch one that holds several.")
+        if root.is_relative_to(self._data_dir):
+            raise _refusal(f"{root} is in the device's data directory.")
+        for each in self._watchers.values():
+            other = Path(each.folder.path)
+            if root.is_relative_to(other):
+                raise _refusal(f"{root} is in {other}, which is watched already.")
+            if other.is_relative_to(root):
+                raise _refusal(f"{root} holds {other}, which is watched: remove that one first.")
+
+    async def _try_again(self, watcher: Watcher) -> None:
+        unread = update(WatchedFile).where(
+            WatchedFile.folder_id == watcher.folder.id, WatchedFile.problem.is_not(None)
+        )
+        async with self._sessions.begin() as session:
+            await session.execute(unread.values(size=None, changed_ns=None))
+        watcher.look_again()
+
+
+def _real(path: Path) -> Path:
+    """A directory without links in its path. Raises InvalidRequestError."""
+    try:
+        expanded = path.expanduser()
+        if not expanded.is_absolute():
+            raise _refusal("Give the whole path of the folder, such as ~/Notes.")
+        root = expanded.resolve(strict=True)
+        next(root.iterdir(), None)
+    except (OSError, RuntimeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no path"
+        raise _refusal(f"{path} cannot be watched: {why}.") from None
+    return root
+
+
+def _refusal(message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, param="path")

@@ -1,0 +1,243 @@
+"""Keeps documents as the files of watched folders are; each change is one transaction.
+
+A document is of a content, not of a path: a file that is moved keeps its document, and two files of
+one content in a collection share it. It goes with the last file that has it, unless somebody
+uploaded it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.cancellation import to_the_end
+from app.documents.erasure import Erasure
+from app.documents.folders.scan import Content, Mark
+from app.documents.folders.versions import orphans
+from app.documents.ingestion import Ingestion
+from app.documents.readers.sniff import telling_suffix
+from app.documents.uploads import Incoming, arrived, clean_name, identity
+from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
+
+CANCELLED = "It was cancelled. Retry it, or delete it."
+
+
+def content_identity(name: str, collection: str, sha256: str) -> str:
+    """The id of the document of all files with these bytes whose names tell the same type."""
+    place = f"{sha256} {collection}\0\0{telling_suffix(name)}"
+    return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Documents of watched files: stored, given to ingestion, released."""
+
+    files: Path
+    incoming: Path
+    sessions: async_sessionmaker[AsyncSession]
+    ingestion: Ingestion
+    erasure: Erasure
+    changing: asyncio.Lock
+
+    async def known(self, folder: str) -> dict[str, WatchedFile]:
+        """The files of a folder by their paths, as they were read last."""
+        async with self.sessions() as session:
+            of_folder = select(WatchedFile).where(WatchedFile.folder_id == folder)
+            return {file.path: file for file in await session.scalars(of_folder)}
+
+    async def expect(self, folder: str, paths: Collection[str]) -> None:
+        """Note files that are there, and are to be read."""
+        rows = [{"folder_id": folder, "path": path} for path in paths]
+        async with self.sessions.begin() as session:
+            await session.execute(insert(WatchedFile), rows)
+
+    async def hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
+        """Have the document of a file hold what it holds now, unless somebody has deleted it.
+
+        Raises StorageError where the disk has no room.
+        """
+        async with self.changing:
+            await to_the_end(self._hold(folder, path, content))
+
+    async def _hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
+        sha256, name = await asyncio.to_thread(lambda: content.sha256), _name(path)
+        async with self.sessions() as session:
+            file = await session.get_one(WatchedFile, (folder.id, path))
+            left_out = _is_left_out(file) or await _left_out(session, folder.id, sha256)
+            document = None if left_out else await _stored(session, name, folder.collection, sha256)
+        read = {"sha256": sha256, "problem": None, **vars(content.mark)}
+        if document is not None or left_out:
+            return await self._point(file, read, document)
+        document = _document(name, folder.collection, content, sha256)
+        await self._store(document, content)
+        await self._point(file, read, document)
+        await asyncio.to_thread(arrived, self.files / document.id)
+        return self.ingestion.submit(document)
+
+    async def _store(self, document: Document, content: Content) -> None:
+        async with Incoming(self.incoming) as incoming:
+            await incoming.write(content.data)
+            await incoming.close()
+            await asyncio.to_thread(incoming.move, self.files / document.id)
+
+    async def _point(
+        self, file: WatchedFile, read: dict[str, object], document: Document | None
+    ) -> None:
+        """Note what was read of a file and its document, new or not; release what it had."""
+        chosen = WatchedFile.folder_id == file.folder_id, WatchedFile.path == file.path
+        async with self.sessions() as session:
+            await session.execute(update(WatchedFile).where(*chosen).values(read))
+            file = await session.get_one(WatchedFile, (file.folder_id, file.path))
+            had = file.document_id, file.previous_id
+            if document is not None:
+                document = await session.merge(document)
+                if not document.by_hand:
+                    document.filename = _name(file.path)
+            await session.flush()
+            file.document_id = document.id if document else None
+            file.previous_id = await _kept_until_found(session, document, *had)
+            if document is not None and not document.by_hand:
+                document.replaces = file.previous_id is not None
+            await session.flush()
+            await self._without(session, await orphans(session, had))
+
+    async def refuse(self, file: WatchedFile, problem: str, mark: Mark | None) -> None:
+        """Note why a file cannot be read; it is read again when its mark changes, or has none."""
+        read: dict[str, object] = {"problem": problem, "size": None, "changed_ns": None}
+        async with self.changing:
+            await to_the_end(self._point(file, read | (vars(mark) if mark else {}), None))
+
+    async def forget(self, folder: str, paths: Collection[str]) -> None:
+        """Let go of files that are not there any more."""
+        async with self.changing:
+            await to_the_end(self._forget(folder, paths))
+
+    async def remove(self, folder: str) -> None:
+        """Let go of a folder with all of its files; of a removed one nothing happens."""
+        async with self.changing:
+            await to_the_end(self._forget(folder, await self.known(folder), wholly=True))
+
+    async def _forget(self, folder: str, paths: Iterable[str], *, wholly: bool = False) -> None:
+        documents: set[str | None] = set()
+        async with self.sessions() as session:
+            for path in paths:
+                gone = delete(WatchedFile).where(
+                    WatchedFile.folder_id == folder, WatchedFile.path == path
+                )
+                had = gone.returning(WatchedFile.document_id, WatchedFile.previous_id)
+                for row in await session.execute(had):
+                    documents.update(row)
+            if wholly:
+                await session.execute(delete(WatchedFolder).where(WatchedFolder.id == folder))
+            left = await orphans(session, documents)
+            for each in documents.difference(left):
+                if each is not None:
+                    await _name_as_files(session, each)
+            await self._without(session, left)
+
+    async def settle(self, folder: str) -> bool:
+        """Note what could not be read as the problem of its files, and delete such documents.
+
+        Returns whether some are still to be read.
+        """
+        join = WatchedFile.document_id == Document.id
+        failed = select(WatchedFile, Document.status_details).join(Document, join)
+        failed = failed.where(WatchedFile.folder_id == folder, Document.status == Status.ERROR)
+        unread = (
+            select(Document.id)
+            .join(WatchedFile, join)
+            .where(
+                WatchedFile.folder_id == folder,
+                Document.status == Status.UPLOADED,
+                Document.kind == "",
+            )
+        )
+        async with self.changing:
+            async with self.sessions() as session:
+                files = (await session.execute(failed)).all()
+                waiting = await session.scalar(unread.limit(1)) is not None
+            for file, details in files:
+                problem = None if details == CANCELLED else details
+                await to_the_end(self._point(file, {"problem": problem}, None))
+        return waiting
+
+    async def _without(self, session: AsyncSession, left: Sequence[str]) -> None:
+        """Commit, without these documents."""
+        gone = await self.erasure.rows(session, left)
+        await self.ingestion.commit_without(session, gone)
+
+
+def _name(path: str) -> str:
+    return clean_name(PurePosixPath(path).name)
+
+
+def _document(name: str, collection: str, content: Content, sha256: str) -> Document:
+    return Document(
+        id=content_identity(name, collection, sha256),
+        filename=name,
+        purpose="user_data",
+        collection=collection,
+        kind="",
+        bytes=content.mark.size,
+        created_at=int(time.time()),
+        status=Status.UPLOADED,
+        status_details=None,
+        chunks=0,
+        replaces=False,
+        expires_at=None,
+        by_hand=False,
+    )
+
+
+def _is_left_out(file: WatchedFile) -> bool:
+    """Whether somebody deleted its document."""
+    return file.sha256 is not None and file.problem is None and file.document_id is None
+
+
+async def _left_out(session: AsyncSession, folder: str, sha256: str) -> bool:
+    """Whether somebody deleted the document of another file with these bytes."""
+    same = select(WatchedFile).where(
+        WatchedFile.folder_id == folder,
+        WatchedFile.sha256 == sha256,
+        WatchedFile.problem.is_(None),
+        WatchedFile.document_id.is_(None),
+    )
+    return await session.scalar(same.limit(1)) is not None
+
+
+async def _stored(
+    session: AsyncSession, name: str, collection: str, sha256: str
+) -> Document | None:
+    """The document of a content, if there is one: somebody's upload, or of another file."""
+    uploaded = await session.get(Document, identity(name, collection, sha256))
+    if uploaded is not None and uploaded.expires_at is None and uploaded.purpose == "user_data":
+        return uploaded
+    return await session.get(Document, content_identity(name, collection, sha256))
+
+
+async def _kept_until_found(
+    session: AsyncSession, document: Document | None, current: str | None, previous: str | None
+) -> str | None:
+    """Which of the documents that a file had is found while its new one is being read."""
+    if document is None or document.kind:
+        return None
+    if document.id == current:
+        return previous
+    found = select(Document.id).where(Document.id.in_((current, previous)), Document.kind != "")
+    return await session.scalar(found.limit(1))
+
+
+async def _name_as_files(session: AsyncSession, identity: str) -> None:
+    """A document whose file is gone has the name of one that is left; an upload keeps its own."""
+    document = await session.get_one(Document, identity)
+    left = select(WatchedFile.path).where(WatchedFile.document_id == identity)
+    names = sorted(map(_name, await session.scalars(left)))
+    if names and document.filename not in names and not document.by_hand:
+        document.filename = names[0]

@@ -1,0 +1,72 @@
+"""A device's document store that watches a folder, and what tests ask of both."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.documents.folders.folders import File, FileState, Folder
+from app.documents.store import DocumentStore
+from tests.app.stores import opened
+
+_PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A store, its data directory, and the folder that it watches."""
+
+    store: DocumentStore
+    data: Path
+    root: Path
+    id: str
+
+    async def folder(self) -> Folder:
+        return await self.store.folders.get(self.id)
+
+    async def files(self) -> dict[str, File]:
+        found = await self.store.folders.files(self.id, None, "", 10_000)
+        return {file.path: file for file in found}
+
+    async def states(self) -> dict[str, FileState]:
+        return {path: file.state for path, file in (await self.files()).items()}
+
+    async def names(self) -> list[str]:
+        return sorted(document.filename for document in await self.store.list())
+
+    async def settled(self, **states: FileState) -> None:
+        """Return once the folder's files are these in these states; `__` stands for a dot."""
+        wanted = {path.replace("__", "."): state for path, state in states.items()}
+
+        async def as_wanted() -> bool:
+            return await self.states() == wanted
+
+        await eventually(as_wanted, self.states)
+
+    async def finds(self, query: str) -> list[str]:
+        """The texts that a search finds."""
+        return [hit.text for hit in await self.store.search(query, 5, relevant=False)]
+
+
+async def eventually(
+    condition: Callable[[], Awaitable[bool]], told: Callable[[], Awaitable[object]] | None = None
+) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not await condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"this did not happen: {await told() if told else condition}")
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def watching(tmp_path: Path, collection: str | None = None) -> AsyncIterator[Watched]:
+    """A store that watches the folder `Notes`, both as they were left."""
+    root, data = tmp_path / "Notes", tmp_path / "data"
+    root.mkdir(exist_ok=True)
+    async with opened(data) as store:
+        identity = await store.folders.add(root, collection)
+        yield Watched(store, data, root, identity)
