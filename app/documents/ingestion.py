@@ -27,8 +27,7 @@ from app.documents.embedding import Embedding
 from app.documents.erasure import Erasable, Erasure
 from app.documents.folders.versions import superseded
 from app.documents.index import DocumentIndex
-from app.documents.jobs import Lanes
-from app.documents.parsing import Batch, parse
+from app.documents.parsing import Batch, Parsing
 from app.documents.progress import Channel, Progress, Stage
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
@@ -63,7 +62,7 @@ class Ingestion:
     embedding: Embedding
     kv: DerivedStore
     erasure: Erasure
-    parsing: Lanes = field(default_factory=lambda: Lanes(1 << 20))
+    parsing: Parsing = field(default_factory=Parsing)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _channels: dict[str, Channel] = field(default_factory=dict)
     _unread: set[str] = field(default_factory=set)
@@ -110,6 +109,7 @@ class Ingestion:
         """Stop all ingestion; unfinished documents are resumed at the next start."""
         for document_id in list(self._tasks):
             await self.cancel(document_id)
+        await self.parsing.close()
 
     async def _run(self, document: Document, channel: Channel) -> None:
         """Ingest a document, and begin again for as long as it is the disk that fails."""
@@ -133,8 +133,7 @@ class Ingestion:
             async with self.sessions() as session:
                 document = await session.get_one(Document, document.id)  # as it is by now
             if not document.kind:
-                async with self.parsing.of(document.bytes):
-                    await self._read(document, channel)
+                await self._read(document, channel)
             self._unread.discard(document.id)
             await self._embed(document, channel)
         except DocumentError as error:
@@ -179,7 +178,7 @@ class Ingestion:
 
         directory = self.files / document.id
         name, text = document.filename, directory / "text"
-        kind, note = await parse(directory / "original", name, text, take)
+        kind, note = await self.parsing.parse(directory / "original", name, text, take)
         await to_the_end(self._cut(document.id, kind=kind, status_details=note))
         channel.publish(Progress(Stage.CHUNKED, done=count, total=count))
 

@@ -1,41 +1,117 @@
-"""Parses one uploaded file in a process of its own, started by `parsing`.
+"""Parses uploaded files, each in a process of its own, forked from one that `parsing` starts.
 
 Parsers of untrusted files may exhaust memory or time, so the process limits both for itself before
 it opens the file; or they may be taken over by it, so once file and output are open the process
-shuts itself in (`cell`). It imports nothing of the service but the readers.
+shuts itself in (`cell`). The one they are forked from has loaded the readers, and nothing else of
+the service, and never looks at what is in a file.
 
-    python parse_worker.py FILE NAME OUT CPU_SECONDS MEMORY_BYTES
+    python parse_worker.py
 
-writes the pages, joined by form feeds, to OUT as UTF-8, and JSON objects to standard output, a line
-each: `parsing.Batch` for so many sentences at a time, in order, then `parsing.Read`. Or the one
-line is {"error": message}, or {"errno": number} where the disk failed.
+reads jobs from standard input, one JSON array a line: FILE, NAME, OUT, CPU_SECONDS, MEMORY_BYTES.
+For each it writes the pages, joined by form feeds, to OUT as UTF-8, and JSON objects, a line each:
+`parsing.Batch` for so many sentences at a time, in order, then `parsing.Read`. Or the one line is
+{"error": message}, or {"errno": number} where the disk failed. They come on standard output in
+frames, so that a file cannot pretend to be at its end: "d" with the number of bytes that follow,
+"e" with the exit status. At the end of standard input all ends.
 """
 
 from __future__ import annotations
 
 import errno
+import gc
 import itertools
 import json
 import os
 import resource
+import select
+import signal
+import struct
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 OUTPUT_BYTES = 256 << 20
+FRAME = struct.Struct("!ci")
+"""What stands before each piece of output: a kind and a number."""
+
+_LOADED = "app.documents.cell", "app.documents.readers.read", "dragon.retrieval.chunking"
+_PIECE = 1 << 16
+_LOOK_MS = 2
 _SENTENCES, _MOST_SENTENCES = 500, 4000  # of the first batch, which is twice as large each time
 _NICENESS = 5  # generation goes first; at 15 a short note took seconds beside it
 _TOO_MUCH_MEMORY = "The file takes too much memory to read. Split it into smaller ones."
 
 
 def main() -> None:
-    """Parse under limits of CPU time, address space and output size."""
-    path, name, out, cpu_seconds, memory_bytes = sys.argv[1:]
+    """Do one job after another."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    for module in _LOADED:
+        import_module(module)
+
     os.nice(_NICENESS)
+    gc.collect()
+    gc.freeze()  # or each fork copies what it looks through
+    for line in iter(sys.stdin.buffer.readline, b""):
+        _relay(*_forked(json.loads(line)))
+
+
+def _forked(job: list[Any]) -> tuple[int, int]:
+    """A process that does a job; its id, and where its output is read."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        _work(job, write)
+    os.close(write)
+    return child, read
+
+
+def _work(job: list[Any], out: int) -> NoReturn:
+    """Do a job and end; nothing but its output is open."""
+    status = 1
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(out, 1)
+        os.closerange(3, out + 1)
+        _parse(*job)
+        sys.stdout.flush()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _relay(child: int, read: int) -> None:
+    """Pass a process's output on, until it ends or nobody wants it any more."""
+    waiting = select.poll()
+    for descriptor in (0, read):
+        waiting.register(descriptor, select.POLLIN)
+    data = b"-"
+    while data:
+        ready = {descriptor for descriptor, _ in waiting.poll()}
+        if 0 in ready:  # no job is sent during another: it is the end
+            os.kill(child, signal.SIGKILL)
+            break
+        if data := os.read(read, _PIECE):
+            _write(b"d", len(data), data)
+    waiting.unregister(read)
+    os.close(read)
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if waiting.poll(_LOOK_MS):
+            os.kill(child, signal.SIGKILL)
+    _write(b"e", os.waitstatus_to_exitcode(ended[1]))
+
+
+def _write(kind: bytes, number: int, data: bytes = b"") -> None:
+    sys.stdout.buffer.write(FRAME.pack(kind, number) + data)
+    sys.stdout.buffer.flush()
+
+
+def _parse(path: str, name: str, out: str, cpu_seconds: int, memory_bytes: int) -> None:
+    """Parse under limits of CPU time, address space and output size."""
     for limit, value in (
-        (resource.RLIMIT_CPU, int(cpu_seconds)),
-        (resource.RLIMIT_AS, int(memory_bytes)),
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -45,7 +121,6 @@ def main() -> None:
 
 
 def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from app.documents.cell import confine
     from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
     from app.documents.readers.read import read

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from app.disk import synchronise
+from app.documents.jobs import Lanes
+from app.documents.parse_worker import FRAME
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 
@@ -20,6 +25,8 @@ SECONDS = 120
 CLOCK_SECONDS = 600  # a parser gets only a share of a busy machine
 MEMORY_BYTES = 1 << 30
 _LINE_BYTES = 16 << 20  # of a batch: ten times what it usually has
+_SMALL_BYTES = 1 << 20  # such a file does not wait behind a larger one
+_IDLE_S = 10.0
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _DAMAGED = "The file could not be read: it is damaged, or too large to parse."
@@ -73,77 +80,160 @@ async def _unused(_: Batch) -> None:
     """For who wants the text alone."""
 
 
-async def parse(
-    path: Path,
-    name: str,
-    out: Path,
-    take: Callable[[Batch], Awaitable[None]] = _unused,
-    *,
-    seconds: int = SECONDS,
-    clock_seconds: int = CLOCK_SECONDS,
-    memory_bytes: int = MEMORY_BYTES,
-) -> tuple[Kind, str | None]:
-    """Parse the file at path, uploaded as name, write its text to out, and `take` its sentences.
+class _Worker:
+    """A process that parses one file after another, in forks of its own."""
 
-    The subprocess may take `seconds` of CPU time and `clock_seconds` of wall-clock time, and has an
-    empty environment, so that no key reaches a parser. The text is UTF-8, its pages joined by form
-    feeds. The sentences come in order while the file is being cut, so that they can be searched
-    before its end. Returns the kind and, if some of it could not be read, a note for the user.
-    Raises DocumentError with a message for the user if the file is of an unsupported kind, has no
-    text, is encrypted or damaged, or is over a limit, and OSError if the disk fails; out then does
-    not exist.
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self.status: int | None = None  # of the last job; None while it runs
+
+    @classmethod
+    async def start(cls) -> Self:
+        """A new one. It has an empty environment, so that no key reaches a parser."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(_WORKER)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={},
+        )
+        return cls(process)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can do another job."""
+        return self.status is not None and self._process.returncode is None
+
+    async def lines(self, *job: str | int) -> AsyncIterator[bytes]:
+        """Do a job; the lines that it writes. Raises ValueError where that is none."""
+        self.status = None
+        self._stdin.write(json.dumps(job).encode() + b"\n")
+        line = b""
+        while True:
+            kind, number = FRAME.unpack(await self._stdout.readexactly(FRAME.size))
+            if kind == b"e":
+                self.status = number
+                return
+            *lines, line = (line + await self._stdout.readexactly(number)).split(b"\n")
+            if len(line) > _LINE_BYTES:
+                raise ValueError("a line is too long")
+            for each in lines:
+                yield each
+
+    def dismiss(self) -> None:
+        """Have it end, with what it is doing."""
+        self._stdin.close()
+
+    async def ended(self) -> None:
+        """Return once it has ended."""
+        await self._process.wait()
+
+
+class Parsing:
+    """Parses files, two small ones and a large one at a time, until `close`.
+
+    Workers wait for more for a while, since starting one takes longer than reading a note.
     """
-    # A unique name, since the same file may be parsed twice at once.
-    partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(_WORKER), str(path), name, str(partial)),
-        *(str(seconds), str(memory_bytes)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={},
-        limit=_LINE_BYTES,
-    )
-    try:
-        async with asyncio.timeout(clock_seconds):
-            result = await _followed(process, take)
-        # Or a power cut could leave an empty text, and with it an empty document.
-        await asyncio.to_thread(synchronise, partial)
-        partial.replace(out)
-    except TimeoutError:
-        raise DocumentError(_TOO_MUCH) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        partial.unlink(missing_ok=True)
-    return result
+
+    def __init__(self) -> None:
+        self._lanes = Lanes(_SMALL_BYTES)
+        self._idle: list[tuple[_Worker, asyncio.TimerHandle]] = []
+
+    async def close(self) -> None:
+        """End the workers."""
+        workers = [worker for worker, _ in self._idle]
+        while self._idle:
+            self._taken()
+        for worker in workers:
+            worker.dismiss()
+            await worker.ended()
+
+    async def parse(
+        self,
+        path: Path,
+        name: str,
+        out: Path,
+        take: Callable[[Batch], Awaitable[None]] = _unused,
+        *,
+        seconds: int = SECONDS,
+        clock_seconds: int = CLOCK_SECONDS,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> tuple[Kind, str | None]:
+        """Parse a file uploaded as name, write its text to out, and `take` its sentences.
+
+        The process may take `seconds` of CPU time and `clock_seconds` of wall-clock time. The text
+        is UTF-8, its pages joined by form feeds. The sentences come in order while the file is
+        being cut, so that they can be searched before its end. Returns the kind and, if some of it
+        could not be read, a note for the user. Raises DocumentError with a message for the user if
+        the file is of an unsupported kind, has no text, is encrypted or damaged, or is over a
+        limit, and OSError if the disk fails; out then does not exist.
+        """
+        # A unique name, since the same file may be parsed twice at once.
+        partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
+        job = str(path), name, str(partial), seconds, memory_bytes
+        size = (await asyncio.to_thread(path.stat)).st_size
+        async with self._lanes.of(size), self._worker() as worker:
+            try:
+                async with asyncio.timeout(clock_seconds):
+                    result = await _followed(worker, worker.lines(*job), take)
+                # Or a power cut could leave an empty text, and with it an empty document.
+                await asyncio.to_thread(synchronise, partial)
+                partial.replace(out)
+            except TimeoutError:
+                raise DocumentError(_TOO_MUCH) from None
+            finally:
+                if not worker.usable:  # nothing may write to it any more
+                    worker.dismiss()
+                    await worker.ended()
+                partial.unlink(missing_ok=True)
+        return result
+
+    @asynccontextmanager
+    async def _worker(self) -> AsyncIterator[_Worker]:
+        while self._idle:
+            worker = self._taken()
+            if worker.usable:
+                break
+        else:
+            worker = await _Worker.start()
+        try:
+            yield worker
+        finally:
+            if worker.usable:
+                timer = asyncio.get_running_loop().call_later(_IDLE_S, self._dismiss, worker)
+                self._idle.append((worker, timer))
+
+    def _taken(self) -> _Worker:
+        worker, timer = self._idle.pop()
+        timer.cancel()
+        return worker
+
+    def _dismiss(self, worker: _Worker) -> None:
+        self._idle = [each for each in self._idle if each[0] is not worker]
+        worker.dismiss()
 
 
 async def _followed(
-    process: asyncio.subprocess.Process, take: Callable[[Batch], Awaitable[None]]
+    worker: _Worker, lines: AsyncIterator[bytes], take: Callable[[Batch], Awaitable[None]]
 ) -> tuple[Kind, str | None]:
     """Take all that a parser finds; its last word."""
     last: _Line | None = None
-    async for last in _lines(process):
-        if isinstance(last, Batch):
-            await take(last)
-    if isinstance(last, Read) and await process.wait() == 0:
+    try:
+        async for line in lines:
+            last = _LINE.validate_json(line)
+            if isinstance(last, Batch):
+                await take(last)
+    except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
+        raise DocumentError(_DAMAGED) from None
+    if isinstance(last, Read) and worker.status == 0:
         return last.kind, last.note
     if isinstance(last, _Unread):
         raise DocumentError(last.error)
     if isinstance(last, _DiskFailed):
         raise OSError(last.errno, os.strerror(last.errno))
     # Sent by the resource limits, where the process has not ended by itself.
-    limited = await process.wait() in {-signal.SIGXCPU, -signal.SIGKILL}
+    limited = worker.status in {-signal.SIGXCPU, -signal.SIGKILL}
     raise DocumentError(_TOO_MUCH if limited else _DAMAGED)
-
-
-async def _lines(process: asyncio.subprocess.Process) -> AsyncIterator[_Line]:
-    assert process.stdout is not None
-    try:
-        while line := await process.stdout.readline():
-            parsed = _LINE.validate_json(line)
-            yield parsed
-    except ValueError:  # it is no line of ours, or too long for one
-        raise DocumentError(_DAMAGED) from None

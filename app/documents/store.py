@@ -23,7 +23,6 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
 from app.documents.jobs import RunJob, in_thread
-from app.documents.parsing import parse
 from app.documents.passages import Passages
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
@@ -322,9 +321,7 @@ class DocumentStore:
                 why = document.status_details if document.status == Status.ERROR else None
                 raise DocumentError(why or UNREAD)
             with await self.content(document.id) as original:  # the parsed text was lost
-                # Limits how many parsers run at once.
-                async with self._ingestion.parsing.of(document.bytes):
-                    await parse(Path(original.name), document.filename, path)
+                await self._ingestion.parsing.parse(Path(original.name), document.filename, path)
         return (await asyncio.to_thread(path.read_bytes)).decode()
 
     async def watch(self, document_id: str) -> AsyncIterator[Progress]:

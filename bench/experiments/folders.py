@@ -152,6 +152,7 @@ def first_index(data: Path, options: argparse.Namespace) -> Iterator[dict[str, A
 
 def renamed(follower: Follower, data: Path) -> dict[str, Any]:
     """What it costs to rename the directory of all notes."""
+    follower.until(lambda: follower.counts()["indexed"] == sum(follower.counts().values()))
     before, index = follower.documents(), vectors(data)
     took = processor_s(follower.service)
     (follower.folder / "all").rename(follower.folder / "moved")

@@ -96,19 +96,18 @@ _MEDIA_TYPES = {
     Kind.EMAIL: "message/rfc822",
 }
 
-_PAGES, _NOTES, _TABLES = {".html", ".htm", ".xhtml"}, {".md", ".markdown"}, {".csv", ".tsv"}
-_TELLING = {".pdf", *(f".{each}" for each in _PACKED), *_PAGES, *_NOTES, *_TABLES}
+_NOTES, _TABLES, _PAGES = {".md", ".markdown"}, {".csv", ".tsv"}, {".html", ".htm", ".xhtml"}
 
 
 def telling_suffix(name: str) -> str:
-    """What of a name, in lower case, has a say in a file's kind: ".md", or ""."""
+    """What of a name has a say in the kind of a text: ".md", or ""."""
     suffix = Path(name).suffix.lower()
-    return suffix if suffix in _TELLING else ""
+    return suffix if suffix in _NOTES | _TABLES | _PAGES else ""
 
 
 def sniff(data: bytes, name: str) -> str:
     """The kind of a file (a value of `Kind`). Raises UnreadableError for others."""
-    suffix = telling_suffix(name)
+    suffix = Path(name).suffix.lower()
     if b"%PDF-" in data[:1024]:
         return "pdf"
     packed = suffix if suffix[1:] in _PACKED else ""

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.documents import erasure, ingestion, parsing
+from app.documents import erasure, ingestion
 from app.documents.index import DocumentIndex
+from app.documents.parsing import Parsing
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
 from app.storage import database
@@ -73,7 +74,7 @@ async def test_a_parser_that_cannot_write_is_no_fault_of_the_file(tmp_path: Path
     original = tmp_path / "original"
     original.write_bytes(NOTE)
     with pytest.raises(OSError, match="No such file") as caught:
-        await parsing.parse(original, "key.txt", tmp_path / "nowhere" / "text")
+        await Parsing().parse(original, "key.txt", tmp_path / "nowhere" / "text")
     assert not isinstance(caught.value, DocumentError)
 
 

@@ -18,11 +18,20 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.parsing import parse
+from app.documents import parsing as parsing_module
+from app.documents.parsing import Parsing
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from harness.pdf import pdf
 from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table, xlsx
+
+
+async def parse(source: Path, name: str, out: Path, **limits: int) -> tuple[Kind, str | None]:
+    parsing = Parsing()
+    try:
+        return await parsing.parse(source, name, out, **limits)
+    finally:
+        await parsing.close()
 
 
 async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
@@ -302,3 +311,24 @@ async def test_the_largest_text_taken_is_within_the_limits(tmp_path: Path) -> No
     source.write_bytes(("All the words of it — and \U0001f409 " * 1_400_000).encode()[:50_000_000])
     source.write_bytes(source.read_bytes().decode("utf-8", "ignore").encode())
     assert (await parse(source, "a.txt", tmp_path / "out"))[0] is Kind.TEXT
+
+
+async def test_one_worker_reads_file_after_file_whatever_becomes_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    parsing = Parsing()
+    source.write_bytes(b"One.")
+    await parsing.parse(source, "a.txt", out)
+    ((worker, _),) = parsing._idle
+    source.write_bytes(b"many words and more " * 10**6)
+    with pytest.raises(DocumentError, match="too much memory"):
+        await parsing.parse(source, "a.txt", out, memory_bytes=100 << 20)
+    monkeypatch.setattr(parsing_module, "_IDLE_S", 0.0)
+    source.write_bytes(b"Two.")
+    await parsing.parse(source, "a.txt", out)
+    assert out.read_bytes() == b"Two."
+    await worker.ended()  # it does not stay when nothing comes
+    assert parsing._idle == []
+    await parsing.parse(source, "a.txt", out)
+    await parsing.close()
