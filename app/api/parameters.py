@@ -57,6 +57,7 @@ def generation_requests(
     most_hops: int = MAX_HOPS,
     choices: int = 1,
     epsilon: float | None = None,
+    wait: bool = False,
 ) -> list[GenerationRequest]:
     """A request for each choice of each prompt, the choices of a prompt together.
 
@@ -70,6 +71,10 @@ def generation_requests(
             param="dragon.cloud",
         )
     cloud = Cloud.NEVER if options.private else options.cloud or settings.cloud
+    if wait and cloud is Cloud.NEVER:
+        raise InvalidRequestError(
+            "dragon.wait: the cloud is never asked; leave it out", param="dragon.wait"
+        )
     # A bound holds for one hop: a further one would be searched for by what passages said.
     most_hops = 0 if epsilon is not None else most_hops
     hops = most_hops if options.hops is None else min(options.hops, most_hops)
@@ -96,6 +101,7 @@ def generation_requests(
             hops=hops,
             hops_agreed=options.hops is not None,
             epsilon=epsilon,
+            wait=wait,
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)

@@ -42,7 +42,8 @@ class GenerationRequest:
     ledger too. `hops` is how often an answer may continue with what the other side finds by what is
     written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
     cloud does not know. `epsilon` bounds what the cloud learns of the passages used, by
-    (epsilon, `accountant.DELTA`)-differential privacy; None is no bound.
+    (epsilon, `accountant.DELTA`)-differential privacy; None is no bound. With `wait` the first
+    token waits for the cloud, however late it is.
     """
 
     conversation: tuple[int, ...]
@@ -67,6 +68,7 @@ class GenerationRequest:
     hops: int = 0
     hops_agreed: bool = False
     epsilon: float | None = None
+    wait: bool = False
     id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
 
     @property

@@ -7,6 +7,7 @@ on alone from the last committed token, reports that once, and lets the cloud in
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -286,13 +287,16 @@ class DeviceRun(Run[Event]):
             if not self.session.joint or self._stream is None:
                 continue
             stall = self._pace.stall_limit()
-            deadline = self._plan.deadline
+            deadline = math.inf if self._plan.deadline is None else self._plan.deadline
+            if deadline == math.inf and not self._cloud_ready:
+                quiet_since = now  # however long it takes: the connection watches itself
+                continue
             # One that writes many answers at once is late for none of them.
             crowd = max(1.0, self._engine.sharing / _CROWD)
             if min(now - quiet_since, now - link.last_received(self._stream)) > stall:
                 link.drop(self._stream, "the peer does not answer")
             elif not self._cloud_ready:
-                if deadline is not None and now - began > deadline * crowd:
+                if now - began > deadline * crowd:
                     self._lose("the cloud is late")
             elif waited > self._patience() * crowd and self._request.mode is not Mode.SEQUENCEWISE:
                 # Whatever it sends or says of its pace.

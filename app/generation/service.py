@@ -264,7 +264,7 @@ class GenerationService:
         return Plan(
             top_k=top_k,
             limit=_limit(request),
-            deadline=None if exact else self.settings.first_token_deadline,
+            deadline=None if exact or request.wait else self.settings.first_token_deadline,
             schedule=self.schedule,
             catch_up=self.catch_up and not exact,
             rescore_every=self.settings.rescore_every,

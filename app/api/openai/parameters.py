@@ -115,6 +115,7 @@ def requests_of(
         most_hops=0 if raw else MAX_HOPS,
         choices=choices,
         epsilon=options.epsilon,
+        wait=options.wait,
     )
     if (tokens := body.truncate_prompt_tokens) is None:
         return requests

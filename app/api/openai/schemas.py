@@ -52,7 +52,8 @@ class DragonOptions(Strict):
     more about, the answer continues with that, so often at most; 0 ends it there. Unless it is
     given, the cloud is not sent words of the person's documents for that. `epsilon` bounds what the
     cloud can learn of the passages used from the words it is sent. The answer is held to a
-    `grammar` in Lark or GBNF, or to a `regex`.
+    `grammar` in Lark or GBNF, or to a `regex`. With `wait` its first token waits for the cloud,
+    however long that takes.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
@@ -62,6 +63,7 @@ class DragonOptions(Strict):
     documents: Names | None = None
     collections: Names | None = None
     provenance: bool = False
+    wait: bool = False
     hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
     epsilon: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     grammar: Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)] | None = None

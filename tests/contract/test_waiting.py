@@ -1,0 +1,122 @@
+"""A cloud that is late: most answers begin without it, one that was asked to wait does not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from harness import services
+from harness.network_emulator import Network, relay
+from harness.services import Floor, Service, Setup, wait_joint
+from tests import tiny
+from tests.app.conftest import wait_until
+from tests.contract.conftest import Pair
+
+pytestmark = pytest.mark.services
+TOKENS = 100
+
+
+class Answer:
+    """An answer that is read as it is written."""
+
+    def __init__(self, device: Service, **dragon: Any) -> None:
+        self.pieces: list[str] = []
+        self.participation: list[list[int]] = []
+        self._device = device
+        self._body = {
+            "model": "model",
+            "messages": [{"role": "user", "content": "What is the capital of Kenya?"}],
+            "max_tokens": TOKENS,
+            "stream": True,
+            "seed": 3,
+            "dragon": {"cloud": "always", **dragon},
+        }
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with httpx.stream(
+            "POST",
+            f"{self._device.url}/v1/chat/completions",
+            json=self._body,
+            headers=self._device.headers,
+            timeout=120,
+        ) as reply:
+            for line in reply.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                chunk = json.loads(line.removeprefix("data: "))
+                choice = chunk["choices"][0]
+                if choice["delta"].get("content"):
+                    self.pieces.append(choice["delta"]["content"])
+                if choice["finish_reason"] is not None:
+                    self.participation = chunk["dragon"]["choices"][0]["participation"]
+
+    def end(self) -> list[list[int]]:
+        """Read to the end; which tokens the cloud took part in."""
+        self._thread.join()
+        return self.participation
+
+
+@pytest.fixture(scope="module")
+def pair(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A device that waits a fifth of a second, and a model that never ends by itself."""
+    data = tmp_path_factory.mktemp("waiting")
+    model = tiny.save(data / "model")
+    env = {"DRAGON_MODEL": str(model), "DRAGON_FIRST_TOKEN_DEADLINE": "0.2"}
+    setup = Setup(data, env, Floor(20), Floor(20), rows=True)
+    with (
+        services.peer(setup, corpus) as peer,
+        relay(peer.port, Network()) as network,
+        services.device(setup, network.port) as device,
+    ):
+        yield Pair(device, peer, network)
+
+
+def test_the_first_token_waits_for_a_late_cloud_where_that_is_asked_for(pair: Pair) -> None:
+    wait_joint(pair.device)
+    pair.network.pause()
+    try:
+        waiting = Answer(pair.device, wait=True)
+        other = Answer(pair.device)
+        wait_until(lambda: len(other.pieces) > 5)
+        assert waiting.pieces == []
+    finally:
+        pair.network.resume()
+    assert waiting.end() == [[0, TOKENS]]
+    ((late, end),) = other.end()
+    assert 5 < late < end == TOKENS
+
+
+def test_a_cloud_that_is_lost_is_not_waited_for(pair: Pair) -> None:
+    wait_joint(pair.device)
+    pair.network.pause()
+    try:
+        waiting = Answer(pair.device, wait=True)
+        other = Answer(pair.device)
+        wait_until(lambda: len(other.pieces) > 5)
+        pair.network.cut()
+        wait_until(lambda: len(waiting.pieces) > 0)
+    finally:
+        pair.network.resume()
+    waiting.end()
+    other.end()
+
+
+def test_waiting_for_a_cloud_that_is_never_asked_is_refused(pair: Pair) -> None:
+    body = {
+        "model": "model",
+        "messages": [{"role": "user", "content": "Hello"}],
+        "dragon": {"wait": True, "private": True},
+    }
+    reply = httpx.post(
+        f"{pair.device.url}/v1/chat/completions", json=body, headers=pair.device.headers
+    )
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"] == "dragon.wait"
