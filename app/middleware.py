@@ -42,6 +42,7 @@ _PROBES = frozenset({"/health", "/ready", "/metrics"})
 _ANSWERS = frozenset(
     {"/v1/completions", "/v1/chat/completions", "/v1/responses", "/api/chat", "/api/generate"}
 )
+_CHATS = frozenset({"/v1/chat/completions", "/v1/responses", "/api/chat"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _MAY = {May.ASK: "asking", May.UPLOAD: "asking and adding documents"}
@@ -69,6 +70,8 @@ class RequestContext:
                 headers["X-Request-Id"] = request_id
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
+                if scope["path"] in _CHATS and status == 200 and not _chats(scope):
+                    headers["X-Dragon-Chat-Template"] = "none"
             await send(message)
 
         try:
@@ -92,6 +95,12 @@ class RequestContext:
         # Never the query: the sign-in link carries the key there.
         line = (method, scope["path"], status, 1000 * seconds, request_id)
         log.log(level, "%s %s %d %.0f ms %s", *line)
+
+
+def _chats(scope: Scope) -> bool:
+    """Whether the model has a chat template."""
+    state: AppState = scope["app"].state.dragon
+    return state.generation.tokenizer.chats
 
 
 class Gate:

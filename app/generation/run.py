@@ -40,6 +40,7 @@ from dragon.protocol.messages import (
     Target,
 )
 from dragon.protocol.rules.registry import Start, session_of
+from dragon.protocol.session import anything
 from dragon.sampling.accountant import Budget
 from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode
@@ -70,6 +71,7 @@ class DeviceRun(Run[Event]):
     ) -> None:
         limits = Limits(tokenizer.end_ids, plan.limit)
         # Details are of both sides' distributions, and re-scored the cloud may come to weigh more.
+        grammar = request.sampling.grammar
         certain = plan.certificates and request.details is None and not plan.rescore_every
         session = session_of(
             Start(
@@ -80,6 +82,7 @@ class DeviceRun(Run[Event]):
                 plan.schedule,
                 tokenizer.vocab_size if certain else None,
                 budget,
+                tokenizer.mask(grammar).permits if grammar else anything,
             ),
             Role.DEVICE,
             pace,

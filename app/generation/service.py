@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from dragon.retrieval.embedder import TextEmbedder
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
+
+log = logging.getLogger(__name__)
 
 DEFAULT_MAX_TOKENS = 512
 # A budget is spent by this many tokens that the passages have a part in, or by all of a short text.
@@ -371,6 +374,12 @@ async def open_generation(
     try:
         # Now, and in a thread: to read all of a large model takes seconds.
         await asyncio.to_thread(lambda: engine.model.weights)
+        if not tokenizer.chats:
+            log.warning(
+                "%s has no chat template: it is a base model, and chats are put to it in plain "
+                "text; an instruct model answers better",
+                engine.model.name,
+            )
         retrieval = Retrieval(
             tokenizer,
             embedder,

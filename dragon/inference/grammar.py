@@ -90,10 +90,30 @@ class Mask:
         self._size = vocab_size
         self._only_end = torch.zeros(vocab_size, dtype=torch.bool)
         self._only_end[list(ends)] = True
+        self._ends = frozenset(ends)
         self._read: list[int] = []
 
     def allowed(self, text: Sequence[int]) -> torch.Tensor:
         """Which tokens may follow the text: bool [V]. A text that is none of the grammar's ends."""
+        if not self._follow(text):
+            return self._only_end
+        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        allowed = np.unpackbits(bits, bitorder="little")[: self._size].astype(np.bool_)
+        found = torch.zeros(self._size, dtype=torch.bool)
+        found[: len(allowed)] = torch.from_numpy(allowed)
+        return found if bool(found.any()) else self._only_end
+
+    def permits(self, text: Sequence[int], token: int) -> bool:
+        """Whether the text keeps to the grammar with this token.
+
+        It does with all that `allowed` has, which of what is forced has one spelling alone.
+        """
+        if token < self._size and self._follow(text) and self._matcher.validate_tokens([token]):
+            return True
+        return token in self._ends and bool(self.allowed(text)[token])
+
+    def _follow(self, text: Sequence[int]) -> bool:
+        """Read the text; False where it is none of the grammar's."""
         pairs = zip(self._read, text, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         if same < len(self._read):
@@ -104,10 +124,4 @@ class Mask:
         if right:
             self._matcher.consume_tokens(rest[:right])
             self._read += rest[:right]
-        if right < len(rest) or self._matcher.is_error():
-            return self._only_end
-        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
-        allowed = np.unpackbits(bits, bitorder="little")[: self._size].astype(np.bool_)
-        found = torch.zeros(self._size, dtype=torch.bool)
-        found[: len(allowed)] = torch.from_numpy(allowed)
-        return found if bool(found.any()) else self._only_end
+        return right == len(rest) and not self._matcher.is_error()

@@ -194,6 +194,11 @@ class Tokenizer:
         return spans
 
     @property
+    def chats(self) -> bool:
+        """Whether it has a chat template; without one chats are put in plain text."""
+        return self._backend.chat_template is not None
+
+    @property
     def call_form(self) -> Form | None:
         """How the chat template writes calls of tools; None where it knows none, or another way."""
         return self._template.form
@@ -235,7 +240,7 @@ class Tokenizer:
     @cached_property
     def _frame(self) -> _Frame:
         start = self._backend("", add_special_tokens=True)["input_ids"]
-        lead = start if self._backend.chat_template is None else []
+        lead = [] if self.chats else start
         return _Frame(
             start=tuple(start),
             prefix=(*lead, *self._parts(self._template.before)),

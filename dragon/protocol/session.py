@@ -26,12 +26,21 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
 
+Permits = Callable[[Sequence[int], int], bool]
+"""Whether a text may go on with a token."""
+
+
+def anything(text: Sequence[int], token: int) -> bool:
+    """Any token may follow any text."""
+    return True
+
 
 class Session:
     """One side of an answer: its text, the drafts of both sides, who takes part, and a rule.
 
     `catch_up` lets a side that is behind run the other side's drafts in one forward, where the rule
-    knows how; `window` bounds how far this side drafts ahead.
+    knows how; `window` bounds how far this side drafts ahead. A device lets a cloud go that brings
+    a token that `permits` refuses.
     """
 
     def __init__(
@@ -45,12 +54,14 @@ class Session:
         joint: bool = True,
         catch_up: bool = True,
         window: int = 1,
+        permits: Permits = anything,
     ) -> None:
         self.role = role
         self.sampling = sampling
         self.limits = limits
         self.catch_up = catch_up
         self.window = window
+        self.permits = permits
         self.committed = list(committed)
         self.membership = Membership(joint, joint_since=len(self.committed))
         self.queues = DraftQueues()
@@ -229,8 +240,18 @@ class Session:
         self._prefix.settle(len(self.committed), token)
         self._text.add(token, own, remote)
 
+    def refuse(self, token: int) -> bool:
+        """Let a cloud go that brings a token which may not stand here; True if it does."""
+        if self.permits(self.committed, token):
+            return False
+        self.drop_drafts()
+        self.lose()
+        return True
+
     def settle(self, own: Draft, remote: Draft, token: int) -> None:
         """Commit the target of both heads, and drop what was conditioned on another token."""
+        if self.refuse(token):
+            return
         self.commit(token, own, remote)
         if remote.token != token:
             self.queues.reject_remote()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -101,3 +102,25 @@ def test_every_answer_ends_and_other_passages_stay(
     learnt = "\n".join(attacked.peer.texts())
     assert "AB negative" not in learnt
     assert "7731-M" not in learnt
+
+
+@pytest.mark.parametrize("behaviour", [Behaviour.FLAT, Behaviour.STEER, Behaviour.CANDIDATE])
+@pytest.mark.parametrize(
+    "mode", ["oneway", "coupled", "exchange", "tokenwise", "speculative", "sequencewise"]
+)
+def test_an_answer_keeps_to_its_format_whatever_the_peer_says(
+    attacked: Attacked, mode: str, behaviour: Behaviour
+) -> None:
+    attacked.behave(behaviour)
+    dragon = {"aggregation": mode, "cloud": "always", "regex": "[0-9]{4}-[A-Z]{3}", "wait": True}
+    body = {"model": EMBEDDED_MODEL.name, "prompt": ASKED, "temperature": 1, "seed": 1}
+    reply = httpx.post(
+        f"{attacked.device.url}/v1/completions",
+        headers=attacked.device.headers,
+        json=body | {"dragon": dragon},
+        timeout=120,
+    )
+    choice = reply.raise_for_status().json()["choices"][0]
+    assert choice["finish_reason"] == "stop"
+    assert re.fullmatch("[0-9]{4}-[A-Z]{3}", choice["text"])
+    assert attacked.peer.received

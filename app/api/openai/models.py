@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.container import AppState, State
 from dragon.errors import NotFoundError
@@ -30,12 +30,16 @@ def require_model(model: str, served: str) -> None:
 
 
 class Model(BaseModel):
-    """A model as OpenAI's clients know it."""
+    """A model as OpenAI's clients know it.
+
+    `chat_template` is false for a base model: chats with it are put in plain text.
+    """
 
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "dragon"
+    chat_template: bool | None = Field(default=None, exclude_if=lambda has: has is None)
 
 
 class ModelList(BaseModel):
@@ -61,5 +65,9 @@ async def get_model(model: str, state: State) -> Model:
 
 
 def _served(state: AppState) -> dict[str, Model]:
-    names = (state.generation.model_name, state.embeddings.model_name)
-    return {name: Model(id=name, created=state.started) for name in names}
+    writes, embeds = state.generation.model_name, state.embeddings.model_name
+    has = state.generation.tokenizer.chats
+    return {
+        writes: Model(id=writes, created=state.started, chat_template=has),
+        embeds: Model(id=embeds, created=state.started),
+    }

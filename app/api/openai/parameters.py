@@ -35,8 +35,7 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
     shown = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
-    called = any(message.calls or message.role == "tool" for message in messages)
-    tools, form = offered(body, state.generation.tokenizer, called=called)
+    tools, form = offered(body, state.generation.tokenizer, messages)
     prompt = await chat_prompt(state.generation, messages, shown, tools, to_cut=cut)
     limit = body.max_completion_tokens or body.max_tokens
     grammar = await checked(partial(_held, body, tools, form), state, raw=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -10,10 +11,11 @@ from pydantic import BaseModel
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
 from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, TokenizeBody, as_messages
+from app.api.openai.tools import require_tools
 from app.container import AppState, State
 from app.generation.token_ids import known
 from dragon.errors import InvalidRequestError
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 
 router = APIRouter(tags=["tokens"], responses=failures(404))
 
@@ -45,7 +47,9 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
         if sum(len(message.content or "") for message in body.messages) > MAX_TEXT:
             message = f"messages: at most {MAX_TEXT} characters, all of them together"
             raise InvalidRequestError(message, param="messages")
-        tokens = await asyncio.to_thread(_chat, tokenizer, body)
+        messages = as_messages(body.messages)
+        require_tools(messages, tokenizer)
+        tokens = await asyncio.to_thread(_chat, tokenizer, messages)
     else:
         tokens = await asyncio.to_thread(tokenizer.encode, body.prompt or "")
         if body.add_special_tokens is not False:
@@ -62,9 +66,8 @@ async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
     return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
 
 
-def _chat(tokenizer: Tokenizer, body: TokenizeBody) -> list[int]:
-    assert body.messages is not None
-    return [*tokenizer.bare_row(), *tokenizer.conversation(as_messages(body.messages))]
+def _chat(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
+    return [*tokenizer.bare_row(), *tokenizer.conversation(messages)]
 
 
 def _of_model(model: str | None, state: AppState) -> tuple[Tokenizer, int]:

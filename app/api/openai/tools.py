@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from app.api.openai.field_types import Str, Strict, invalid
 from dragon.errors import InvalidRequestError
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Form, Tool, ToolCall
 
 MAX_TOOLS = 128
@@ -109,25 +109,36 @@ def _may_call(body: Calling) -> bool:
     return bool(body.tools) and body.tool_choice != "none"
 
 
-def offered(body: Calling, tokenizer: Tokenizer, *, called: bool) -> tuple[list[Tool], Form | None]:
+def require_tools(messages: Sequence[Message], tokenizer: Tokenizer) -> None:
+    """Raises `InvalidRequestError` for turns with calls, of a model whose template has none."""
+    called = any(message.calls or message.role == "tool" for message in messages)
+    if called and tokenizer.call_form is None:
+        raise _without("messages")
+
+
+def _without(param: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{param}: this model's chat template has no tools, or calls them in a form that is "
+        'not known here; use another model, or send tool_choice "none" and no calls',
+        param=param,
+    )
+
+
+def offered(
+    body: Calling, tokenizer: Tokenizer, messages: Sequence[Message]
+) -> tuple[list[Tool], Form | None]:
     """The tools that a model may call, and how it writes calls; none where it is to call none.
 
-    `called`: earlier turns have calls. Raises `InvalidRequestError` for a model whose chat template
-    has none, and for a choice that is not offered.
+    Raises `InvalidRequestError` for a model whose chat template has none, also if the messages have
+    calls, and for a choice that is not offered.
     """
-    wanted = _may_call(body)
     if not body.tools and body.tool_choice not in (None, "none", "auto"):
         raise InvalidRequestError("tool_choice: there are no tools", param="tool_choice")
-    if not wanted and not called:
-        return [], None
-    if (form := tokenizer.call_form) is None:
-        param = "tools" if wanted else "messages"
-        raise InvalidRequestError(
-            f"{param}: this model's chat template has no tools, or calls them in a form that is "
-            'not known here; use another model, or send tool_choice "none" and no calls',
-            param=param,
-        )
-    if not wanted:
+    form = tokenizer.call_form
+    if _may_call(body) and form is None:
+        raise _without("tools")
+    require_tools(messages, tokenizer)
+    if not _may_call(body):
         return [], None
     tools = [each.tool() for each in body.tools]
     choice = body.tool_choice

@@ -19,6 +19,7 @@ from starlette.websockets import WebSocketState
 
 from app.api.errors import validation_problem
 from app.api.openai.schemas import as_messages
+from app.api.openai.tools import require_tools
 from app.api.page.client_messages import INCOMING, Again, Ask, Continue, Incoming, Say, Stop, Watch
 from app.api.page.conversations import summary, view
 from app.api.page.parameters import branch_request, request_of
@@ -189,6 +190,7 @@ class _Page:
         answer: AnswerState | None = None
         try:
             generation, messages = self._state.generation, as_messages(frame.messages)
+            require_tools(messages, generation.tokenizer)
             shown = await generation.cloud_view.of(messages, trusted=False)
             prompt = await chat_prompt(generation, messages, shown)
             answer = AnswerState(request_of(self._state, prompt, frame.params))

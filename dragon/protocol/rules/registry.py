@@ -17,7 +17,7 @@ from dragon.protocol.rules.rule import Rule
 from dragon.protocol.rules.sequencewise import Sequencewise
 from dragon.protocol.rules.speculative import Judged, Speculative
 from dragon.protocol.rules.tokenwise import Tokenwise
-from dragon.protocol.session import Session
+from dragon.protocol.session import Permits, Session, anything
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
@@ -35,7 +35,8 @@ class Start:
     """What the two sessions of an answer have in common but their role.
 
     `vocabulary`: tokens have ids below it; None takes no certificates, as where relevance is
-    re-scored. With a `budget` the device draws within it.
+    re-scored. With a `budget` the device draws within it. `permits` is the device's, as in
+    `Session`.
     """
 
     mode: Mode
@@ -45,6 +46,7 @@ class Start:
     schedule: Schedule = Schedule.GREEDY
     vocabulary: int | None = None
     budget: Budget | None = None
+    permits: Permits = anything
 
 
 def session_of(
@@ -77,6 +79,7 @@ def session_of(
         committed=committed,
         joint=joint,
         catch_up=start.catch_up,
+        permits=start.permits,
     )
 
 

@@ -189,6 +189,7 @@ class Sequencewise(Rule):
             0 < len(tokens) <= self._room
             and self._ends(tokens[-1], len(tokens))
             and self.session.limits.end_ids.isdisjoint(tokens[:-1])
+            and all(self.session.permits(tokens[:at], each) for at, each in enumerate(tokens))
         )
 
     def _choice(self) -> tuple[int, ...] | None:

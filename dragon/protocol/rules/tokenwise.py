@@ -27,6 +27,8 @@ class Tokenwise(Lockstep):
             return False
         own, remote = heads
         token = self.targets.judge(own, remote)
+        if session.refuse(token):
+            return False
         kept = (own.token == token, remote.token == token)
         session.send(Target(session.incarnation, own.position, token, *kept, Role.DEVICE))
         session.commit(token, own, remote)

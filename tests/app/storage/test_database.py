@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ from app.storage.database import (
 )
 from app.storage.purge import Purge
 from app.storage.tables import Base, Chunk, Document
+from tests.app import stores
 
 
 def document(identity: str = "file-1") -> Document:
@@ -160,3 +161,21 @@ async def test_no_error_tells_what_was_to_be_stored(tmp_path: Path) -> None:
                 session.add(chunk("file-nowhere", "the walnut drawer"))
         assert "walnut" not in str(caught.value)
         assert "walnut" not in repr(caught.value.__cause__)
+
+
+async def test_files_that_are_only_kept_are_searched_no_more(tmp_path: Path) -> None:
+    """They were read and searched once."""
+    async with stores.opened(tmp_path) as store:
+        job = await stores.ingest(store, "jobs.jsonl", stores.NOTE)
+        await stores.ingest(store, "note.txt", stores.OTHER)
+    with closing(sqlite3.connect(tmp_path / "dragon.db")) as old, old:
+        old.execute("UPDATE documents SET purpose = 'batch' WHERE id = ?", [job.id])
+        old.execute("UPDATE alembic_version SET version_num = '0011'")
+    async with stores.opened(tmp_path) as store:
+        found = await store.search("Where is the spare key?", 5, relevant=False)
+        assert {hit.title for hit in found} == {"note.txt"}
+        kept = await store.get(job.id)
+        assert (kept.status, kept.chunks, kept.kind) == ("processed", 0, "")
+        with await store.content(job.id) as file:
+            assert file.read() == stores.NOTE
+    assert len(stores.index_ids(tmp_path)) == 1

@@ -68,6 +68,33 @@ def test_what_is_written_keeps_to_the_schema(seed: int) -> None:
     assert found["age"] >= 0
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(GRAMMARS), st.integers(0, 1 << 32), st.data())
+def test_what_keeps_to_a_grammar_is_permitted(text: str, seed: int, data: st.DataObject) -> None:
+    tokens = written(text, random.Random(seed), 12)
+    tokens = tokens[: data.draw(st.integers(0, len(tokens) - 1))]
+    mask, allowed = TOKENIZER.mask(text), TOKENIZER.mask(text).allowed(tokens)
+    assert all(mask.permits(tokens, token) for token in torch.nonzero(allowed).flatten().tolist())
+    other = data.draw(st.integers(5, TOKENIZER.vocab_size - 1))
+    if mask.permits(tokens, other):
+        # What follows may still be of the grammar.
+        assert TOKENIZER.mask(text).allowed([*tokens, other]).any()
+    else:
+        assert not allowed[other]
+
+
+def test_nothing_is_permitted_that_breaks_a_grammar() -> None:
+    mask = TOKENIZER.mask(grammar.of_regex("[0-9]{2}"))
+    one, ends = TOKENIZER.encode("7"), sorted(TOKENIZER.end_ids)
+    letters = TOKENIZER.encode("x")
+    assert mask.permits([], one[0])
+    assert not any(mask.permits([], token) for token in (*letters, *ends))
+    whole = [*one, *one]
+    assert all(mask.permits(whole, token) for token in ends)
+    assert not mask.permits(whole, one[0])
+    assert not mask.permits(letters, one[0])
+
+
 def test_only_the_end_follows_a_whole_text_and_one_that_is_none() -> None:
     mask = TOKENIZER.mask(grammar.of_regex("yes"))
     ends = sorted(TOKENIZER.end_ids)

@@ -7,6 +7,7 @@ Covers `dragon.protocol.committed_text`, `dragon.protocol.decoder_prefix`,
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +25,12 @@ from dragon.protocol.messages import (
     Work,
 )
 from dragon.protocol.rules.coupled import Coupled
+from dragon.protocol.rules.oneway import OneWay
+from dragon.protocol.rules.rule import Rule
+from dragon.protocol.rules.speculative import Speculative
+from dragon.protocol.rules.tokenwise import Tokenwise
 from dragon.protocol.session import Session
-from dragon.sampling.mixture import Side
+from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import WireDistribution
 from dragon.sampling.role import Role
@@ -124,6 +129,21 @@ def test_nothing_is_drafted_past_the_limit() -> None:
 
 
 # Commits and epochs.
+
+
+@pytest.mark.parametrize("rule", [Coupled, OneWay, Tokenwise, Speculative])
+def test_a_cloud_that_brings_what_may_not_stand_is_let_go(rule: Callable[[Session], Rule]) -> None:
+    device = Session(
+        Role.DEVICE, GREEDY, LIMITS, rule, window=4, permits=lambda _, token: token != 7
+    )
+    cloud = Session(Role.CLOUD, GREEDY, LIMITS, rule, window=4)
+    for side, said in ((device, sure(5)), (cloud, sure(7, LOG_H_LIMIT))):
+        work(side)
+        side.complete([said])
+    meet(device, cloud)
+    assert (device.committed, device.joint, device.intervals()) == ([], False, ())
+    say(device, sure(5), sure(END))
+    assert device.committed == [5, END]
 
 
 def test_two_equal_drafts_are_committed_on_both_sides() -> None:

@@ -13,7 +13,8 @@ import inspect
 import openai
 import pytest
 
-from dragon.inference.tokenizer import Message
+from dragon.inference.tokenizer import Message, Tokenizer
+from tests import templates
 from tests.app.conftest import KEY, wait_until
 from tests.fakes import FakeGeneration
 
@@ -24,6 +25,18 @@ ASK = [{"role": "user", "content": "Where is the key?"}]
 @pytest.fixture
 def stock(address: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"http://{address}/v1", api_key=KEY, max_retries=0)
+
+
+def test_a_base_model_says_that_it_is_one(stock: openai.OpenAI, generation: FakeGeneration) -> None:
+    def answered() -> str | None:
+        raw = stock.chat.completions.with_raw_response.create(model="dragon-7m", messages=ASK)
+        return raw.headers.get("X-Dragon-Chat-Template")
+
+    assert answered() is None
+    assert stock.models.retrieve("dragon-7m").chat_template is True
+    generation.tokenizer = Tokenizer(templates.backend(None))
+    assert answered() == "none"
+    assert stock.models.retrieve("dragon-7m").chat_template is False
 
 
 def test_models(stock: openai.OpenAI) -> None:

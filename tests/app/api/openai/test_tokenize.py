@@ -42,6 +42,12 @@ async def test_a_prompt(client: httpx.AsyncClient, generation: FakeGeneration) -
     assert again.json() == {"prompt": TEXT}
 
 
+async def test_calls_are_for_models_with_tools(client: httpx.AsyncClient) -> None:
+    turns = [*MESSAGES, {"role": "tool", "content": "In a box."}]
+    reply = await client.post("/tokenize", json={"messages": turns})
+    assert error_of(reply)["param"] == "messages"
+
+
 async def test_a_chat(client: httpx.AsyncClient, generation: FakeGeneration) -> None:
     reply = await tokenized(client, messages=MESSAGES)
     chat = {"model": "dragon-7m", "messages": MESSAGES}

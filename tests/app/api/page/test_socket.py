@@ -141,6 +141,11 @@ def test_leaving_ends_every_answer(page: Page, generation: FakeGeneration) -> No
         ({"type": "ask", "id": "", "messages": MESSAGES}, "", "id"),
         ({"type": "ask", "id": "x" * 65, "messages": MESSAGES}, "x" * 64, "id"),
         ({"type": "ask", "id": "c1"}, "c1", "messages"),
+        (
+            ASK | {"messages": [*MESSAGES, {"role": "tool", "content": "It is in a box."}]},
+            "c1",
+            "messages",
+        ),
         (ASK | {"messages": []}, "c1", "messages"),
         (ASK | {"messages": [{"role": "robot", "content": "x"}]}, "c1", "messages[0].role"),
         (ASK | {"messages": [{"role": "user", "content": " "}]}, "c1", "messages"),
