@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from app.api.openai.field_types import (
+    JsonObject,
     MinP,
     Penalty,
     Repetition,
@@ -18,9 +21,20 @@ from app.api.openai.field_types import (
     Top,
     TopK,
     TopP,
+    invalid,
     neutral,
+    unicode_within,
 )
-from app.api.openai.schemas import MAX_INPUTS, ChatBody, CompletionBody, DragonOptions
+from app.api.openai.schemas import (
+    MAX_INPUTS,
+    ChatBody,
+    ChatMessage,
+    CompletionBody,
+    DragonOptions,
+)
+from app.api.openai.structured import JsonSchema, ResponseFormat
+from app.api.openai.tools import MAX_TOOLS, CallBody, Name, ToolBody, Tools
+from app.api.openai.tools import CalledFunction as OpenAIFunction
 
 USUAL_TEMPERATURE = 0.8
 """Ollama's, where neither a request nor the model names one."""
@@ -61,6 +75,38 @@ class Options(Strict):
     penalize_newline: Annotated[Any, neutral()] = None
 
 
+def _format(given: Any) -> Any:
+    """Any JSON object, or what a schema describes."""
+    if given in (None, ""):
+        return None
+    if given != "json" and not isinstance(given, dict):
+        raise invalid("must be 'json' or a JSON schema")
+    return unicode_within(given)
+
+
+Format = Annotated[
+    str | dict[str, Any] | None,
+    BeforeValidator(_format, json_schema_input_type=Literal["json", ""] | dict[str, Any] | None),
+]
+
+
+def _response_format(given: Format) -> ResponseFormat | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return ResponseFormat(type="json_object")
+    schema = JsonSchema.model_validate({"name": "format", "schema": given})
+    return ResponseFormat(type="json_schema", json_schema=schema)
+
+
+class _Chat(ChatBody):
+    FORMAT: ClassVar = "format"
+
+
+class _Completion(CompletionBody):
+    FORMAT: ClassVar = "format"
+
+
 class _Named(Strict):
     """Names a model."""
 
@@ -83,7 +129,7 @@ class _Body(_Named):
     logprobs: bool | None = None
     top_logprobs: Top | None = None
 
-    format: Annotated[Any, neutral("")] = None
+    format: Format = None
     think: Annotated[Any, neutral(False)] = None
 
     def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
@@ -102,37 +148,92 @@ class _Body(_Named):
             "seed": options.seed,
             "max_tokens": limit,
             "stop": options.stop,
+            "response_format": _response_format(self.format),
             "presence_penalty": options.presence_penalty,
             "frequency_penalty": options.frequency_penalty,
             "dragon": self.dragon,
         }
 
-    def _chat(self, messages: list[dict[str, str]], usual_temperature: float | None) -> ChatBody:
-        top = self.top_logprobs if self.logprobs else None
-        shown = {"messages": messages, "logprobs": self.logprobs, "top_logprobs": top}
-        return ChatBody.model_validate(shown | self._shared(usual_temperature))
+    def _chat(
+        self,
+        messages: Sequence[ChatMessage],
+        usual_temperature: float | None,
+        tools: Sequence[ToolBody] = (),
+    ) -> ChatBody:
+        shown = {
+            "messages": list(messages),
+            "tools": list(tools),
+            "logprobs": self.logprobs,
+            "top_logprobs": self.top_logprobs if self.logprobs else None,
+        }
+        return _Chat.model_validate(shown | self._shared(usual_temperature))
+
+
+class CalledFunction(Strict):
+    """A function that was called, with its arguments as an object."""
+
+    name: Name
+    arguments: JsonObject = Field(default_factory=dict)
+    index: int | None = None
+
+
+class Called(Strict):
+    """A call in an earlier turn."""
+
+    function: CalledFunction
+    id: Str | None = None
+    type: Literal["function"] | None = None
 
 
 class OllamaMessage(Strict):
-    """A turn of a chat."""
+    """A turn of a chat. What a tool returned names the tool, or the call."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: Str = ""
+    tool_calls: Annotated[list[Called] | None, Field(max_length=MAX_TOOLS)] = None
+    tool_name: Str | None = None
+    tool_call_id: Str | None = None
     images: Annotated[Any, neutral([])] = None
-    tool_calls: Annotated[Any, neutral([])] = None
     thinking: Annotated[Any, neutral("")] = None
+
+    @field_validator("tool_calls")
+    @classmethod
+    def _of_an_assistant(
+        cls, calls: list[Called] | None, info: ValidationInfo
+    ) -> list[Called] | None:
+        if calls and info.data.get("role") != "assistant":
+            raise invalid("only an assistant calls")
+        return calls
+
+    def turn(self, number: int) -> ChatMessage:
+        """The same in OpenAI's shape; calls without ids are counted in the turn `number`."""
+        calls = [
+            CallBody(
+                id=call.id or f"call_{number}_{place}",
+                function=OpenAIFunction(
+                    name=call.function.name, arguments=json.dumps(call.function.arguments)
+                ),
+            )
+            for place, call in enumerate(self.tool_calls or ())
+        ]
+        answers = self.tool_call_id if self.role == "tool" else None
+        return ChatMessage(
+            role=self.role, content=self.content, tool_calls=calls or None, tool_call_id=answers
+        )
 
 
 class OllamaChatBody(_Body):
     """`POST /api/chat`. Without messages nothing is written: the model is loaded already."""
 
     messages: Annotated[list[OllamaMessage], Field(max_length=2048)] = Field(default_factory=list)
-    tools: Annotated[Any, neutral([])] = None
+    tools: Annotated[Tools, BeforeValidator(lambda given: given or [])] = Field(
+        default_factory=list
+    )
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody:
         """The same in OpenAI's shape."""
-        turns = [{"role": turn.role, "content": turn.content} for turn in self.messages]
-        return self._chat(turns, usual_temperature)
+        turns = [turn.turn(number) for number, turn in enumerate(self.messages)]
+        return self._chat(turns, usual_temperature, self.tools)
 
 
 class OllamaGenerateBody(_Body):
@@ -155,9 +256,10 @@ class OllamaGenerateBody(_Body):
         if self.raw:
             top = (self.top_logprobs or 0) if self.logprobs else None
             shown = {"prompt": self.prompt, "logprobs": top}
-            return CompletionBody.model_validate(shown | self._shared(usual_temperature))
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return self._chat([*system, {"role": "user", "content": self.prompt}], usual_temperature)
+            return _Completion.model_validate(shown | self._shared(usual_temperature))
+        system = [ChatMessage(role="system", content=self.system)] if self.system else []
+        question = ChatMessage(role="user", content=self.prompt)
+        return self._chat([*system, question], usual_temperature)
 
 
 class OllamaEmbedBody(_Named):

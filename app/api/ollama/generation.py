@@ -25,6 +25,7 @@ from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests
 from app.api.openai.schemas import ChatBody
 from app.api.openai.sse import EventStream
+from app.api.openai.tools import read_by
 from app.container import AppState, State
 from app.problems import reported
 
@@ -69,18 +70,19 @@ async def _respond(
     *,
     wanted: bool,
 ) -> Response:
+    usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
+    asked = body.as_openai(usual) if wanted else None
+    tokenizer = state.generation.tokenizer
     renderer = kind(
         body.model,
-        state.generation.tokenizer,
+        tokenizer,
+        read_by(asked, tokenizer) if isinstance(asked, ChatBody) else None,
         logprobs=bool(body.logprobs),
         dragon=body.dragon is not None,
     )
-    usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
-    if not wanted:
-        require_model(body.name, state.generation.model_name)
+    require_model(body.name, state.generation.model_name)
+    if asked is None:
         return Response(renderer.loaded(), media_type="application/json")
-    asked = body.as_openai(usual)
-    require_model(asked.model, state.generation.model_name)
     if isinstance(asked, ChatBody):
         requests = await chat_requests(asked, state)
     else:

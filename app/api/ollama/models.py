@@ -107,19 +107,19 @@ async def show(body: OllamaShowBody, state: State) -> Shown:
     """What a model can do, and how much it can read."""
     generation, embeddings = state.generation, state.embeddings
     served = {
-        generation.model_name: (generation.context_length, "completion"),
-        embeddings.model_name: (embeddings.context_length, "embedding"),
+        generation.model_name: (generation.context_length, _writes(state)),
+        embeddings.model_name: (embeddings.context_length, ["embedding"]),
     }
     if body.name not in served:
         raise UnknownModelError(body.name, generation.model_name)
-    context_length, capability = served[body.name]
+    context_length, capabilities = served[body.name]
     info = {
         "general.architecture": "dragon",
         "general.basename": body.name,
         "dragon.context_length": context_length,
     }
     return Shown(
-        modified_at=_since(state), details=Details(), model_info=info, capabilities=[capability]
+        modified_at=_since(state), details=Details(), model_info=info, capabilities=capabilities
     )
 
 
@@ -141,6 +141,11 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
         load_duration=0,
         prompt_eval_count=embedded.tokens,
     )
+
+
+def _writes(state: AppState) -> list[str]:
+    tools = ["tools"] if state.generation.tokenizer.call_form is not None else []
+    return ["completion", *tools]
 
 
 def _since(state: AppState) -> str:

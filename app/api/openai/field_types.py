@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from pydantic import (
@@ -72,6 +73,18 @@ def _unicode(text: str) -> str:
 
 
 Str = Annotated[str, AfterValidator(_unicode)]
+
+
+def unicode_within(value: Any) -> Any:
+    """A value of JSON whose texts are texts; half a surrogate pair in one is refused."""
+    try:
+        _unicode(json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        raise invalid("is nested too deeply") from None
+    return value
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(unicode_within)]
 
 
 def text_of_parts(content: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import Strict, invalid
+from app.api.openai.field_types import JsonObject, Strict, invalid
 from app.container import AppState
 from dragon.errors import InvalidRequestError
 from dragon.inference import grammar
@@ -21,7 +21,7 @@ class JsonSchema(Strict):
 
     name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
     description: str | None = None
-    schema_: Annotated[dict[str, Any] | bool | None, Field(alias="schema")] = None
+    schema_: Annotated[JsonObject | bool | None, Field(alias="schema")] = None
     strict: bool | None = None
 
 

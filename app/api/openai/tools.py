@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import Str, Strict, invalid
+from app.api.openai.field_types import JsonObject, Str, Strict, invalid, unicode_within
 from dragon.errors import InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Form, Tool, ToolCall
@@ -23,7 +23,7 @@ class FunctionBody(Strict):
 
     name: Name
     description: Str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
     strict: bool | None = None
 
 
@@ -72,6 +72,7 @@ class CalledFunction(Strict):
             whole = None
         if not isinstance(whole, dict):
             raise invalid("the text of a JSON object")
+        unicode_within(whole)
         return arguments
 
 

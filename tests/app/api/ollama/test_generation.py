@@ -16,9 +16,12 @@ import pytest
 
 from app.generation.events import Details
 from dragon.errors import OverloadedError
+from tests.app.api.openai.test_tools import ARGUMENTS, calls
 from tests.app.conftest import KEY
 from tests.fakes import FakeGeneration
 from tests.samples import embedder
+
+__all__ = ["calls"]  # a fixture
 
 MODEL, EMBEDDER = "dragon-7m", "all-MiniLM-L6-v2"
 ASK = [{"role": "user", "content": "Where is the key?"}]
@@ -137,7 +140,10 @@ def test_embeddings(client: ollama.Client) -> None:
         ({"options": {"mirostat": 2}}, "options.mirostat"),
         ({"options": {"nonsense": 2}}, "options.nonsense"),
         ({"format": "json"}, "format"),
-        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"format": "xml"}, "format"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "function", "function": {"name": "now"}}]}, "tools"),
+        ({"messages": [*ASK, {"role": "tool", "content": "In a box."}]}, "messages"),
         ({"model": "llama3"}, "model"),
     ],
 )
@@ -172,3 +178,50 @@ def test_failures_before_and_in_a_stream(client: ollama.Client, generation: Fake
     assert not next(stream).done
     with pytest.raises(ollama.ResponseError, match="its log"):
         list(stream)
+
+
+def find_key(room: str) -> str:
+    """Look for the key.
+
+    Args:
+        room: where to look
+    """
+    return f"Nothing in the {room}."
+
+
+@pytest.mark.usefixtures("calls")
+def test_tools(client: ollama.Client, generation: FakeGeneration, calls: int) -> None:
+    whole = client.chat(MODEL, ASK, tools=[find_key])
+    pieces = list(client.chat(MODEL, ASK, tools=[find_key], stream=True))
+    streamed = [call for piece in pieces for call in piece.message.tool_calls or ()]
+    text = "".join(piece.message.content for piece in pieces)
+    for said, called in ((whole.message.content, whole.message.tool_calls), (text, streamed)):
+        assert said == ("Let me look." if calls == 2 else "")
+        assert [call.function.name for call in called] == ["find_key"] * calls
+        assert [call.function.arguments for call in called] == [ARGUMENTS] * calls
+    assert pieces[-1].done_reason == "stop"
+    returned = [{"role": "tool", "tool_name": "find_key", "content": "In a box."}] * calls
+    client.chat(MODEL, [*ASK, whole.message, *returned], tools=[find_key])
+    shown = generation.tokenizer.decode(generation.requests[-1].conversation, special=True)
+    assert "where to look" in shown
+    assert shown.index('{"room": "attic"}') < shown.index("In a box.")
+    assert "tools" in client.show(MODEL).capabilities
+    assert "find_key" in client.chat(MODEL, ASK).message.content
+
+
+@pytest.mark.parametrize("calls", [("qwen", '{"room": "attic"}', 0)], indirect=True)
+@pytest.mark.usefixtures("calls")
+def test_formats(client: ollama.Client, generation: FakeGeneration) -> None:
+    def grammar(**more: Any) -> str:
+        assert client.chat(MODEL, ASK, **more).message.content == generation.script
+        return generation.requests[-1].sampling.grammar
+
+    assert grammar() == grammar(format="") == ""
+    assert grammar(format="json")
+    schema = {"type": "object", "properties": {"room": {"type": "string"}}}
+    assert "room" in grammar(format=schema)
+    client.generate(MODEL, "Where?", raw=True, format=schema)
+    assert "room" in generation.requests[-1].sampling.grammar
+    with pytest.raises(ollama.ResponseError) as caught:
+        grammar(format={"type": "nothing"})
+    assert caught.value.status_code == 400

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from transformers import AutoTokenizer
@@ -25,6 +26,8 @@ TOOLS: list[Any] = [
 HERMES = '<tool_call>\n{"name": "find_key", "arguments": {"room": "attic"}}\n</tool_call>'
 LLAMA = '{"name": "find_key", "parameters": {"room": "attic"}}'
 ARGUMENTS = {"room": "attic"}
+HALF = {"room": "\ud800"}  # of a surrogate pair
+HALF_A_CALL = {"id": "1", "function": {"name": "find_key", "arguments": json.dumps(HALF)}}
 
 
 def told(name: str) -> Tokenizer:
@@ -131,6 +134,10 @@ def test_a_model_without_tools_says_so(stock: openai.OpenAI, generation: FakeGen
         ({"messages": [*ASK, {"role": "assistant", "content": None}]}, "messages[1].content"),
         ({"messages": [{**ASK[0], "tool_call_id": "1"}]}, "messages[0].tool_call_id"),
         (
+            {"messages": [*ASK, {"role": "assistant", "tool_calls": [HALF_A_CALL]}]},
+            "messages[1].tool_calls[0].function.arguments",
+        ),
+        (
             {"tools": [{"type": "function", "function": {"name": "a b"}}]},
             "tools[0].function.name",
         ),
@@ -144,3 +151,21 @@ def test_what_cannot_be_called_is_refused_by_name(
         stock.chat.completions.create(**body)
     assert refused.value.param == param
     assert generation.requests == []
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "param"),
+    [
+        (
+            "/v1/chat/completions",
+            {"tools": [{"type": "function", "function": {"name": "a", "parameters": HALF}}]},
+            "tools[0].function.parameters",
+        ),
+        ("/api/chat", {"format": HALF}, "format"),
+    ],
+)
+def test_a_schema_is_text(address: str, path: str, more: dict[str, Any], param: str) -> None:
+    body = json.dumps({"model": MODEL, "messages": ASK, **more})  # which spells what is no text
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    reply = httpx.post(f"http://{address}{path}", content=body, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
