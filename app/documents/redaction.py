@@ -116,7 +116,7 @@ class Redaction:
             await session.execute(update(Message).where(false()).values(text=""))
             for identity, ranges in (await self._places(session, words)).items():
                 message = await session.get_one(Message, identity)
-                message.record = _without(message.record, self.document, ranges)
+                message.record = _without(message.record, words, ranges)
                 message.text, message.tokens = replaced(message.text, ranges), []
                 await session.flush()
                 await message_search.index(session, message)
@@ -132,7 +132,9 @@ class Redaction:
 
     async def _shared(self) -> Words:
         async with self.sessions() as session:
-            texts = [*await session.scalars(select(Message.text))]
+            texts = []
+            for text, record in await session.execute(select(Message.text, Message.record)):
+                texts += [text, *_texts(record.get("response"))]
             texts += await session.scalars(select(Conversation.title))
             said = await session.scalars(select(LedgerAnswer.words))
             texts += [each for words in said for each in words or ()]
@@ -151,7 +153,8 @@ class Redaction:
                 for passage in passages:
                     ranges += _whole(text, passage)
                 ranges += _citing(text, record, self.document)
-            if ranges:
+            sent = _texts(record.get("response"))
+            if ranges or any(True for each in sent for _ in words.within(each)):
                 found[identity] = merged(text, ranges)
         return found
 
@@ -188,13 +191,38 @@ def replaced(text: str, ranges: Sequence[Range]) -> str:
     return text
 
 
-def _without(record: dict[str, Any], document: str, ranges: Sequence[Range]) -> dict[str, Any]:
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in what is kept of a response: what a client sent before its question."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _redacted(value: Any, words: Words) -> Any:
+    """The same with the document's words replaced; arguments of a call that have some go whole."""
+    if isinstance(value, str):
+        return replaced(value, merged(value, words.within(value)))
+    if isinstance(value, list):
+        return [_redacted(each, words) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _redacted(each, words) for name, each in value.items()}
+    if kept.get("arguments") != value.get("arguments"):
+        kept["arguments"] = "{}"
+    return kept
+
+
+def _without(record: dict[str, Any], words: Words, ranges: Sequence[Range]) -> dict[str, Any]:
     """A record whose offsets fit the redacted text; words for the cloud and citations go."""
     kept = {name: value for name, value in record.items() if name not in ("citations", "not_asked")}
     if seams := record.get("seams"):
         kept["seams"] = [[_moved(at, ranges), *rest] for at, *rest in seams]
     if (begun := record.get("private_from")) is not None:
         kept["private_from"] = _moved(begun, ranges)
+    if "response" in kept:
+        kept["response"] = _redacted(kept["response"], words)
     return kept
 
 

@@ -5,6 +5,7 @@ Covers `app.storage.message_search` as well.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,28 @@ async def test_nothing_is_left_of_a_redacted_document(
 async def test_a_file_that_could_not_be_read_was_never_quoted(store: DocumentStore) -> None:
     document = await ingest(store, "torn.pdf", b"%PDF-1.7 nothing")
     assert await (await store.redaction(document.id)).quoted() == Quoted()
+
+
+async def test_what_was_sent_before_a_question_is_redacted(
+    store: DocumentStore, sessions: Sessions, tmp_path: Path
+) -> None:
+    """A response is kept with turns that its client sent, calls of tools and what they returned."""
+    document = await ingest(store, "gems.txt", NOTE.encode())
+    conversations = ConversationStore(sessions, store.purge)
+    quote = "It holds the opal of Aunt Philomena."
+    call = {"id": "1", "function": {"name": "look", "arguments": json.dumps({"for": quote})}}
+    turns = [
+        {"role": "user", "content": "What does it hold?"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "content": f"So: {quote}", "tool_call_id": "1"},
+    ]
+    _, answer = await answered(conversations, "And?", "Nothing.", response={"input": turns})
+    redaction = await store.redaction(document.id)
+    assert (await redaction.quoted()).messages == {answer}
+    await store.delete(document.id)
+    await redaction.apply()
+    asked, called, returned = (await conversations.message(answer)).record["response"]["input"]
+    assert asked == turns[0]
+    assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": "{}"}
+    assert returned["content"] == f"So: It {REDACTED}."
+    assert traces(tmp_path, b"Philomena") == []
