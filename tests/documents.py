@@ -6,10 +6,13 @@ import io
 import zipfile
 import zlib
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
 
 from openpyxl import Workbook  # type: ignore[import-untyped]
 
+from app.documents.parsing import Parsing
+from app.documents.readers.sniff import Kind
 from harness.pdf import pdf
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -121,3 +124,12 @@ def pdf_bomb(unpacked: int) -> bytes:
     end = whole.index(b"endstream", start)
     dictionary = b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(stream)
     return whole[:start] + dictionary + stream + b"\n" + whole[end:]
+
+
+async def parse(source: Path, name: str, out: Path, **limits: int) -> tuple[Kind, str | None]:
+    """Parse one file, as `Parsing` does."""
+    parsing = Parsing()
+    try:
+        return await parsing.parse(source, name, out, **limits)
+    finally:
+        await parsing.close()

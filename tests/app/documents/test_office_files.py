@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.parsing import parse
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
-from tests.documents import archive, docx, epub, paragraph
+from tests.documents import archive, docx, epub, paragraph, parse
 from tests.office import odp, ods, odt, pptx
 
 ROWS = [("Guest", "Room"), ("Anna", "4"), ("Bob", "7")]

@@ -23,15 +23,17 @@ from app.documents.parsing import Parsing
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from harness.pdf import pdf
-from tests.documents import archive, docx, email, epub, paragraph, pdf_bomb, word_table, xlsx
-
-
-async def parse(source: Path, name: str, out: Path, **limits: int) -> tuple[Kind, str | None]:
-    parsing = Parsing()
-    try:
-        return await parsing.parse(source, name, out, **limits)
-    finally:
-        await parsing.close()
+from tests.documents import (
+    archive,
+    docx,
+    email,
+    epub,
+    paragraph,
+    parse,
+    pdf_bomb,
+    word_table,
+    xlsx,
+)
 
 
 async def test_pages_are_joined_by_form_feeds(tmp_path: Path) -> None:
