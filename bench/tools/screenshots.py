@@ -57,9 +57,9 @@ class Tour:
             locale="en-GB",
         )
         self.page: Page = context.new_page()
-        self.peer = peer
+        self.device, self.peer = device, peer
         self.narrow = size["width"] < 800
-        self._out, self._look, self._url = out, look, device.url
+        self._out, self._look = out, look
 
     def take(self, name: str) -> None:
         """A picture of what is seen."""
@@ -70,9 +70,9 @@ class Tour:
 
     def begin(self) -> None:
         """Without a sign-in, then with one."""
-        self.page.goto(self._url)
+        self.page.goto(self.device.url)
         self.take("sign-in")
-        self.page.goto(f"{self._url}/sign-in?key={KEY}")
+        self.page.goto(f"{self.device.url}/sign-in?key={KEY}")
         self.page.locator("[data-testid=peer-status][data-state=connected]").wait_for()
 
     def press(self, testid: str) -> None:
@@ -275,8 +275,7 @@ def apart(tour: Tour) -> None:
     tour.page.locator("[data-testid=peer-status][data-state=connecting]").wait_for()
     tour.ask("What is the capital of Peru?")
     tour.take("cloud-lost")
-    tour.page.route_web_socket("**/ws/chat", lambda socket: socket.close())
-    tour.page.reload()
+    tour.device.kill()
     tour.page.get_by_test_id("connection").wait_for()
     tour.take("offline")
 
