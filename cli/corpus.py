@@ -1,41 +1,110 @@
-"""`dragon corpus`: the peer's public passages, built and described."""
+"""`dragon corpus`: the peer's public passages, built, checked and switched."""
 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from app.settings import Settings
 from cli import defaults
+from dragon.errors import ConfigurationError
+from peer.corpus.manifest import FLAT_UP_TO
+from peer.corpus.versions import Versions
+
+program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
+
+_Source = Annotated[Path, typer.Argument(help="JSONL, TSV or Parquet with id, title and text.")]
+_Out = Annotated[Path | None, typer.Option(help="Default: DRAGON_PEER_CORPUS.")]
+_Place = Annotated[Path | None, typer.Argument(help="Default: DRAGON_PEER_CORPUS.")]
+_Processes = Annotated[int, typer.Option(min=1, help="How many embed, on a core each if several.")]
 
 
+@program.command()
 def build(
-    source: Annotated[Path, typer.Argument(help="JSONL or TSV with id, title and text.")],
-    out: Annotated[Path | None, typer.Option(help="Default: DRAGON_PEER_CORPUS.")] = None,
+    source: _Source,
+    out: _Out = None,
+    processes: _Processes = 1,
+    shards: Annotated[int, typer.Option(min=1, help="Among which documents are shared out.")] = 1,
+    flat_up_to: Annotated[
+        int, typer.Option(min=10_000, help="The most passages a shard keeps in memory.")
+    ] = FLAT_UP_TO,
 ) -> None:
-    """Chunk, embed and index a file of passages; an older corpus there is replaced."""
+    """Chunk, embed and index a file of passages, and serve them; run again, it is resumed."""
+    _build(source, out, processes, shards=shards, flat_up_to=flat_up_to)
+
+
+@program.command()
+def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
+    """Serve a file of passages besides those there are; run again, it is resumed."""
+    _build(source, out, processes, append=True)
+
+
+def _build(source: Path, out: Path | None, processes: int, **choices: Any) -> None:
     settings = Settings.read()
     from rich.progress import Progress
 
     from dragon.retrieval.embedder import Embedder
     from peer.corpus import builder
+    from peer.corpus.parts import Workers
 
-    embedder = Embedder.load(settings.embedder)
-    with Progress() as progress:
-        info = builder.build(source, out or defaults.corpus(settings), embedder, progress)
-    print(f"{info.documents} documents, {info.passages} passages.")
+    place, embedder = out or defaults.corpus(settings), Embedder.load(settings.embedder)
+    with Progress() as progress, ExitStack() as stack:
+        if processes > 1:
+            choices["workers"] = stack.enter_context(Workers(processes, settings.embedder, source))
+        made = builder.build(source, place, embedder, progress=progress, **choices)
+    print(f"{made.documents} documents, {made.passages} passages.")
 
 
-def info(
-    path: Annotated[Path | None, typer.Argument(help="Default: DRAGON_PEER_CORPUS.")] = None,
-) -> None:
-    """Print what a corpus holds, as JSON."""
+@program.command()
+def info(path: _Place = None) -> None:
+    """Print what the corpus holds that is served, as JSON."""
     from peer.corpus.store import Corpus
 
-    corpus = Corpus.open(path or defaults.corpus(Settings.read()))
-    print(json.dumps(asdict(corpus.info()), indent=2))
+    versions = _versions(path)
+    corpus = Corpus.open(versions.root)
+    described = asdict(corpus.info())
+    files = described.pop("files")
+    described["bytes"] = sum(file["bytes"] for file in files.values())
+    described |= {"version": corpus.version, "versions": versions.names}
     corpus.close()
+    print(json.dumps(described, indent=2))
+
+
+@program.command()
+def verify(path: _Place = None) -> None:
+    """Read every file of every version, and say of each whether it is as it was built."""
+    from peer.corpus.store import Corpus
+
+    versions, damaged = _versions(path), False
+    served = versions.current
+    for name in versions.names:
+        mark = " (served)" if name == served else ""
+        try:
+            corpus = Corpus.open(versions.root, version=name)
+        except ConfigurationError as error:
+            damaged = True
+            print(f"{name}{mark}: {error.message}")
+        else:
+            print(f"{name}{mark}: {corpus.info().passages} passages, as they were built")
+            corpus.close()
+    if damaged:
+        raise typer.Exit(1)
+
+
+@program.command()
+def switch(version: str, path: _Place = None) -> None:
+    """Serve another version, once it is verified; a running peer follows."""
+    from peer.corpus.store import Corpus
+
+    versions = _versions(path)
+    Corpus.open(versions.root, version=version).close()
+    versions.serve(version)
+
+
+def _versions(path: Path | None) -> Versions:
+    return Versions(path or defaults.corpus(Settings.read()))

@@ -41,10 +41,7 @@ for command in (
     profile.profile,
 ):
     program.command()(command)
-corpus_program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
-corpus_program.command("build")(corpus.build)
-corpus_program.command("info")(corpus.info)
-program.add_typer(corpus_program, name="corpus")
+program.add_typer(corpus.program, name="corpus")
 program.add_typer(api_keys.program, name="key")
 program.add_typer(models.program, name="models")
 program.add_typer(peer_keys.program, name="peer")

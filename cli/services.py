@@ -20,7 +20,7 @@ from cli.supervisor import (
     wait_ready,
 )
 from dragon.errors import ConfigurationError, DragonError
-from peer.corpus.meta import outdated
+from peer.corpus.versions import outdated
 from peer.settings import PeerSettings
 
 DEMO_CORPUS = Path(str(files("peer.corpus"))) / "demo_corpus.tsv"

@@ -163,7 +163,7 @@ def wait_until_up(service: Service, path: str) -> None:
 def demo_corpus(data: Path) -> Path:
     """The demo corpus, built into a directory if it is not there."""
     out = data / "corpus"
-    if not out.exists():
+    if not (out / "current").exists():
         data.mkdir(parents=True, exist_ok=True)
         log = data / "corpus.log"
         building = ["corpus", "build", str(DEMO_CORPUS), "--out", str(out)]

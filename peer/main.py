@@ -33,7 +33,7 @@ from peer.retrieval import Retriever
 from peer.server import serve
 from peer.settings import PeerSettings
 from peer.usage import USAGE, Usage
-from peer.watch import watch
+from peer.watch import follow, watch
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,6 @@ class PeerState:
 
     settings: PeerSettings
     engine: Engine
-    corpus: Corpus
     shared: Shared
     metrics: PeerMetrics
     keys: KeyRing
@@ -60,7 +59,7 @@ def open_state(settings: PeerSettings) -> PeerState:
     embedder = Embedder.load(settings.embedder)
     reranker = Reranker.load(settings.reranker)
     corpus = Corpus.open(settings.peer_corpus, embedder)
-    # Inside the corpus: a corpus that is replaced takes along what was computed from it.
+    # Beside the versions of the corpus: most passages are the same in several.
     store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
     metrics = PeerMetrics(lambda: engine.free_slots)
@@ -86,7 +85,7 @@ def open_state(settings: PeerSettings) -> PeerState:
         usage=Usage(settings.data_dir / USAGE),
     )
     keys = KeyRing(settings.peer_keys, key_file(settings.data_dir))
-    return PeerState(settings, engine, corpus, shared, metrics, keys)
+    return PeerState(settings, engine, shared, metrics, keys)
 
 
 def create_app(settings: PeerSettings) -> FastAPI:
@@ -96,14 +95,19 @@ def create_app(settings: PeerSettings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = await asyncio.to_thread(open_state, settings)
         app.state.peer = state
-        watching = asyncio.create_task(watch(state.shared, state.keys), name="watch")
+        retriever = state.shared.retriever
+        watching = [
+            asyncio.create_task(watch(state.shared, state.keys), name="watch"),
+            asyncio.create_task(follow(retriever, settings.peer_corpus), name="follow"),
+        ]
         yield
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        for task in watching:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         await state.shared.usage.keep()
         state.engine.stop()
-        state.corpus.close()
+        retriever.corpus.close()
 
     app = FastAPI(title="DRAGON peer", lifespan=lifespan, openapi_url=None)
 
@@ -121,7 +125,8 @@ def create_app(settings: PeerSettings) -> FastAPI:
             "ready": state().engine.alive and not leaving,
             "draining": leaving,
             "model": state().engine.model.name,
-            "passages": state().corpus.info().passages,
+            "corpus": state().shared.retriever.corpus.version,
+            "passages": state().shared.retriever.corpus.info().passages,
             "sessions": state().shared.sessions,
             "free_slots": state().engine.free_slots,
         }

@@ -85,6 +85,19 @@ class Retriever:
         """
         return await self._found(partial(self._search, judged=judged), query, top_k)
 
+    async def switch(self, corpus: Corpus) -> None:
+        """Search another version of the corpus from now on, and close the one before.
+
+        It happens between two searches: what is being answered keeps the passages it has.
+        """
+
+        def switched() -> Corpus:
+            before, self.corpus = self.corpus, corpus
+            return before
+
+        before = await asyncio.wrap_future(self.engine.submit_urgent(switched))
+        before.close()
+
     async def _found(
         self, search: Callable[[str, int], list[Hit]], query: str, top_k: int
     ) -> list[Hit]:

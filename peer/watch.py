@@ -1,14 +1,18 @@
-"""What a running peer looks after by the clock: keys that were changed, and use that is kept."""
+"""What a running peer looks after by the clock: keys and corpus that were changed, use to keep."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import logging
+from pathlib import Path
 
 from dragon.errors import ConfigurationError
 from peer.context import Shared
+from peer.corpus.store import Corpus
+from peer.corpus.versions import Versions
 from peer.keys import KeyRing
+from peer.retrieval import Retriever
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,28 @@ async def watch(shared: Shared, keys: KeyRing) -> None:
             log.warning("the keys stay as they were: %s", error)
         if look % _KEEP_EVERY == 0:
             await shared.usage.keep()
+
+
+async def follow(retriever: Retriever, root: Path) -> None:
+    """Serve the version of the corpus that is named to be served, until cancelled.
+
+    One that is damaged is told of once, and the one before goes on being served.
+    """
+    versions, seen = Versions(root), None
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if (mark := versions.mark) == seen:
+            continue
+        seen = mark
+        try:
+            if (named := versions.current) == retriever.corpus.version:
+                continue
+            corpus = await asyncio.to_thread(Corpus.open, root, retriever.embedder, named)
+        except ConfigurationError as error:
+            log.warning("the corpus stays %s: %s", retriever.corpus.version, error)
+            continue
+        await retriever.switch(corpus)
+        log.info("the corpus is %s now", named)
 
 
 def apply(shared: Shared, keys: KeyRing) -> None:

@@ -1,191 +1,268 @@
-"""Builds the public corpus from a file of passages.
+"""Builds a version of the public corpus from a file of passages, or from another version and one.
 
-It is built in a temporary directory next to its destination and moved there when complete.
+The source is read twice: once to see that it is well formed, then a part at a time. What was made
+when a build is broken off lies in the directory of the next version, from where the same build goes
+on.
 """
 
 from __future__ import annotations
 
 import datetime
-import json
-import os
+import errno
+import itertools
 import shutil
 import sqlite3
-import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+from pydantic import TypeAdapter
 from rich.progress import Progress
 
-from dragon.errors import ConfigurationError, DocumentError
-from dragon.retrieval.chunking import embedded_text, sentences
-from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.index import VectorIndex
-from dragon.retrieval.lexical import TOKENIZER
-from peer.corpus.meta import META, VERSION, CorpusInfo, digest_of
-from peer.corpus.passage_reader import MalformedLineError, Record, read_records
+from dragon.errors import ConfigurationError, DocumentError, StorageError
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.index import Vectors
+from dragon.whole_file import write_whole
+from peer.corpus.manifest import (
+    FLAT_UP_TO,
+    FORM,
+    MANIFEST,
+    File,
+    Manifest,
+    Source,
+    described,
+    digest_of,
+)
+from peer.corpus.parts import PART, Passage, Workers, embedded, parts, passages_of
+from peer.corpus.passage_reader import read_records
 from peer.corpus.prebuilt import Prebuilt
-from peer.corpus.store import PASSAGES, VECTORS
+from peer.corpus.shard import FILES, PASSAGES, VECTORS
+from peer.corpus.shard_writer import ShardWriter
+from peer.corpus.store import Corpus, shard_name, shard_of
+from peer.corpus.versions import Versions
 
-_BATCH = 256
-_SCHEMA = """
-CREATE TABLE passages (
-    id INTEGER PRIMARY KEY,
-    document TEXT NOT NULL,
-    part INTEGER NOT NULL,
-    title TEXT NOT NULL,
-    text TEXT NOT NULL,
-    context TEXT NOT NULL,
-    UNIQUE (document, part)
-)
-"""
-_FULL_TEXT_SCHEMA = f"""
-CREATE VIRTUAL TABLE passages_fts USING fts5(
-    title, text, content='passages', content_rowid='id', tokenize='{TOKENIZER}'
-)
-"""
-_FILL_FULL_TEXT = "INSERT INTO passages_fts(passages_fts) VALUES ('rebuild')"
+_STATE = "state.json"
+_Embedded = Callable[[Iterable[list[Passage]]], Iterator[tuple[list[Passage], Vectors]]]
 
 
 @dataclass(frozen=True)
-class _Passage:
-    record: Record
-    part: int
-    text: str
-    context: str
+class _Plan:
+    """What a build is of: one of the same plan goes on with what another has left."""
 
-    @property
-    def embedded(self) -> str:
-        return embedded_text(self.text, self.context)
+    form: int
+    source: Source
+    embedder: str
+    shards: int
+    base: str
+
+
+@dataclass(frozen=True)
+class _State:
+    """How far it has come: `documents` of the source, and `passages`, with those of the base."""
+
+    plan: _Plan
+    parts: int
+    documents: int
+    passages: int
+
+    @classmethod
+    def read(cls, directory: Path) -> _State | None:
+        """That of an earlier build, if there is one."""
+        try:
+            return _JSON.validate_json((directory / _STATE).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def write(self, directory: Path) -> None:
+        """Keep it, durably."""
+        write_whole(directory / _STATE, _JSON.dump_json(self).decode())
+
+
+_JSON = TypeAdapter(_State)
 
 
 def build(
     source: Path,
     out: Path,
-    embedder: Embedder,
+    embedder: TextEmbedder,
+    *,
+    shards: int = 1,
+    flat_up_to: int = FLAT_UP_TO,
+    append: bool = False,
+    workers: Workers | None = None,
     progress: Progress | None = None,
-) -> CorpusInfo:
-    """Build a corpus in directory `out` from a JSONL or TSV file (see peer.corpus.passage_reader).
+) -> Manifest:
+    """Build a version of the corpus at `out`, and have it served.
 
-    Every sentence of a text becomes a passage. A corpus already at `out` is replaced once the new
-    one is complete, and stays unchanged after any failure. Raises ConfigurationError if `source` is
-    missing or `out` is not a corpus, DocumentError with a line number if the source is malformed.
+    `source` is a file (see peer.corpus.passage_reader); every sentence of a text becomes a passage.
+    Documents are shared out among the shards by a hash of their ids; a shard of more than
+    `flat_up_to` passages gets an index of their vectors. With `append` the new version has what the
+    one served has, too, and is divided like that. `workers` make vectors, or else `embedder` does.
+
+    After a failure the corpus is as it was, and the same build goes on where it was. Raises
+    ConfigurationError if `source` is missing or `out` is not a corpus, DocumentError with a line
+    number if the source is malformed, StorageError if the disk is full.
     """
     if not source.is_file():
         raise ConfigurationError(f"There is no file {source}.")
-    if out.exists() and not (out / META).is_file():
-        raise ConfigurationError(f"{out} exists and is not a corpus. Choose another place.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
-        info = _write(source, temporary, embedder, progress)
-        _publish(temporary, out)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return info
+    progress = progress or Progress(disable=True)
+    documents = _count(source, progress)
+    versions = Versions(out)
+    base = _opened(out, embedder) if append else None
+    before = base.info() if base else None
+    if before is not None:
+        shards, flat_up_to = before.shards, before.flat_up_to
+    made_from = Source(source.name, digest_of(source), documents)
+    plan = _Plan(FORM, made_from, embedder.fingerprint, shards, base.version if base else "")
+    with versions.building() as directory, _room(out):
+        try:
+            state = _begun(directory, plan, base, versions)
+            with _writers(directory, plan, embedder.dim) as writers:
+                embedded = workers.embedded if workers else _alone(source, embedder)
+                state = _fill(source, directory, state, writers, embedded, progress)
+                passages, words = _finish(state, writers, flat_up_to, progress)
+        except DocumentError:
+            versions.discard()
+            raise
+        manifest = Manifest(
+            form=FORM,
+            documents=documents + (before.documents if before else 0),
+            passages=passages,
+            words=words,
+            dimension=embedder.dim,
+            embedder=embedder.fingerprint,
+            shards=shards,
+            flat_up_to=flat_up_to,
+            sources=(*(before.sources if before else ()), made_from),
+            built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            files=_described(directory),
+        )
+        (directory / MANIFEST).write_text(manifest.json(), encoding="utf-8")
+        (versions.publish() / _STATE).unlink()
+    return manifest
 
 
 def embedded_texts(source: Path) -> list[str]:
     """The texts of a source's passages as they are embedded."""
-    with source.open("rb") as file:
-        return [passage.embedded for passage in _passages(read_records(file))]
+    records = read_records(source)
+    return [each.embedded for record in records for each in passages_of(record)]
 
 
-def _write(
-    source: Path,
-    directory: Path,
-    embedder: Embedder,
-    progress: Progress | None,
-) -> CorpusInfo:
-    index, prebuilt = VectorIndex(embedder.dim), Prebuilt.of(source, embedder)
-    connection = sqlite3.connect(directory / PASSAGES)
-    connection.execute("PRAGMA journal_mode = OFF")  # a failed build is discarded
-    connection.execute(_SCHEMA)
-    documents = 0
-    with source.open("rb") as file:
-        task = None
-        if progress:
-            task = progress.add_task(source.name, total=source.stat().st_size)
-        for batch in _batches(_passages(read_records(file))):
-            ids = range(len(index) + 1, len(index) + 1 + len(batch))
-            _insert(connection, ids, batch)
-            index.add(ids, prebuilt.embed([passage.embedded for passage in batch]))
-            documents += sum(passage.part == 0 for passage in batch)
-            if progress and task is not None:
-                progress.update(task, completed=file.tell())
-    connection.execute(_FULL_TEXT_SCHEMA)
-    connection.execute(_FILL_FULL_TEXT)
-    connection.commit()
-    connection.close()
+def _count(source: Path, progress: Progress) -> int:
+    """How many documents a source holds, all of which are well formed."""
+    task = progress.add_task("reading", total=None)
+    documents = sum(1 for _ in read_records(source))
+    progress.remove_task(task)
     if not documents:
         raise DocumentError(f"{source} holds no passages.")
-    index.save(directory / VECTORS)
-    info = CorpusInfo(
-        version=VERSION,
-        documents=documents,
-        passages=len(index),
-        dimension=embedder.dim,
-        embedder=embedder.fingerprint,
-        source=source.name,
-        digest=digest_of(source),
-        built=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
-    (directory / META).write_text(json.dumps(asdict(info), indent=2) + "\n", encoding="utf-8")
-    return info
+    return documents
 
 
-def _passages(records: Iterator[Record]) -> Iterator[_Passage]:
-    for record in records:
-        for part, piece in enumerate(sentences([record.text])):
-            yield _Passage(record, part, piece.text, piece.context or record.title)
+def _opened(out: Path, embedder: TextEmbedder) -> Corpus:
+    """The version that is served, which was read whole, and is closed again."""
+    corpus = Corpus.open(out, embedder)
+    corpus.close()
+    return corpus
 
 
-def _batches(passages: Iterator[_Passage]) -> Iterator[list[_Passage]]:
-    batch: list[_Passage] = []
-    for passage in passages:
-        batch.append(passage)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _begun(directory: Path, plan: _Plan, base: Corpus | None, versions: Versions) -> _State:
+    """How far a build of this plan has come; what another one has left is removed."""
+    state = _State.read(directory)
+    if state is not None and state.plan == plan:
+        return state
+    shutil.rmtree(directory)
+    directory.mkdir()
+    if base is not None:
+        for number in range(plan.shards):
+            old, new = (
+                versions.path(base.version) / shard_name(number),
+                directory / shard_name(number),
+            )
+            new.mkdir()
+            for name in (PASSAGES, VECTORS):
+                shutil.copyfile(old / name, new / name)
+        with _writers(directory, plan, base.info().dimension) as writers:
+            for writer in writers:
+                writer.begin()
+    state = _State(plan, parts=0, documents=0, passages=base.info().passages if base else 0)
+    state.write(directory)
+    return state
 
 
-def _insert(connection: sqlite3.Connection, ids: range, batch: list[_Passage]) -> None:
-    for key, passage in zip(ids, batch, strict=True):
-        record = passage.record
-        row = (key, record.id, passage.part, record.title, passage.text, passage.context)
-        try:
-            connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", row)
-        except sqlite3.IntegrityError:
-            reason = f"the id '{record.id}' occurred before"
-            raise MalformedLineError(record.line, reason) from None
+@contextmanager
+def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[ShardWriter]]:
+    """All shards in the making."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(closing(ShardWriter(directory / shard_name(number), dimension)))
+            for number in range(plan.shards)
+        ]
 
 
-def _publish(temporary: Path, out: Path) -> None:
-    """Move a complete corpus to `out`, after moving an old one away."""
-    for path in temporary.iterdir():
-        path.chmod(0o644)
-        _sync(path)
-    temporary.chmod(0o755)
-    _sync(temporary)
-    if not out.exists():
-        temporary.replace(out)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
-    out.replace(old)
+def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
+    """Vectors made in this process."""
+    return partial(embedded, embeds=Prebuilt.of(source, embedder))
+
+
+def _fill(
+    source: Path,
+    directory: Path,
+    state: _State,
+    writers: Sequence[ShardWriter],
+    embedded: _Embedded,
+    progress: Progress,
+) -> _State:
+    """Give the shards the rest of the source."""
+    total = state.plan.source.documents
+    task = progress.add_task(source.name, total=total, completed=state.documents)
+    records = itertools.islice(read_records(source), state.documents, None)
+    for passages, vectors in embedded(parts(records, PART)):
+        ids = np.arange(len(passages)) + state.passages + 1
+        homes = np.array([shard_of(each.record.id, len(writers)) for each in passages])
+        for number, writer in enumerate(writers):
+            if writer.parts > state.parts:  # its commit came before a kill, others' did not
+                continue
+            own = np.flatnonzero(homes == number)
+            writer.add(ids[own].tolist(), [passages[place] for place in own], vectors[own])
+        state = replace(
+            state,
+            parts=state.parts + 1,
+            documents=state.documents + sum(each.part == 0 for each in passages),
+            passages=state.passages + len(passages),
+        )
+        state.write(directory)
+        progress.update(task, completed=state.documents)
+    return state
+
+
+def _finish(
+    state: _State, writers: Sequence[ShardWriter], flat_up_to: int, progress: Progress
+) -> tuple[int, int]:
+    """Write what is made of all passages; returns how many there are, and words."""
+    task = progress.add_task("index", total=state.passages)
+    counts = [writer.finish(flat_up_to, partial(progress.advance, task)) for writer in writers]
+    return sum(passages for passages, _ in counts), sum(words for _, words in counts)
+
+
+def _described(directory: Path) -> dict[str, File]:
+    """The files of all shards."""
+    found = sorted(path for path in directory.glob("*/*") if path.name in FILES)
+    return {str(path.relative_to(directory)): described(path) for path in found}
+
+
+@contextmanager
+def _room(out: Path) -> Iterator[None]:
+    """Raises StorageError where the disk is full."""
     try:
-        temporary.replace(out)
-    except BaseException:
-        old.replace(out)
-        raise
-    shutil.rmtree(old)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        of_sqlite = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+        if not of_sqlite and getattr(error, "errno", 0) not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StorageError(
+            f"The disk of {out} is full. Make room and run the same command again: it goes on "
+            "where it was."
+        ) from error

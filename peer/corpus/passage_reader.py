@@ -1,22 +1,25 @@
-"""Reads passages from JSON Lines or tab-separated text, a line at a time."""
+"""Reads passages from JSON Lines, tab-separated text or Parquet, a few at a time."""
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from dragon.errors import DocumentError
+from dragon.errors import ConfigurationError, DocumentError
 
 COLUMNS = ("id", "title", "text")
 _MAX_LINE_BYTES = 16 << 20
+_PARQUET = b"PAR1"
+_ROWS = 256
 
 
 @dataclass(frozen=True)
 class Record:
-    """A document of the source; `line` counts from 1."""
+    """A document of the source; `line`, in Parquet the row, counts from 1."""
 
     line: int
     id: str
@@ -31,14 +34,42 @@ class MalformedLineError(DocumentError):
         super().__init__(f"Line {line}: {reason}")
 
 
-def read_records(file: BinaryIO) -> Iterator[Record]:
+def read_records(source: Path) -> Iterator[Record]:
     """The documents of a source, in order; blank lines are skipped.
 
     A source whose first line begins with `{` is JSON Lines: objects with `id`, `title`, `text`.
-    Any other is tab-separated with these three columns, in this order or in that of a header line
-    that names them (the DPR passages have `id`, `text`, `title`). Double quotes within a quoted
-    field are doubled. Raises MalformedLineError.
+    Parquet has columns of these names. Any other is tab-separated with these three columns, in
+    this order or in that of a header line that names them (the DPR passages have `id`, `text`,
+    `title`). Double quotes within a quoted field are doubled. Raises MalformedLineError;
+    ConfigurationError for Parquet without the extra `parquet`.
     """
+    with source.open("rb") as file:
+        if file.read(len(_PARQUET)) == _PARQUET:
+            yield from _rows(file)
+        else:
+            file.seek(0)
+            yield from _text_records(file)
+
+
+def _rows(file: BinaryIO) -> Iterator[Record]:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise ConfigurationError(
+            "Reading Parquet needs pyarrow: pip install 'dragon-rag[parquet]'."
+        ) from None
+    number = 0
+    try:
+        for batch in ParquetFile(file).iter_batches(_ROWS, columns=list(COLUMNS)):
+            for value in batch.to_pylist():
+                number += 1
+                yield _named(number, value)
+    except ArrowException as error:
+        raise MalformedLineError(number + 1, f"it is not valid Parquet ({error})") from None
+
+
+def _text_records(file: BinaryIO) -> Iterator[Record]:
     parse: Callable[[int, str], Record] | None = None
     for number, line in _lines(file):
         if parse is None:
@@ -78,6 +109,10 @@ def _json_record(number: int, line: str) -> Record:
         raise MalformedLineError(number, reason) from None
     if not isinstance(value, dict):
         raise MalformedLineError(number, "it is not a JSON object")
+    return _named(number, value)
+
+
+def _named(number: int, value: Mapping[str, Any]) -> Record:
     for column in COLUMNS:
         if column not in value:
             raise MalformedLineError(number, f"'{column}' is missing")

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.embedder import Embedder, TextEmbedder
 from dragon.retrieval.index import Vectors
 
 _DIGEST_BYTES = 16
@@ -27,12 +27,12 @@ _DIGEST_BYTES = 16
 class Prebuilt:
     """An embedder that knows some texts already: `known` maps their digests to vectors."""
 
-    def __init__(self, embedder: Embedder, known: Mapping[bytes, Vectors]) -> None:
+    def __init__(self, embedder: TextEmbedder, known: Mapping[bytes, Vectors]) -> None:
         self._embedder = embedder
         self._known = known
 
     @classmethod
-    def of(cls, source: Path, embedder: Embedder) -> Prebuilt:
+    def of(cls, source: Path, embedder: TextEmbedder) -> Prebuilt:
         """With the vectors of the file beside `source`, if there is one of this embedder."""
         try:
             with safe_open(_beside(source), framework="numpy") as file:
@@ -52,7 +52,7 @@ class Prebuilt:
         return np.stack(vectors)
 
 
-def write(source: Path, texts: Sequence[str], embedder: Embedder) -> None:
+def write(source: Path, texts: Sequence[str], embedder: TextEmbedder) -> None:
     """Make the file beside `source`; what it has of this embedder already stays."""
     digests = np.stack([np.frombuffer(_digest(text), dtype=np.uint8) for text in texts])
     vectors = Prebuilt.of(source, embedder).embed(texts).astype(np.float16)

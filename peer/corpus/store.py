@@ -1,90 +1,94 @@
-"""The public corpus: a directory with vectors, passages and metadata.
-
-Its files are `vectors.faiss`, `passages.db` (SQLite; a passage's id is also that of its vector and
-its full-text row) and `meta.json`. peer.corpus.builder writes it.
-"""
+"""The public corpus, searched: one version of it, whose shards answer as one."""
 
 from __future__ import annotations
 
-import json
+import math
 import sqlite3
-import threading
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dragon.errors import ConfigurationError
 from dragon.retrieval.duplicates import distinct
-from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.index import IndexFileError, VectorIndex
-from dragon.retrieval.lexical import fused, match_expression
-from dragon.retrieval.passages import REACH
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.index import IndexFileError, Vectors
+from dragon.retrieval.lexical import content_words, fused
 from dragon.retrieval.ranking import CANDIDATES
 from dragon.retrieval.relevance import Hit
-from peer.corpus.meta import META, VERSION, CorpusInfo
+from peer.corpus.manifest import FORM, MANIFEST, Manifest
+from peer.corpus.shard import Row, Scored, Shard
+from peer.corpus.versions import BUILD, Versions
 
-VECTORS, PASSAGES = "vectors.faiss", "passages.db"
+_PLACES = 20_000
+"""The most passages that words are looked up in for a question: the rarest words come first, and
+those are left out that would go beyond."""
 
-
-class _Row(NamedTuple):
-    id: int
-    document: str
-    title: str
-    text: str
-    context: str
+_LEAST_WEIGHT = 1e-6  # of a word that more than half of all passages have, as SQLite has it
 
 
 class Corpus:
-    """A corpus opened for search. Thread-safe."""
+    """A version opened for search; `version` is its name. Thread-safe."""
 
-    def __init__(self, info: CorpusInfo, index: VectorIndex, passages: sqlite3.Connection) -> None:
-        self._info = info
-        self._index = index
-        self._passages = passages
-        self._lock = threading.Lock()
+    def __init__(self, version: str, manifest: Manifest, shards: Sequence[Shard]) -> None:
+        self.version = version
+        self._manifest = manifest
+        self._shards = shards
 
     @classmethod
-    def open(cls, path: Path, embedder: Embedder | None = None) -> Self:
-        """Open a corpus; with `embedder`, check that its vectors are that embedder's.
+    def open(
+        cls, root: Path, embedder: TextEmbedder | None = None, version: str | None = None
+    ) -> Self:
+        """Open a version, unless it is named the one to serve; every file is read and checked.
 
-        Raises ConfigurationError, saying what to do, if there is no corpus, or one that is damaged,
-        of another version, or built with another embedder.
+        With `embedder`, check that the vectors are that embedder's. Raises ConfigurationError,
+        saying what to do, if there is no corpus, or one that is damaged, of another form, or built
+        with another embedder.
         """
-        again = "Build it again with `dragon corpus build`."
+        versions = Versions(root)
+        name = version or versions.current
+        path = versions.path(name)
+        damaged = f"The corpus at {root} is damaged: {{}}. {BUILD}"
+        if others := [other for other in versions.names if other != name]:
+            damaged += f", or serve another version with `dragon corpus switch {others[-1]}`"
         try:
-            info = CorpusInfo(**json.loads((path / META).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise ConfigurationError(f"There is no corpus at {path}. {again}") from None
-        except (OSError, ValueError, TypeError) as error:
-            raise ConfigurationError(f"{path / META} cannot be read. {again}") from error
-        if info.version != VERSION:
-            message = f"The corpus at {path} has version {info.version}, not {VERSION}. {again}"
-            raise ConfigurationError(message)
-        if embedder is not None and embedder.fingerprint != info.embedder:
+            manifest = Manifest.read(path)
+        except (OSError, ValueError) as error:
             raise ConfigurationError(
-                f"The corpus at {path} has another embedder's vectors. {again}"
-            )
-        uri = (path / PASSAGES).resolve().as_uri() + "?mode=ro&immutable=1"
+                damaged.format(f"{path / MANIFEST} cannot be read") + "."
+            ) from error
+        if manifest.form != FORM:
+            message = f"{path} has form {manifest.form}, not {FORM}. {BUILD}."
+            raise ConfigurationError(message)
+        if embedder is not None and embedder.fingerprint != manifest.embedder:
+            raise ConfigurationError(f"{path} has another embedder's vectors. {BUILD}.")
         try:
-            index = VectorIndex.load(path / VECTORS, info.dimension)
-            passages = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            (count,) = passages.execute("SELECT count(*) FROM passages").fetchone()
-        except (IndexFileError, sqlite3.Error) as error:
-            raise ConfigurationError(f"The corpus at {path} is damaged. {again}") from error
-        if not len(index) == count == info.passages:
-            raise ConfigurationError(f"The corpus at {path} is damaged. {again}")
-        return cls(info, index, passages)
+            manifest.verify(path)
+            shards = [
+                Shard(path / shard_name(number), manifest.dimension)
+                for number in range(manifest.shards)
+            ]
+        except ConfigurationError as error:
+            raise ConfigurationError(damaged.format(error.message) + ".") from error
+        except (OSError, sqlite3.Error, IndexFileError, ValueError) as error:
+            raise ConfigurationError(damaged.format(error) + ".") from error
+        corpus = cls(name, manifest, shards)
+        if sum(map(len, shards)) != manifest.passages:
+            corpus.close()
+            raise ConfigurationError(damaged.format(f"{path / MANIFEST} miscounts") + ".")
+        return corpus
 
     def close(self) -> None:
         """Close the files; no search is possible afterwards."""
-        self._passages.close()
+        for shard in self._shards:
+            shard.close()
 
-    def info(self) -> CorpusInfo:
+    def info(self) -> Manifest:
         """The contents of the corpus and the embedder it was built with."""
-        return self._info
+        return self._manifest
 
     def search(self, query: str, vector: npt.NDArray[np.float32], k: int) -> list[Hit]:
         """Unscored candidates for the best k passages, near-duplicates removed.
@@ -92,45 +96,64 @@ class Corpus:
         `vector` is the query's embedding, float32 [dim].
         """
         wanted = max(CANDIDATES, 4 * k)
-        near = [key for key, _ in self._index.search(vector, wanted)]
-        candidates = fused(near, self._worded(query, wanted))[:wanted]
-        vectors = self._index.vectors(candidates)
-        places = ", ".join("?" * len(candidates))
-        columns = ", ".join(_Row._fields)
-        rows = f"SELECT {columns} FROM passages WHERE id IN ({places}) ORDER BY id"  # noqa: S608
+        near, worded = self.nearest(vector, wanted), self.worded(query, wanted)
+        candidates = set(fused([key for key, _ in near], [key for key, _ in worded])[:wanted])
+        rows: list[tuple[Row, Vectors]] = []
+        for shard in self._shards:
+            held = shard.passages(list(candidates))
+            vectors = shard.vectors([row.id for row in held])
+            rows += [(row, vectors[row.id]) for row in held]
         return distinct(
-            Hit(
-                *row[:4],
-                score=0.0,
-                relevance=0.0,
-                context=row.context,
-                vector=vectors[row.id],
-            )
-            for row in map(_Row._make, self._rows(rows, candidates))
+            Hit(*row[:4], score=0.0, relevance=0.0, context=row.context, vector=vector)
+            for row, vector in sorted(rows, key=lambda each: each[0].id)
         )
+
+    def nearest(self, vector: Vectors, k: int) -> list[Scored]:
+        """The k passages whose vectors are nearest to one [dim], best first, ties by id."""
+        return _best((shard.nearest(vector, k) for shard in self._shards), k)
+
+    def worded(self, query: str, k: int) -> list[Scored]:
+        """The k passages that share most words with the query, by BM25, best first, ties by id."""
+        if not (weights := self._weights(query)):
+            return []
+        mean = self._manifest.words / self._manifest.passages
+        return _best((shard.worded(weights, mean, k) for shard in self._shards), k)
 
     def near(self, hit: Hit) -> list[Hit]:
         """The sentences of a passage's document around it, in order, itself among them."""
-        columns = ", ".join(_Row._fields)
-        within = (
-            f"SELECT {columns} FROM passages "  # noqa: S608
-            "WHERE document = ? AND id BETWEEN ? AND ? ORDER BY id"
-        )
-        rows = self._rows(within, [hit.document, hit.id - REACH, hit.id + REACH])
+        shard = self._shards[shard_of(hit.document, len(self._shards))]
         return [
             Hit(*row[:4], score=0.0, relevance=0.0, context=row.context)
-            for row in map(_Row._make, rows)
+            for row in shard.near(hit.document, hit.id)
         ]
 
-    def _worded(self, query: str, k: int) -> list[int]:
-        """Ids of passages that share words with the query, by BM25, best first."""
-        if not (expression := match_expression(query)):
-            return []
-        statement = (
-            "SELECT rowid FROM passages_fts WHERE passages_fts MATCH ? ORDER BY rank LIMIT ?"
-        )
-        return [key for (key,) in self._rows(statement, [expression, k])]
+    def _weights(self, query: str) -> dict[str, float]:
+        """Inverse document frequencies of the words to look up, the rarest first."""
+        frequencies: dict[str, int] = {}
+        words = content_words(query)
+        for shard in self._shards:
+            for word, count in shard.frequencies(words).items():
+                frequencies[word] = frequencies.get(word, 0) + count
+        weights, left = {}, _PLACES
+        for word, count in sorted(frequencies.items(), key=lambda each: (each[1], each[0])):
+            if (left := left - count) < 0:
+                break
+            rarity = math.log((self._manifest.passages - count + 0.5) / (count + 0.5))
+            weights[word] = max(rarity, _LEAST_WEIGHT)
+        return weights
 
-    def _rows(self, statement: str, values: Sequence[object]) -> list[Any]:
-        with self._lock:
-            return self._passages.execute(statement, values).fetchall()
+
+def shard_of(document: str, shards: int) -> int:
+    """Which of so many shards has a document."""
+    return zlib.crc32(document.encode()) % shards
+
+
+def shard_name(number: int) -> str:
+    """The directory of a shard."""
+    return f"shard-{number}"
+
+
+def _best(found: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
+    """The k best of all shards'."""
+    merged = (each for one in found for each in one)
+    return sorted(merged, key=lambda each: (-each[1], each[0]))[:k]

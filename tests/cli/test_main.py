@@ -228,15 +228,28 @@ def test_a_model_that_is_not_there_is_named_without_a_traceback(
     assert "Traceback" not in message
 
 
-def test_building_a_corpus(environment: dict[str, str], tmp_path: Path) -> None:
-    source = tmp_path / "facts.tsv"
-    source.write_text("id\ttitle\ttext\n1\tFrance\tThe capital of France is Paris.\n")
-    status, output, _ = run(environment, tmp_path, "corpus", "build", str(source), "--out", "c")
-    assert status == 0
-    assert "1 documents, 1 passages." in output
-    status, output, _ = run(environment, tmp_path, "corpus", "info", "c")
-    assert status == 0
-    assert json.loads(output)["passages"] == 1
-    status, _, message = run(environment, tmp_path, "corpus", "info", "nowhere")
+def test_a_corpus_is_built_appended_to_checked_and_switched(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    def corpus(*arguments: str) -> tuple[int, str, str]:
+        return run(environment, tmp_path, "corpus", *arguments)
+
+    for number, text in enumerate(["The capital of France is Paris.", "Velcro has hooks."]):
+        (tmp_path / f"{number}.tsv").write_text(f"{number}\tA fact\t{text}\n")
+    status, output, _ = corpus("build", "0.tsv", "--out", "c", "--shards", "2")
+    assert (status, "1 documents, 1 passages." in output) == (0, True)
+    status, output, _ = corpus("append", "1.tsv", "--out", "c")
+    assert (status, "2 documents, 2 passages." in output) == (0, True)
+    status, output, _ = corpus("info", "c")
+    told = json.loads(output)
+    assert (status, told["passages"], told["shards"]) == (0, 2, 2)
+    assert (told["version"], told["versions"]) == ("v2", ["v1", "v2"])
+    assert corpus("switch", "v1", "c")[0] == 0
+    (tmp_path / "c" / "v2" / "shard-0" / "passages.db").write_bytes(b"")
+    status, output, _ = corpus("verify", "c")
+    assert status == 1
+    assert "v1 (served): 1 passages, as they were built\n" in output
+    assert "v2: The corpus at c is damaged: c/v2/shard-0/passages.db is not as it was" in output
+    status, _, message = corpus("info", "nowhere")
     assert status != 0
     assert message.startswith("dragon: There is no corpus at nowhere.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import httpx
 
 from app.generation.admission import FOR_ONE
 from harness import two_sided
+from harness.raw_link import WAIT_S
 from harness.services import Service
 
 
@@ -91,6 +93,46 @@ class Reply:
     participation: list[list[int]]
     stats: dict[str, float]
     hops: list[int]
+
+
+def streamed(
+    device: Service, ask: Ask, on_text: Callable[[], object] = lambda: None
+) -> tuple[str, dict[str, Any]]:
+    """The text of a `raw` one, and what is said of how it was written.
+
+    `on_text` is called as it comes.
+    """
+    text, told = "", dict[str, Any]()
+    with httpx.stream(
+        "POST",
+        f"{device.url}{ask.path}",
+        headers=device.headers,
+        json=ask.body(stream=True),
+        timeout=WAIT_S,
+    ) as reply:
+        for line in reply.iter_lines():
+            if line.startswith("data: {"):
+                chunk = json.loads(line.removeprefix("data: "))
+                assert "error" not in chunk, chunk
+                for choice in chunk["choices"]:
+                    text += choice["text"]
+                    on_text()
+                for each in (chunk.get("dragon") or {}).get("choices") or ():
+                    told = each
+    return text, told
+
+
+def in_the_middle(act: Callable[[], object]) -> Callable[[], None]:
+    """Acts once, when some text has come."""
+    pieces = 0
+
+    def on_text() -> None:
+        nonlocal pieces
+        pieces += 1
+        if pieces == 20:
+            act()
+
+    return on_text
 
 
 def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:

@@ -24,7 +24,7 @@ from harness import reference, services
 from harness.raw_link import WAIT_S, greeted, link, next_control, opening
 from harness.reference import Passage
 from harness.services import Floor, Service, Setup
-from tests.contract.asking import Ask, ask_all
+from tests.contract.asking import Ask, ask_all, in_the_middle, streamed
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -73,38 +73,7 @@ def sessions(peer: Service) -> float:
 
 def write(device: Service, on_text: Callable[[], object]) -> tuple[str, dict[str, Any]]:
     """A text, and what is said of how it was written; `on_text` is called as it comes."""
-    ask = Ask(QUESTION, "oneway", seed=SEED, tokens=TOKENS, raw=True)
-    text, told = "", dict[str, Any]()
-    with httpx.stream(
-        "POST",
-        f"{device.url}{ask.path}",
-        headers=device.headers,
-        json=ask.body(stream=True),
-        timeout=WAIT_S,
-    ) as reply:
-        for line in reply.iter_lines():
-            if line.startswith("data: {"):
-                chunk = json.loads(line.removeprefix("data: "))
-                assert "error" not in chunk, chunk
-                for choice in chunk["choices"]:
-                    text += choice["text"]
-                    on_text()
-                for each in (chunk.get("dragon") or {}).get("choices") or ():
-                    told = each
-    return text, told
-
-
-def in_the_middle(act: Callable[[], object]) -> Callable[[], None]:
-    """Acts once, when some text has come."""
-    pieces = 0
-
-    def on_text() -> None:
-        nonlocal pieces
-        pieces += 1
-        if pieces == 20:
-            act()
-
-    return on_text
+    return streamed(device, Ask(QUESTION, "oneway", seed=SEED, tokens=TOKENS, raw=True), on_text)
 
 
 def expected(told: dict[str, Any], tokenizer: Tokenizer, model: LanguageModel) -> str:

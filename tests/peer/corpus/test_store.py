@@ -1,66 +1,29 @@
-"""The corpus of the peer: built, read and searched.
-
-Covers `peer.corpus.builder`, `peer.corpus.meta` and `peer.corpus.passage_reader`.
-"""
+"""The corpus of the peer, opened and searched. Covers `peer.corpus.shard`."""
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
+import shutil
+import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from rich.progress import Progress
 
-from dragon.errors import ConfigurationError, DocumentError
+from dragon.errors import ConfigurationError
 from dragon.retrieval.chunking import MOST_BYTES, embedded_text, sentences
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.lexical import coverage
+from dragon.retrieval.lexical import coverage, match_expression
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, relevance, score
-from peer.corpus import builder as module
+from peer.corpus import store as module
 from peer.corpus.builder import build
-from peer.corpus.meta import VERSION, outdated
+from peer.corpus.shard import PASSAGES as DATABASE
 from peer.corpus.store import Corpus
+from tests.peer.corpus.sources import PASSAGES, StandIn, rows, tsv
 from tests.samples import embedder, prose
-
-PASSAGES = [
-    ("1", "Lake Baikal", "Lake Baikal in Siberia is the deepest lake on Earth: 1,642 metres."),
-    ("2", "Bhutan", 'Its people call Bhutan "Druk Yul". Its capital is Thimphu.'),
-    ("3", "Velcro", "George de Mestral, a Swiss engineer, invented Velcro in 1941."),
-]
-
-
-def tsv(path: Path) -> Path:
-    lines = ["\t".join(passage) for passage in PASSAGES]
-    path.write_text("id\ttitle\ttext\n" + "\n".join(lines) + "\n")
-    return path
-
-
-def jsonl(path: Path) -> Path:
-    lines = [json.dumps({"id": i, "title": t, "text": x, "more": 1}) for i, t, x in PASSAGES]
-    path.write_text("\n".join(lines))
-    return path
-
-
-def dpr(path: Path) -> Path:
-    rows = []
-    for identity, title, text in PASSAGES:
-        doubled = text.replace('"', '""')
-        rows.append(f'{identity}\t"{doubled}"\t{title}')
-    path.write_text("id\ttext\ttitle\r\n" + "\r\n".join(rows) + "\r\n", newline="")
-    return path
-
-
-def headless(path: Path) -> Path:
-    lines = ["\t".join(passage) for passage in PASSAGES]
-    path.write_bytes(b"\xef\xbb\xbf" + "\n\n".join(lines).encode())
-    return path
 
 
 def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, str]]:
@@ -73,32 +36,6 @@ def searched(corpus: Corpus, question: str, k: int = 3) -> list[tuple[str, str, 
 def nearest(corpus: Corpus, vector: Vectors) -> str:
     query = Query(("",), vector[None])
     return ranked(query, corpus.search("", vector, 1))[0].document
-
-
-def beside(out: Path) -> list[str]:
-    return sorted(path.name for path in out.parent.iterdir())
-
-
-@pytest.mark.parametrize("write", [tsv, jsonl, dpr, headless])
-def test_every_format_gives_the_same_corpus(tmp_path: Path, write) -> None:
-    out = tmp_path / "made" / "corpus"
-    info = build(write(tmp_path / "source"), out, embedder())
-    corpus = Corpus.open(out, embedder())
-    assert corpus.info() == info
-    count = sum(len(sentences([text])) for _, _, text in PASSAGES)
-    assert (info.documents, info.passages, info.dimension) == (3, count, 384)
-    assert (info.embedder, info.source) == (embedder().fingerprint, "source")
-    questions = (
-        "How deep does Lake Baikal go?",
-        "What's the capital city of Bhutan?",
-        "Who came up with Velcro?",
-    )
-    for question, (identity, title, text) in zip(questions, PASSAGES, strict=True):
-        ((found_id, found_title, sentence),) = searched(corpus, question, 1)
-        assert (found_id, found_title) == (identity, title)
-        assert sentence in text
-    assert beside(out) == ["corpus"]
-    corpus.close()
 
 
 def test_hits_carry_score_and_relevance_and_leave_out_the_irrelevant(tmp_path: Path) -> None:
@@ -137,19 +74,6 @@ def test_long_texts_become_several_passages(tmp_path: Path) -> None:
     corpus.close()
 
 
-def test_several_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build(tsv(tmp_path / "source"), tmp_path / "whole", embedder())
-    monkeypatch.setattr(module, "_BATCH", 2)
-    with Progress(disable=True) as progress:
-        build(tsv(tmp_path / "source"), tmp_path / "batched", embedder(), progress)
-        (task,) = progress.tasks
-        assert task.finished
-        assert task.completed == (tmp_path / "source").stat().st_size
-    whole, batched = Corpus.open(tmp_path / "whole"), Corpus.open(tmp_path / "batched")
-    question = "Which is the deepest lake?"
-    assert searched(whole, question) == searched(batched, question)
-
-
 def test_threads_may_search_at_once(tmp_path: Path) -> None:
     build(tsv(tmp_path / "source"), tmp_path / "corpus", embedder())
     corpus = Corpus.open(tmp_path / "corpus")
@@ -160,154 +84,6 @@ def test_threads_may_search_at_once(tmp_path: Path) -> None:
     assert found == ["1", "2", "3"] * 20
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"1\tTitle\tText\n2\tno text\n", "Line 2: it has 2 tab-separated fields"),
-        (b"1\tTitle\tText\n\n\n2\ta\tb\tc\n", "Line 4: it has 4 tab-separated fields"),
-        (b"1\tTitle\tText\n2\tTitle\t \n", "Line 2: 'text' is empty"),
-        (b"\tTitle\tText\n", "Line 1: 'id' is empty"),
-        (b"1\tA\tText\n2\tB\tText\n1\tC\tText\n", "Line 3: the id '1' occurred before"),
-        (b"1\tTitle\tText\n2\tTitle\t\xff\xfe\n", "Line 2: it is not UTF-8"),
-        (b'{"id": 1, "title": "A", "text": "B"}\n{"id": 2,\n', "Line 2: it is not valid JSON"),
-        (b'{"id": 1, "title": "A", "text": "B"}\n[1]\n', "Line 2: it is not a JSON object"),
-        (b'{"id": 1, "text": "B"}\n', "Line 1: 'title' is missing"),
-        (b'{"id": 1, "title": "A", "text": null}\n', "Line 1: 'text' is not a string"),
-        (b'{"id": true, "title": "A", "text": "B"}\n', "Line 1: 'id' is not a string"),
-        (b"", "holds no passages"),
-        (b"id\ttitle\ttext\n", "holds no passages"),
-        (b"x" * ((16 << 20) + 1), "Line 1: it is longer than 16 MB"),
-    ],
-    ids=range(14),
-)
-def test_malformed_sources_are_refused_and_leave_nothing(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
-    source, out = tmp_path / "source", tmp_path / "made" / "corpus"
-    source.write_bytes(content)
-    with pytest.raises(DocumentError, match=message):
-        build(source, out, embedder())
-    assert beside(out) == []
-
-
-def test_no_source_and_another_directory_in_the_way(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="There is no file"):
-        build(tmp_path / "nowhere", tmp_path / "corpus", embedder())
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter").write_text("precious")
-    with pytest.raises(ConfigurationError, match="is not a corpus"):
-        build(tsv(tmp_path / "source"), tmp_path / "thesis", embedder())
-    assert (tmp_path / "thesis" / "chapter").read_text() == "precious"
-
-
-def test_a_corpus_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
-    source, out = tmp_path / "source", tmp_path / "made" / "corpus"
-    first = build(tsv(source), out, embedder())
-    source.write_text("1\tTitle\tText\nbroken\n")
-    with pytest.raises(DocumentError):
-        build(source, out, embedder())
-    assert Corpus.open(out).info() == first
-    source.write_text("9\tVelcro\tVelcro has hooks and loops.\n")
-    build(source, out, embedder())
-    corpus = Corpus.open(out)
-    assert searched(corpus, "What has Velcro?") == [("9", "Velcro", "Velcro has hooks and loops.")]
-    assert beside(out) == ["corpus"]
-
-
-INTERRUPTED = """
-import signal, sys
-from pathlib import Path
-from peer.corpus import builder as building
-from tests.samples import embedder
-
-# A background job of a shell without job control inherits that Ctrl-C is ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
-class Index(building.VectorIndex):
-    def add(self, ids, vectors):
-        super().add(ids, vectors)
-        print("added", flush=True)
-
-building.VectorIndex, building._BATCH = Index, 1
-building.build(Path(sys.argv[1]), Path(sys.argv[2]), embedder())
-"""
-
-
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_build_leaves_nothing_at_its_place(tmp_path: Path, blow: int) -> None:
-    source, out = tmp_path / "source", tmp_path / "corpus"
-    source.write_text("".join(f"{number}\tTitle\tText {number}.\n" for number in range(20_000)))
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, str(source), str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"added\n"
-    process.send_signal(blow)
-    process.communicate()
-    assert process.returncode != 0
-    assert not out.exists()
-    if blow == signal.SIGINT:
-        assert beside(out) == ["source"]
-
-
-def test_what_is_no_whole_corpus_is_refused(tmp_path: Path) -> None:
-    out = tmp_path / "corpus"
-    with pytest.raises(ConfigurationError, match=r"There is no corpus .* `dragon corpus build`"):
-        Corpus.open(out)
-    info = build(tsv(tmp_path / "source"), out, embedder())
-    with pytest.raises(ConfigurationError, match="another embedder's vectors"):
-        Corpus.open(out, Embedder(embedder()._model, "another"))
-    for name, damage in (
-        ("meta.json", b"{"),
-        (
-            "meta.json",
-            (out / "meta.json").read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'),
-        ),
-        (
-            "meta.json",
-            (out / "meta.json")
-            .read_bytes()
-            .replace(b'"passages": %d' % info.passages, b'"passages": 9'),
-        ),
-        ("vectors.faiss", (out / "vectors.faiss").read_bytes()[:-100]),
-        ("passages.db", b"not a database" * 300),
-        ("passages.db", b""),
-    ):
-        whole = (out / name).read_bytes()
-        (out / name).write_bytes(damage)
-        with pytest.raises(ConfigurationError, match="Build it again"):
-            Corpus.open(out)
-        (out / name).write_bytes(whole)
-    Corpus.open(out, embedder()).close()
-
-
-def test_the_demo_corpus_is_well_formed() -> None:
-    from peer.corpus.passage_reader import read_records
-
-    with (Path(module.__file__).parent / "demo_corpus.tsv").open("rb") as file:
-        records = list(read_records(file))
-    assert len(records) >= 300
-    assert len({record.id for record in records}) == len(records)
-
-
-def test_a_corpus_of_an_older_version_or_text_is_told(tmp_path: Path) -> None:
-    out, source = tmp_path / "corpus", tsv(tmp_path / "source")
-    assert not outdated(out, source)
-    build(source, out, embedder())
-    assert not outdated(out, source)
-    text = source.read_bytes()
-    source.write_bytes(text + b"4\tTea\tTea is served at four.\n")
-    assert outdated(out, source)
-    source.write_bytes(text)
-    meta = out / "meta.json"
-    meta.write_bytes(meta.read_bytes().replace(b'"version": %d' % VERSION, b'"version": 1'))
-    assert outdated(out, source)
-    mine = source.rename(tmp_path / "passages of mine.tsv")
-    assert not outdated(out, mine)
-
-
 def test_a_code_finds_its_passage(tmp_path: Path) -> None:
     source = tmp_path / "source"
     numbers = (f"{n}\tPart {n}\tThe seal of this part is QX-{n}-B.\n" for n in range(7700, 7760))
@@ -316,3 +92,125 @@ def test_a_code_finds_its_passage(tmp_path: Path) -> None:
     corpus = Corpus.open(tmp_path / "corpus")
     assert searched(corpus, "What takes the seal QX-7741-B?", 1)[0][0] == "7741"
     corpus.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same documents as one, in shards, and with an index of what is in each shard."""
+    folder = tmp_path_factory.mktemp("made")
+    source = rows(folder / "source", range(1200))
+    for name, choices in {
+        "one": {},
+        "shards": {"shards": 3},
+        "indexed": {"shards": 3, "flat_up_to": 300},
+    }.items():
+        build(source, folder / name, StandIn(), **choices)
+    return {name: folder / name for name in ("one", "shards", "indexed")}
+
+
+@pytest.fixture
+def one(made: dict[str, Path]) -> Iterator[Corpus]:
+    corpus = Corpus.open(made["one"])
+    yield corpus
+    corpus.close()
+
+
+QUESTIONS = [
+    "What has w17?",
+    "The w1 of w21, w9 and w333",
+    "How far off is w5 of Line 3?",
+    "Is it?",
+]
+
+
+def test_shards_answer_as_one_corpus(one: Corpus, made: dict[str, Path]) -> None:
+    shards = Corpus.open(made["shards"])
+    for question in QUESTIONS:
+        vector = StandIn().embed([question])[0]
+        assert shards.nearest(vector, 40) == one.nearest(vector, 40)
+        assert shards.worded(question, 40) == one.worded(question, 40)
+        found, same = one.search(question, vector, 5), shards.search(question, vector, 5)
+        assert found == same
+        assert [hit.vector.tolist() for hit in found] == [hit.vector.tolist() for hit in same]
+        assert [shards.near(hit) for hit in found] == [one.near(hit) for hit in found]
+    shards.close()
+
+
+def test_words_are_ranked_as_by_sqlite(one: Corpus, made: dict[str, Path]) -> None:
+    database = sqlite3.connect(made["one"] / "v1" / "shard-0" / DATABASE)
+    for question in QUESTIONS:
+        reference = database.execute(
+            "SELECT rowid, -rank FROM passages_fts WHERE passages_fts MATCH ? ORDER BY rank, rowid",
+            [match_expression(question) or '"nothing such"'],
+        ).fetchall()
+        found = one.worded(question, len(reference))
+        assert dict(found) == pytest.approx(dict(reference))
+        assert [value for _, value in found] == sorted(dict(found).values(), reverse=True)
+    database.close()
+
+
+def test_the_rarest_words_are_looked_up_first(one: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = "w333 w1 it"
+    rarest = {key for key, _ in one.worded("w333", 99)}
+    monkeypatch.setattr(module, "_PLACES", 30)
+    assert {key for key, _ in one.worded(question, 99)} == rarest
+    monkeypatch.setattr(module, "_PLACES", 0)
+    assert one.worded(question, 99) == []
+
+
+def test_an_index_finds_what_all_vectors_compared_find(one: Corpus, made: dict[str, Path]) -> None:
+    indexed = Corpus.open(made["indexed"])
+    texts = [row.text for row in one._shards[0].passages(range(1, 200))]
+    vectors = StandIn().embed([embedded_text(text, "other") for text in texts])
+    shared = [
+        len({*indexed.nearest(vector, 5)} & {*one.nearest(vector, 5)}) / 5 for vector in vectors
+    ]
+    assert sum(shared) / len(shared) > 0.95
+    indexed.close()
+
+
+def test_what_is_no_whole_corpus_is_refused(tmp_path: Path) -> None:
+    out, source = tmp_path / "corpus", tsv(tmp_path / "source")
+    with pytest.raises(ConfigurationError, match=r"There is no corpus .* `dragon corpus build`"):
+        Corpus.open(out)
+    build(source, out, embedder())
+    with pytest.raises(ConfigurationError, match="another embedder's vectors"):
+        Corpus.open(out, Embedder(embedder()._model, "another"))
+    with pytest.raises(ConfigurationError, match=r"no version v7 .* there are: v1"):
+        Corpus.open(out, version="v7")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered", "removed"])
+def test_a_damaged_file_is_refused_with_what_to_do(
+    tmp_path: Path, made: dict[str, Path], damage: str
+) -> None:
+    out = tmp_path / "corpus"
+    shutil.copytree(made["indexed"], out)
+    files = [path for path in (out / "v1").rglob("*") if path.is_file()]
+    assert len(files) == 1 + 3 * 5
+    for path in files:
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        match damage:
+            case "truncated":
+                path.write_bytes(whole[:-9])
+            case "altered":
+                path.write_bytes(whole[:middle] + b"\0\1\2\3" + whole[middle + 4 :])
+            case "removed" if path.name != "manifest.json":
+                path.unlink()
+        if path.exists() and path.read_bytes() == whole:
+            continue
+        with pytest.raises(ConfigurationError, match=f"{path.name}.*Build it again with `dragon"):
+            Corpus.open(out)
+        path.write_bytes(whole)
+    Corpus.open(out).close()
+
+
+def test_a_damaged_version_names_another(tmp_path: Path) -> None:
+    out, source = tmp_path / "corpus", tsv(tmp_path / "source")
+    for _ in range(2):
+        build(source, out, StandIn())
+    (out / "v2" / "manifest.json").write_bytes(b"{")
+    with pytest.raises(ConfigurationError, match=r"or serve another .* `dragon corpus switch v1`"):
+        Corpus.open(out)
+    Corpus.open(out, version="v1").close()

@@ -1,0 +1,143 @@
+"""Nearest neighbours among vectors that stay on disk: FAISS IVF-PQ, re-scored by full vectors.
+
+Inverted lists with codes of 64 bytes a vector are mapped into memory and find candidates; the
+candidates' vectors are read from their file and compared as `VectorIndex` compares all of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
+
+Ids = npt.NDArray[np.int64]
+
+_CODE_BYTES = 64
+_TRAINED_ON = 64  # vectors an inverted list
+_BLOCK = 16_384
+_PROBES, _READ = 128, 256
+
+
+class VectorFile:
+    """Vectors in half precision in the order of their ids, read one at a time.
+
+    They are not mapped: of each page that is read, the system would map 15 more, and most of the
+    file were resident soon.
+    """
+
+    def __init__(self, path: Path, ids: Ids, dim: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._ids = ids
+        self.dim = dim
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
+        """The vectors [dim] of ids, all of which must be there."""
+        size = 2 * self.dim
+        places = np.searchsorted(self._ids, np.asarray(ids, dtype=np.int64)).tolist()
+        return {
+            key: np.frombuffer(
+                os.pread(self._file.fileno(), size, place * size), dtype="<f2"
+            ).astype(np.float32)
+            for key, place in zip(ids, places, strict=True)
+        }
+
+    def blocks(self) -> Iterator[tuple[Ids, Vectors]]:
+        """All ids and vectors [n, dim], from the first to the last."""
+        for start in range(0, len(self), _BLOCK):
+            ids = np.asarray(self._ids[start : start + _BLOCK])
+            size = 2 * self.dim * len(ids)
+            halves = os.pread(self._file.fileno(), size, 2 * self.dim * start)
+            yield ids, np.frombuffer(halves, "<f2").astype(np.float32).reshape(-1, self.dim)
+
+    def in_memory(self) -> VectorIndex:
+        """An index of all of them."""
+        index = VectorIndex(self.dim)
+        for ids, vectors in self.blocks():
+            index.add(ids.tolist(), vectors)
+        return index
+
+
+class DiskIndex:
+    """An index that `build` has written, over the vectors it was built of. Thread-safe.
+
+    `probes` inverted lists are read for a query, and `read` candidates compared.
+    """
+
+    def __init__(
+        self, path: Path, vectors: VectorFile, probes: int = _PROBES, read: int = _READ
+    ) -> None:
+        try:
+            self._faiss = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
+        except RuntimeError as error:
+            raise IndexFileError(f"{path} is missing or damaged") from error
+        self._full = vectors
+        self._probes = probes
+        self._read = read
+
+    def search(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        """The k nearest (id, inner product) to a vector [dim], best first, ties by id."""
+        query = np.ascontiguousarray(vector.reshape(1, -1), dtype=np.float32)
+        probed = faiss.SearchParametersIVF(nprobe=self._probes)  # type: ignore[call-arg]
+        _, ids = self._faiss.search(query, max(k, self._read), params=probed)
+        found = sorted(key for key in ids[0].tolist() if key >= 0)  # faiss fills up with -1
+        exact = VectorIndex(self._full.dim)
+        if found:
+            exact.add(found, np.stack(list(self._full.vectors(found).values())))
+        return exact.search(vector, k)
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
+        """The vectors [dim] of ids, all of which must be there."""
+        return self._full.vectors(ids)
+
+
+def build(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> None:
+    """Write an index of all vectors, of which it needs 256 at least.
+
+    `advance` is told how many more are in it. Raises OSError.
+    """
+    count, dim = len(vectors), vectors.dim
+    lists = 2 * math.isqrt(count)
+    coarse = faiss.IndexFlatIP(dim)
+    # The most bytes a code may have so that each stands for as many numbers.
+    parts = max(n for n in range(1, min(_CODE_BYTES, dim) + 1) if dim % n == 0)
+    index = faiss.IndexIVFPQ(coarse, dim, lists, parts, 8, faiss.METRIC_INNER_PRODUCT)
+    index.train(_sample(vectors, min(count, _TRAINED_ON * lists)))
+    for ids, block in vectors.blocks():
+        index.add_with_ids(block, ids)
+        advance(len(ids))
+    draft = path.with_suffix(".part")
+    try:
+        faiss.write_index(index, str(draft))
+    except RuntimeError as error:  # faiss's own, with what the system said
+        if os.strerror(errno.ENOSPC) in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(draft)) from error
+        raise
+    draft.replace(path)
+
+
+def _sample(vectors: VectorFile, count: int) -> Vectors:
+    """As many of the vectors, drawn alike each time."""
+    drawn = np.zeros(len(vectors), dtype=bool)
+    drawn[np.random.default_rng(0).choice(len(vectors), count, replace=False)] = True
+    taken, start = np.empty((count, vectors.dim), dtype=np.float32), 0
+    filled = 0
+    for ids, block in vectors.blocks():
+        some = block[drawn[start : start + len(ids)]]
+        taken[filled : filled + len(some)] = some
+        start, filled = start + len(ids), filled + len(some)
+    return taken

@@ -1,0 +1,136 @@
+"""The passages of a source, a part at a time, with their vectors, which several processes make."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Protocol, Self
+
+from dragon.errors import StorageError
+from dragon.retrieval.chunking import embedded_text, sentences
+from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.index import Vectors
+from peer.corpus.passage_reader import Record
+from peer.corpus.prebuilt import Prebuilt
+
+PART = 2048
+"""The least number of passages of a part, the last one excepted: what a kill may cost."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A sentence of a document; `part` counts from 0 in each document."""
+
+    record: Record
+    part: int
+    text: str
+    context: str
+
+    @property
+    def embedded(self) -> str:
+        """The passage as the embedder reads it."""
+        return embedded_text(self.text, self.context)
+
+
+class Embeds(Protocol):
+    """What makes vectors of texts."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of length 1, float32 [len(texts), dim]."""
+
+
+def passages_of(record: Record) -> list[Passage]:
+    """The sentences of a document."""
+    return [
+        Passage(record, part, piece.text, piece.context or record.title)
+        for part, piece in enumerate(sentences([record.text]))
+    ]
+
+
+def parts(records: Iterable[Record], least: int = PART) -> Iterator[list[Passage]]:
+    """The passages of whole documents, at least so many at a time."""
+    part: list[Passage] = []
+    for record in records:
+        part += passages_of(record)
+        if len(part) >= least:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def embedded(
+    source: Iterable[list[Passage]], embeds: Embeds
+) -> Iterator[tuple[list[Passage], Vectors]]:
+    """Parts in order, with their vectors, made in this process."""
+    for part in source:
+        yield part, embeds.embed([passage.embedded for passage in part])
+
+
+class Workers:
+    """Processes that embed, each with a model of its own; one core each."""
+
+    def __init__(self, count: int, embedder: Path | None, source: Path) -> None:
+        self._count = count
+        self._pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (embedder, source))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def embedded(self, source: Iterable[list[Passage]]) -> Iterator[tuple[list[Passage], Vectors]]:
+        """Parts in order, with their vectors. Raises StorageError if a process ends by itself.
+
+        At most two parts a process are under way.
+        """
+        under_way: deque[tuple[list[Passage], Future[Vectors]]] = deque()
+        left = iter(source)
+        try:
+            while True:
+                for part in itertools.islice(left, 2 * self._count - len(under_way)):
+                    texts = [passage.embedded for passage in part]
+                    under_way.append((part, self._pool.submit(_embed, texts)))
+                if not under_way:
+                    return
+                part, vectors = under_way.popleft()
+                yield part, vectors.result()
+        except BrokenProcessPool as error:
+            raise StorageError(
+                "A process that embeds has ended, perhaps for want of memory. Run the same command "
+                "again, with fewer --processes: it goes on where it was."
+            ) from error
+
+
+_prebuilt: Prebuilt  # of a worker
+
+
+def _begin(embedder: Path | None, source: Path) -> None:
+    global _prebuilt
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    _prebuilt = Prebuilt.of(source, Embedder.load(embedder))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _embed(texts: Sequence[str]) -> Vectors:
+    return _prebuilt.embed(texts)

@@ -1,0 +1,171 @@
+"""The versions of a corpus in its directory, and which of them is served.
+
+    current        the name of the version that is served
+    v1/ v2/ ...    versions; none of their files changes any more
+    building/      the next one, until it is whole
+
+A build leaves the version that was served before beside the new one, to switch back to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dragon.errors import ConfigurationError
+from dragon.whole_file import write_whole
+from peer.corpus.manifest import FORM, MANIFEST, Manifest, digest_of
+
+CURRENT, BUILDING = "current", "building"
+_OF_FORM_3 = ("meta.json", "vectors.faiss", "passages.db")
+BUILD = "Build it again with `dragon corpus build`"
+
+
+class Versions:
+    """Those in directory `root`, which need not be there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def names(self) -> list[str]:
+        """All whole versions, oldest first."""
+        return [f"v{n}" for n in self._numbers() if (self.root / f"v{n}" / MANIFEST).exists()]
+
+    @property
+    def current(self) -> str:
+        """The name of the version that is served. Raises ConfigurationError if there is none."""
+        try:
+            return (self.root / CURRENT).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            pass
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(
+                f"{self.root / CURRENT} cannot be read. Name the version to serve with "
+                "`dragon corpus switch`."
+            ) from error
+        if (self.root / _OF_FORM_3[0]).exists():
+            raise ConfigurationError(
+                f"The corpus at {self.root} was built by an earlier release. {BUILD}."
+            )
+        if (self.root / BUILDING).exists():
+            raise ConfigurationError(
+                f"The corpus at {self.root} is not whole yet. Run the same `dragon corpus build` "
+                "again: it goes on where it was."
+            )
+        raise ConfigurationError(f"There is no corpus at {self.root}. {BUILD}.")
+
+    @property
+    def mark(self) -> tuple[int, int] | None:
+        """What changes whenever a version is named to be served."""
+        with contextlib.suppress(OSError):
+            found = (self.root / CURRENT).stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
+
+    def path(self, name: str) -> Path:
+        """Where a version lies. Raises ConfigurationError if there is none of this name."""
+        if name not in self.names:
+            have = ", ".join(self.names) or "none"
+            raise ConfigurationError(
+                f"There is no version {name} of the corpus at {self.root}; there are: {have}. "
+                "Name one with `dragon corpus switch`."
+            )
+        return self.root / name
+
+    def serve(self, name: str) -> None:
+        """Have a version served from now on; a running peer follows."""
+        write_whole(self.root / CURRENT, f"{name}\n")
+        (self.root / CURRENT).chmod(0o644)  # as the versions: a peer may run as another user
+
+    @contextmanager
+    def building(self) -> Iterator[Path]:
+        """The directory of the next version, for one process at a time.
+
+        It may hold what an earlier build has left. Raises ConfigurationError if another process is
+        building, or the place is another's.
+        """
+        if self.root.exists() and not self._ours():
+            raise ConfigurationError(
+                f"{self.root} exists and is not a corpus. Choose another place."
+            )
+        directory = self.root / BUILDING
+        directory.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield directory
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"Another process is building the corpus at {self.root}."
+            ) from None
+        finally:
+            os.close(folder)
+
+    def discard(self) -> None:
+        """Remove the next version, and the place of a corpus that has none."""
+        shutil.rmtree(self.root / BUILDING)
+        with contextlib.suppress(OSError):
+            self.root.rmdir()
+
+    def publish(self) -> Path:
+        """Make the next version, which is whole, the one that is served; returns where it lies."""
+        kept, name = "", f"v{max(self._numbers(), default=0) + 1}"
+        with contextlib.suppress(ConfigurationError):
+            kept = self.current
+        next_one = self.root / BUILDING
+        _sync(*next_one.rglob("*"), next_one)
+        next_one.rename(self.root / name)
+        _sync(self.root)
+        self.serve(name)
+        for other in self.names:
+            if other not in (name, kept):
+                shutil.rmtree(self.root / other)
+        for old in _OF_FORM_3:
+            (self.root / old).unlink(missing_ok=True)
+        return self.root / name
+
+    def _numbers(self) -> list[int]:
+        """Those of all versions, whole or not, in order."""
+        names = (path.name for path in self.root.glob("v*"))
+        return sorted(int(name[1:]) for name in names if re.fullmatch(r"v\d+", name))
+
+    def _ours(self) -> bool:
+        ours = (CURRENT, BUILDING, _OF_FORM_3[0])
+        return any((self.root / name).exists() for name in ours) or not any(self.root.iterdir())
+
+
+def outdated(root: Path, source: Path) -> bool:
+    """Whether a corpus was made from a file of this name alone, by an older release, of other text,
+    or not to its end.
+    """
+    versions = Versions(root)
+    try:
+        if (root / CURRENT).exists():
+            manifest = Manifest.read(versions.path(versions.current))
+            (made_from,) = manifest.sources
+            same = (manifest.form, made_from.digest) == (FORM, digest_of(source))
+            return made_from.name == source.name and not same
+        if (root / _OF_FORM_3[0]).exists():
+            meta = json.loads((root / _OF_FORM_3[0]).read_text(encoding="utf-8"))
+            return bool(meta["source"] == source.name)
+    except (ConfigurationError, OSError, ValueError, TypeError, KeyError):
+        return False
+    return (root / BUILDING).exists()
+
+
+def _sync(*paths: Path) -> None:
+    """Make durable what files hold and directories list."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

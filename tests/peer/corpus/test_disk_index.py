@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragon.retrieval.index import IndexFileError, VectorIndex, Vectors
+from peer.corpus.disk_index import DiskIndex, VectorFile, build
+
+DIM, COUNT = 24, 3000
+
+
+def drawn(count: int, seed: int = 0) -> Vectors:
+    """Vectors around a few: what is near is so for a reason."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(40, DIM))
+    vectors = centres[random.integers(0, 40, count)] + 0.4 * random.normal(size=(count, DIM))
+    unit: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> VectorFile:
+    folder = tmp_path_factory.mktemp("vectors")
+    (folder / "vectors").write_bytes(drawn(COUNT).astype("<f2").tobytes())
+    opened = VectorFile(folder / "vectors", np.arange(COUNT) * 3 + 5, DIM)
+    build(folder / "index", opened, lambda _: None)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def path(file: VectorFile) -> Path:
+    return Path(file._file.name).with_name("index")
+
+
+@pytest.fixture(scope="module")
+def flat(file: VectorFile) -> VectorIndex:
+    return file.in_memory()
+
+
+def test_at_full_probe_it_finds_what_all_vectors_compared_find(
+    file: VectorFile, path: Path, flat: VectorIndex
+) -> None:
+    whole = DiskIndex(path, file, probes=10**6, read=COUNT)
+    for query in drawn(100, seed=1):
+        assert whole.search(query, 20) == flat.search(query, 20)
+
+
+def test_with_few_lists_read_it_finds_most_of_that(
+    file: VectorFile, path: Path, flat: VectorIndex
+) -> None:
+    index = DiskIndex(path, file, probes=16)
+    recalls = []
+    for query in drawn(100, seed=2):
+        best = {key for key, _ in flat.search(query, 5)}
+        found = index.search(query, 32)
+        assert found == sorted(found, key=lambda each: (-each[1], each[0]))
+        recalls.append(len(best & {key for key, _ in found[:5]}) / 5)
+    assert np.mean(recalls) >= 0.95
+
+
+def test_vectors_are_read_by_their_ids(file: VectorFile, path: Path) -> None:
+    kept = drawn(COUNT).astype(np.float16).astype(np.float32)
+    found = DiskIndex(path, file).vectors([5, 3 * 1234 + 5, 3 * (COUNT - 1) + 5])
+    for key, vector in found.items():
+        assert vector.tolist() == kept[(key - 5) // 3].tolist()
+
+
+def test_blocks_are_all_vectors_in_order(file: VectorFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peer.corpus.disk_index._BLOCK", 700)
+    ids, vectors = map(np.concatenate, zip(*file.blocks(), strict=True))
+    assert ids.tolist() == list(range(5, 3 * COUNT + 5, 3))
+    assert np.array_equal(vectors, drawn(COUNT).astype(np.float16).astype(np.float32))
+
+
+def test_the_same_vectors_give_the_same_index(file: VectorFile, path: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    build(tmp_path / "again", file, told.append)
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    assert sum(told) == COUNT
+
+
+def test_a_damaged_file_is_told(file: VectorFile, tmp_path: Path) -> None:
+    (tmp_path / "index").write_bytes(b"no index")
+    with pytest.raises(IndexFileError, match="missing or damaged"):
+        DiskIndex(tmp_path / "index", file)
