@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from dragon.inference.engine import Engine
 from dragon.inference.rows import Row, room_for_document
@@ -23,8 +24,11 @@ from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
+from dragon.retrieval.spelling import corrected
 from dragon.sampling.role import Role
 from peer.corpus.store import Corpus
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class Retriever:
             before, self.corpus = self.corpus, corpus
             return before
 
-        before = await asyncio.wrap_future(self.engine.submit_urgent(switched))
+        before = await self._urgent(switched)
         before.close()
 
     async def _found(
@@ -103,7 +107,14 @@ class Retriever:
     ) -> list[Hit]:
         if not top_k or not query:
             return []
-        return await asyncio.wrap_future(self.engine.submit_urgent(partial(search, query, top_k)))
+        # In two steps: the dictionary that it may read would hold up the engine's thread.
+        near = await self._urgent(lambda: self.corpus.spelled(query))
+        if near:
+            query = await asyncio.to_thread(corrected, query, near)
+        return await self._urgent(lambda: search(query, top_k))
+
+    async def _urgent(self, job: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self.engine.submit_urgent(job))
 
     def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
         query = Query.of(message, self.embedder)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from sqlalchemy import column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from dragon.retrieval.spelling import corrected, doubtful, slips
+from dragon.retrieval.spelling import corrected, doubtful, likeliest, slips
 
 _TERMS = table("chunks_terms", column("term"), column("cnt"))
 _VIEW = (
@@ -24,10 +24,11 @@ async def respelled(session: AsyncSession, question: str) -> str:
     words = doubtful(question)
     await session.execute(text(_VIEW))
     there = await _counts(session, words)
-    near = {}
-    for word in words:
-        if word not in there and (found := await _counts(session, slips(word))):
-            near[word] = min(found, key=lambda term: (-found[term], term))
+    near = {
+        word: likeliest(found)
+        for word in words
+        if word not in there and (found := await _counts(session, slips(word)))
+    }
     return await asyncio.to_thread(corrected, question, near) if near else question
 
 

@@ -34,6 +34,11 @@ def slips(word: str) -> set[str]:
     return near - {word}
 
 
+def likeliest(counts: Mapping[str, int]) -> str:
+    """The word that documents have most often, the first by alphabet of several."""
+    return min(counts, key=lambda word: (-counts[word], word))
+
+
 def corrected(question: str, near: Mapping[str, str]) -> str:
     """A question whose words are replaced by those near them, unless they are English.
 

@@ -19,6 +19,7 @@ from dragon.retrieval.index import IndexFileError, Vectors
 from dragon.retrieval.lexical import content_words, fused
 from dragon.retrieval.ranking import CANDIDATES
 from dragon.retrieval.relevance import Hit
+from dragon.retrieval.spelling import doubtful, likeliest, slips
 from peer.corpus.manifest import FORM, MANIFEST, Manifest
 from peer.corpus.shard import Row, Scored, Shard
 from peer.corpus.versions import BUILD, Versions
@@ -119,6 +120,16 @@ class Corpus:
         mean = self._manifest.words / self._manifest.passages
         return _best((shard.worded(weights, mean, k) for shard in self._shards), k)
 
+    def spelled(self, question: str) -> dict[str, str]:
+        """For words of a question that no passage has, the likeliest of theirs a slip away."""
+        words = doubtful(question)
+        there = self._frequencies(words)
+        return {
+            word: likeliest(found)
+            for word in words
+            if word not in there and (found := self._frequencies(list(slips(word))))
+        }
+
     def near(self, hit: Hit) -> list[Hit]:
         """The sentences of a passage's document around it, in order, itself among them."""
         shard = self._shards[shard_of(hit.document, len(self._shards))]
@@ -129,11 +140,7 @@ class Corpus:
 
     def _weights(self, query: str) -> dict[str, float]:
         """Inverse document frequencies of the words to look up, the rarest first."""
-        frequencies: dict[str, int] = {}
-        words = content_words(query)
-        for shard in self._shards:
-            for word, count in shard.frequencies(words).items():
-                frequencies[word] = frequencies.get(word, 0) + count
+        frequencies = self._frequencies(content_words(query))
         weights, left = {}, _PLACES
         for word, count in sorted(frequencies.items(), key=lambda each: (each[1], each[0])):
             if (left := left - count) < 0:
@@ -141,6 +148,14 @@ class Corpus:
             rarity = math.log((self._manifest.passages - count + 0.5) / (count + 0.5))
             weights[word] = max(rarity, _LEAST_WEIGHT)
         return weights
+
+    def _frequencies(self, words: Sequence[str]) -> dict[str, int]:
+        """How many passages have each of the words; those that none has are left out."""
+        frequencies: dict[str, int] = {}
+        for shard in self._shards:
+            for word, count in shard.frequencies(words).items():
+                frequencies[word] = frequencies.get(word, 0) + count
+        return frequencies
 
 
 def shard_of(document: str, shards: int) -> int:

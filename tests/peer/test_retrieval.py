@@ -106,6 +106,13 @@ async def test_where_no_passages_are_wanted_the_row_is_bare(
     assert [list(row.tokens) for row in found.rows] == [tokenizer.bare_row()]
 
 
+async def test_misspelt_words_are_read_as_the_corpus_spells_them(retriever: Retriever) -> None:
+    retriever.answers = Answers.QUOTES
+    stated = await retriever.find(asking("who was it invented velcro by"), 20, 40)
+    misspelt = await retriever.find(asking("who was it invnted vlecro by"), 20, 40)
+    assert misspelt.hits == stated.hits != []  # with their scores, which words have a say in
+
+
 async def test_a_quoting_model_has_rows_of_what_answers(retriever: Retriever) -> None:
     retriever.answers = Answers.QUOTES
     found = await retriever.find(asking("How deep is Lake Baikal?"), 20, 40)

@@ -133,6 +133,8 @@ def test_shards_answer_as_one_corpus(one: Corpus, made: dict[str, Path]) -> None
         assert found == same
         assert [hit.vector.tolist() for hit in found] == [hit.vector.tolist() for hit in same]
         assert [shards.near(hit) for hit in found] == [one.near(hit) for hit in found]
+    assert shards.spelled("how faar is the ilne") == one.spelled("how faar is the ilne")
+    assert one.spelled("how faar is the ilne") == {"faar": "far", "ilne": "line"}
     shards.close()
 
 
