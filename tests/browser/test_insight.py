@@ -77,7 +77,7 @@ def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
     chat.wait_answer(answer)
     answer.get_by_test_id("summary").click()
     panel = chat.page.get_by_test_id("live")
-    for words in ("Round trip", "First token", "Per token", "With a round trip each"):
+    for words in ("Round trip", "First token", "Per token", "With a round trip per token"):
         expect(panel).to_contain_text(words)
     expect(panel.get_by_test_id("tokenwise")).to_contain_text("ms")
     expect(panel.get_by_test_id("accept-device")).to_contain_text("%")
