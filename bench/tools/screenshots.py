@@ -134,7 +134,6 @@ def beginning(tour: Tour) -> None:
         tour.take("drop")
         tour.page.evaluate(DRAG, "dragleave")
     tour.press("open-documents")
-    tour.take("documents-empty")
     for name, text in NOTES.items():
         tour.upload("House" if name != "Garden.txt" else "Garden", (name, text.encode()))
     tour.upload("", ("Stores.csv", STORES.encode()), ("Torn.docx", b"PK\x03\x04" + bytes(99)))
@@ -147,9 +146,30 @@ def beginning(tour: Tour) -> None:
     tour.page.get_by_test_id("preview-text").locator("h1").wait_for()
     tour.take("preview")
     tour.page.keyboard.press("Escape")
+    folders(tour)
     tour.close_panel()
     tour.page.get_by_test_id("start-question").first.wait_for()
     tour.take("suggestions")
+
+
+def folders(tour: Tour) -> None:
+    """A watched folder with its files, as long as it takes."""
+    with tempfile.TemporaryDirectory() as home:
+        notes = Path(home) / "Boathouse"
+        notes.mkdir()
+        (notes / "Oar.txt").write_text("The oar hangs behind the red door.\n")
+        (notes / "Empty.txt").touch()
+        tour.page.get_by_test_id("folder-path").fill(str(notes))
+        tour.press("add-folder")
+        folder = tour.page.get_by_test_id("folder")
+        expect(folder).to_contain_text("1 file ready")
+        folder.locator("summary").click()
+        folder.get_by_test_id("folder-file").last.scroll_into_view_if_needed()
+        tour.page.get_by_test_id("add-folder").scroll_into_view_if_needed()
+        tour.take("folders")
+        tour.press("remove-folder")
+        tour.press("confirm-delete")
+        expect(folder).to_have_count(0)
 
 
 def answers(tour: Tour) -> None:

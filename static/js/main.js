@@ -6,6 +6,7 @@ import { Composer } from "./chat/composer.js";
 import { ConversationList } from "./chat/conversations.js";
 import { Documents } from "./documents/documents.js";
 import { byId } from "./core/dom.js";
+import { Folders } from "./documents/folders.js";
 import { acceptDrops } from "./documents/drop.js";
 import { showFound } from "./chat/found.js";
 import { Inspector } from "./inspector/inspector.js";
@@ -25,6 +26,8 @@ import { showWelcome } from "./chat/welcome.js";
 /** @typedef {import("./core/types.js").Message} Message */
 
 const LIVE_MS = 500;
+/** How often watched folders are asked for while they are seen. */
+const FOLDERS_MS = 2000;
 
 /** The answer shown in the inspector: the selected one, or else the last. @type {Message | null} */
 let inspected = null;
@@ -38,7 +41,10 @@ const settings = new Settings(() => {
   chat.shade(settings.values.shading);
   composer.render();
 });
-const inspector = new Inspector(() => drawPanels());
+const inspector = new Inspector((panel) => {
+  drawPanels();
+  if (panel === "documents") folders.load();
+});
 
 const socket = new DeviceSocket({
   onFrame: (frame) => (frame.type === "status" ? status.setPeer(frame.peer) : chat.receive(frame)),
@@ -123,6 +129,8 @@ const documents = new Documents((state) => {
   list.load();
   followTab();
 });
+
+const folders = new Folders(() => documents.load());
 
 function changed() {
   const { busy, conversation } = chat;
@@ -265,6 +273,9 @@ acceptDrops((files, folder) => {
 setInterval(() => {
   if (chat.busy && inspector.open === "live" && !inspected) drawPanels();
 }, LIVE_MS);
+setInterval(() => {
+  if (inspector.open === "documents" && !document.hidden) folders.load();
+}, FOLDERS_MS);
 install();
 makeRoomForKeyboard();
 takeShared((files) => {

@@ -134,6 +134,20 @@ export const putProject = (name, instruction) => request("/api/projects", "PUT",
 /** @param {string} name Of one without documents. */
 export const deleteProject = (name) => request(`/api/projects?name=${id(name)}`, "DELETE");
 
+// Folders
+
+/** @returns {Promise<import("./types.js").Folder[]>} */
+export const listFolders = async () => (await request("/api/folders")).data;
+
+/** Has the device watch one of its machine's folders. @param {string} path */
+export const addFolder = (path) => request("/api/folders", "POST", { path });
+
+/** @param {string} key */
+export const removeFolder = (key) => request(`/api/folders/${id(key)}`, "DELETE");
+
+/** @param {string} key @returns {Promise<{data: {path: string, state: string, problem: string | null}[], has_more: boolean}>} */
+export const listFolderFiles = (key) => request(`/api/folders/${id(key)}/files`);
+
 // Documents
 
 /** All documents, newest first. @returns {Promise<StoredFile[]>} */

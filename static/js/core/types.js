@@ -17,6 +17,13 @@
  * @property {number} [hop] The hop of the answer, counted from 0.
  * @property {string | null} [query] What was asked of a table, in SQL.
  *
+ * @typedef {object} Folder One of the device's machine, whose files are documents.
+ * @property {string} id
+ * @property {string} path
+ * @property {string} collection
+ * @property {"starting" | "watched" | "missing" | "failing"} state
+ * @property {Record<string, number>} files How many are in each state.
+ *
  * @typedef {object} Peer
  * @property {"connected" | "connecting" | "refused"} state
  * @property {number | null} rtt_ms

@@ -67,10 +67,13 @@ export class Documents {
     this.#input.click();
   }
 
-  /** Adds what the device has below what this page has uploaded meanwhile. */
+  /** Adds what the device has below what this page has uploaded meanwhile; what it no longer has goes. */
   async load() {
+    const before = this.#rows.filter(({ id }) => id !== null);
     try {
       const files = await listFiles();
+      const there = new Set(files.map(({ id }) => id));
+      for (const row of before) if (!there.has(row.id ?? "")) this.#drop(row);
       const known = new Set(this.#rows.map(({ id }) => id));
       for (const file of files.filter(({ id }) => !known.has(id))) {
         const row = new DocumentRow(file.filename, file.bytes, this.#actions);
