@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -53,8 +54,6 @@ async def read(agent: agents.Agent, question: str) -> tuple[list[str], Any]:
 
 
 def test_streams(agent: Callable[..., agents.Agent]) -> None:
-    import asyncio
-
     kinds, output = asyncio.run(read(agent(), QUESTION))
     assert kinds[0] == "response.created"
     assert kinds[-1] == "response.completed"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field
 
 from app.api.openai.field_types import (
     JsonObject,
@@ -33,8 +33,15 @@ from app.api.openai.schemas import (
     DragonOptions,
 )
 from app.api.openai.structured import JsonSchema, ResponseFormat
-from app.api.openai.tools import MAX_TOOLS, CallBody, Name, ToolBody, Tools
-from app.api.openai.tools import CalledFunction as OpenAIFunction
+from app.api.openai.tools import (
+    MAX_TOOLS,
+    CallBody,
+    CalledFunction,
+    Name,
+    OfAnAssistant,
+    ToolBody,
+    Tools,
+)
 
 USUAL_TEMPERATURE = 0.8
 """Ollama's, where neither a request nor the model names one."""
@@ -169,7 +176,7 @@ class _Body(_Named):
         return _Chat.model_validate(shown | self._shared(usual_temperature))
 
 
-class CalledFunction(Strict):
+class OllamaCalled(Strict):
     """A function that was called, with its arguments as an object."""
 
     name: Name
@@ -177,10 +184,10 @@ class CalledFunction(Strict):
     index: int | None = None
 
 
-class Called(Strict):
+class OllamaCallBody(Strict):
     """A call in an earlier turn."""
 
-    function: CalledFunction
+    function: OllamaCalled
     id: Str | None = None
     type: Literal["function"] | None = None
 
@@ -190,27 +197,20 @@ class OllamaMessage(Strict):
 
     role: Literal["system", "user", "assistant", "tool"]
     content: Str = ""
-    tool_calls: Annotated[list[Called] | None, Field(max_length=MAX_TOOLS)] = None
+    tool_calls: Annotated[
+        list[OllamaCallBody] | None, Field(max_length=MAX_TOOLS), OfAnAssistant
+    ] = None
     tool_name: Str | None = None
     tool_call_id: Str | None = None
     images: Annotated[Any, neutral([])] = None
     thinking: Annotated[Any, neutral("")] = None
-
-    @field_validator("tool_calls")
-    @classmethod
-    def _of_an_assistant(
-        cls, calls: list[Called] | None, info: ValidationInfo
-    ) -> list[Called] | None:
-        if calls and info.data.get("role") != "assistant":
-            raise invalid("only an assistant calls")
-        return calls
 
     def turn(self, number: int) -> ChatMessage:
         """The same in OpenAI's shape; calls without ids are counted in the turn `number`."""
         calls = [
             CallBody(
                 id=call.id or f"call_{number}_{place}",
-                function=OpenAIFunction(
+                function=CalledFunction(
                     name=call.function.name, arguments=json.dumps(call.function.arguments)
                 ),
             )

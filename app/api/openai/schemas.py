@@ -28,7 +28,7 @@ from app.api.openai.field_types import (
     text_of_parts,
 )
 from app.api.openai.structured import ResponseFormat, held_to
-from app.api.openai.tools import MAX_TOOLS, CallBody, ToolChoice, Tools
+from app.api.openai.tools import MAX_TOOLS, CallBody, OfAnAssistant, ToolChoice, Tools
 from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from app.settings import Cloud
@@ -208,7 +208,7 @@ class ChatMessage(Strict):
     """One turn. `developer` is the newer name of `system`."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    tool_calls: Annotated[list[CallBody] | None, Field(max_length=MAX_TOOLS)] = None
+    tool_calls: Annotated[list[CallBody] | None, Field(max_length=MAX_TOOLS), OfAnAssistant] = None
     tool_call_id: Str | None = None
     content: Annotated[
         Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextPart])]
@@ -220,15 +220,6 @@ class ChatMessage(Strict):
     audio: Annotated[Any, neutral()] = None
     annotations: Annotated[Any, neutral([])] = None
     function_call: Annotated[Any, neutral()] = None
-
-    @field_validator("tool_calls")
-    @classmethod
-    def _of_an_assistant(
-        cls, calls: list[CallBody] | None, info: ValidationInfo
-    ) -> list[CallBody] | None:
-        if calls and info.data.get("role") != "assistant":
-            raise invalid("only an assistant calls")
-        return calls
 
     @field_validator("tool_call_id")
     @classmethod

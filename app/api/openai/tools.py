@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, TypeVar
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from app.api.openai.field_types import JsonObject, Str, Strict, invalid, unicode_within
 from dragon.errors import InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Form, Tool, ToolCall
 
+T = TypeVar("T")
 MAX_TOOLS = 128
 
 Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
@@ -86,6 +87,16 @@ class CallBody(Strict):
     def call(self) -> ToolCall:
         """As the model is told of it."""
         return ToolCall(self.function.name, self.function.arguments, self.id)
+
+
+def _of_an_assistant(calls: T, info: ValidationInfo) -> T:
+    if calls and info.data.get("role") != "assistant":
+        raise invalid("only an assistant calls")
+    return calls
+
+
+OfAnAssistant = AfterValidator(_of_an_assistant)
+"""Of the calls of a turn, behind its role."""
 
 
 class Calling(Protocol):

@@ -26,6 +26,7 @@ TOOLS: list[Any] = [
 HERMES = '<tool_call>\n{"name": "find_key", "arguments": {"room": "attic"}}\n</tool_call>'
 LLAMA = '{"name": "find_key", "parameters": {"room": "attic"}}'
 ARGUMENTS = {"room": "attic"}
+CALL = {"id": "1", "function": {"name": "find_key", "arguments": "{}"}}
 HALF = {"room": "\ud800"}  # of a surrogate pair
 HALF_A_CALL = {"id": "1", "function": {"name": "find_key", "arguments": json.dumps(HALF)}}
 
@@ -133,6 +134,7 @@ def test_a_model_without_tools_says_so(stock: openai.OpenAI, generation: FakeGen
         ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
         ({"messages": [*ASK, {"role": "assistant", "content": None}]}, "messages[1].content"),
         ({"messages": [{**ASK[0], "tool_call_id": "1"}]}, "messages[0].tool_call_id"),
+        ({"messages": [{**ASK[0], "tool_calls": [CALL]}]}, "messages[0].tool_calls"),
         (
             {"messages": [*ASK, {"role": "assistant", "tool_calls": [HALF_A_CALL]}]},
             "messages[1].tool_calls[0].function.arguments",
