@@ -59,6 +59,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.exactness --windows 200 --draws 5000 --pairs 5 --prompts 3
 	$(BIN)/python -m bench.overhead --windows 200 --tokens 32 --prompts 3
 	$(BIN)/python -m bench.preemption --steps 80
+	$(BIN)/python -m bench.masks --steps 20 --tokens 200
 	$(BIN)/python -m bench.drift --questions 4 --seeds 1 --tokens 16
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 

@@ -473,6 +473,22 @@ def test_the_first_candidate_and_the_first_score_stand() -> None:
     assert (device.take_commits(), device.take_outbox()[1:]) == ([], [])
 
 
+def test_an_answer_that_may_not_stand_is_not_taken() -> None:
+    """However likely it is: the cloud that offers it is let go."""
+    taken = 0
+    for seed in range(40):
+        sampling = Sampling(seed=seed)
+        own = alone(Role.DEVICE, sampling, LIMITS, 0.3)
+        world = world_of(seed, sampling, LIMITS, 0.3)
+        if reference(sampling, LIMITS, 0.3)[0] == own:
+            continue
+        taken += 1
+        world.device.permits = lambda text, token, own=own: [*text, token] == own[: len(text) + 1]
+        assert world.run() == own
+        assert world.device.intervals() == ()
+    assert taken > 3
+
+
 def test_a_slow_cloud_is_waited_for_but_not_for_ever() -> None:
     device = session()
     device.stalled()
