@@ -204,7 +204,7 @@ def _writers(directory: Path, plan: _Plan, dimension: int) -> Iterator[list[Shar
 
 def _alone(source: Path, embedder: TextEmbedder) -> _Embedded:
     """Vectors made in this process."""
-    return partial(embedded, embeds=Prebuilt.of(source, embedder))
+    return partial(embedded, embed=Prebuilt.of(source, embedder).embed)
 
 
 def _fill(

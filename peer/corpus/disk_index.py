@@ -100,10 +100,6 @@ class DiskIndex:
             exact.add(found, np.stack(list(self._full.vectors(found).values())))
         return exact.search(vector, k)
 
-    def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
-        """The vectors [dim] of ids, all of which must be there."""
-        return self._full.vectors(ids)
-
 
 def build(path: Path, vectors: VectorFile, advance: Callable[[int], None]) -> None:
     """Write an index of all vectors, of which it needs 256 at least.

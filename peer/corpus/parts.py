@@ -7,13 +7,13 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from dragon.errors import StorageError
 from dragon.retrieval.chunking import embedded_text, sentences
@@ -41,13 +41,6 @@ class Passage:
         return embedded_text(self.text, self.context)
 
 
-class Embeds(Protocol):
-    """What makes vectors of texts."""
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of length 1, float32 [len(texts), dim]."""
-
-
 def passages_of(record: Record) -> list[Passage]:
     """The sentences of a document."""
     return [
@@ -69,11 +62,11 @@ def parts(records: Iterable[Record], least: int = PART) -> Iterator[list[Passage
 
 
 def embedded(
-    source: Iterable[list[Passage]], embeds: Embeds
+    source: Iterable[list[Passage]], embed: Callable[[Sequence[str]], Vectors]
 ) -> Iterator[tuple[list[Passage], Vectors]]:
     """Parts in order, with their vectors, made in this process."""
     for part in source:
-        yield part, embeds.embed([passage.embedded for passage in part])
+        yield part, embed([passage.embedded for passage in part])
 
 
 class Workers:

@@ -113,7 +113,7 @@ class Shard:
 
     def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
         """Vectors [dim] by their passages' ids."""
-        return self._index.vectors(ids)
+        return self._file.vectors(ids)
 
     def near(self, document: str, passage: int) -> list[Row]:
         """The passages of a document around one of them, in order, itself among them."""

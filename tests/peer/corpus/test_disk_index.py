@@ -60,9 +60,9 @@ def test_with_few_lists_read_it_finds_most_of_that(
     assert np.mean(recalls) >= 0.95
 
 
-def test_vectors_are_read_by_their_ids(file: VectorFile, path: Path) -> None:
+def test_vectors_are_read_by_their_ids(file: VectorFile) -> None:
     kept = drawn(COUNT).astype(np.float16).astype(np.float32)
-    found = DiskIndex(path, file).vectors([5, 3 * 1234 + 5, 3 * (COUNT - 1) + 5])
+    found = file.vectors([5, 3 * 1234 + 5, 3 * (COUNT - 1) + 5])
     for key, vector in found.items():
         assert vector.tolist() == kept[(key - 5) // 3].tolist()
 
