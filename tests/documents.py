@@ -130,6 +130,7 @@ async def parse(source: Path, name: str, out: Path, **limits: int) -> tuple[Kind
     """Parse one file, as `Parsing` does."""
     parsing = Parsing()
     try:
-        return await parsing.parse(source, name, out, **limits)
+        read = await parsing.parse(source, name, out, **limits)
+        return read.kind, read.note
     finally:
         await parsing.close()

@@ -25,7 +25,7 @@ from app.cancellation import to_the_end
 from app.disk import cause_of, is_of_disk
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasable, Erasure
-from app.documents.folders.versions import superseded
+from app.documents.folders.versions import is_delivered_mail, superseded
 from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Parsing
 from app.documents.progress import Channel, Progress, Stage
@@ -178,8 +178,12 @@ class Ingestion:
 
         directory = self.files / document.id
         name, text = document.filename, directory / "text"
-        kind, note = await self.parsing.parse(directory / "original", name, text, take)
-        await to_the_end(self._cut(document.id, kind=kind, status_details=note))
+        read = await self.parsing.parse(directory / "original", name, text, take)
+        properties = read.properties.model_dump(exclude_defaults=True) or None
+        values = {"kind": read.kind, "status_details": read.note, "properties": properties}
+        if read.properties.title and is_delivered_mail(document, read.kind):
+            values["filename"] = read.properties.title
+        await to_the_end(self._cut(document.id, **values))
         channel.publish(Progress(Stage.CHUNKED, done=count, total=count))
 
     # A transaction that is cancelled would keep its lock on the database.

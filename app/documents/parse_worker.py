@@ -28,6 +28,7 @@ import signal
 import struct
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -142,7 +143,7 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         while rows := [_row(each, kind.paged) for each in itertools.islice(found, size)]:
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
             size = min(2 * size, _MOST_SENTENCES)
-        yield {"kind": kind, "note": reading.note}
+        yield {"kind": kind, "note": reading.note, "properties": asdict(reading.properties)}
     except UnreadableError as error:
         yield {"error": str(error)}
     except OSError as error:

@@ -11,9 +11,9 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.disk import synchronise
 from app.documents.jobs import Lanes
@@ -57,11 +57,20 @@ class Batch(_FromParser):
     length: int
 
 
+class Properties(_FromParser):
+    """What the file says of itself, as `readers.properties.Properties`."""
+
+    title: Annotated[str, Field(max_length=200)] | None = None
+    date: Annotated[str, Field(max_length=200)] | None = None
+    tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=50)] = []
+
+
 class Read(_FromParser):
-    """The end: the file's kind and, if some of it could not be read, a note for the user."""
+    """The end: the file's kind, and a note for the user if some of it could not be read."""
 
     kind: Kind
     note: str | None
+    properties: Properties
 
 
 class _Unread(_FromParser):
@@ -161,15 +170,14 @@ class Parsing:
         seconds: int = SECONDS,
         clock_seconds: int = CLOCK_SECONDS,
         memory_bytes: int = MEMORY_BYTES,
-    ) -> tuple[Kind, str | None]:
+    ) -> Read:
         """Parse a file uploaded as name, write its text to out, and `take` its sentences.
 
         The process may take `seconds` of CPU time and `clock_seconds` of wall-clock time. The text
         is UTF-8, its pages joined by form feeds. The sentences come in order while the file is
-        being cut, so that they can be searched before its end. Returns the kind and, if some of it
-        could not be read, a note for the user. Raises DocumentError with a message for the user if
-        the file is of an unsupported kind, has no text, is encrypted or damaged, or is over a
-        limit, and OSError if the disk fails; out then does not exist.
+        being cut, so that they can be searched before its end. Raises DocumentError with a message
+        for the user if the file is of an unsupported kind, has no text, is encrypted or damaged, or
+        is over a limit, and OSError if the disk fails; out then does not exist.
         """
         # A unique name, since the same file may be parsed twice at once.
         partial = out.with_name(f"{out.name}.{secrets.token_hex(8)}.partial")
@@ -218,7 +226,7 @@ class Parsing:
 
 async def _followed(
     worker: _Worker, lines: AsyncIterator[bytes], take: Callable[[Batch], Awaitable[None]]
-) -> tuple[Kind, str | None]:
+) -> Read:
     """Take all that a parser finds; its last word."""
     last: _Line | None = None
     try:
@@ -229,7 +237,7 @@ async def _followed(
     except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
         raise DocumentError(_DAMAGED) from None
     if isinstance(last, Read) and worker.status == 0:
-        return last.kind, last.note
+        return last
     if isinstance(last, _Unread):
         raise DocumentError(last.error)
     if isinstance(last, _DiskFailed):

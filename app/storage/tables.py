@@ -40,7 +40,8 @@ class Document(Base):
     It has a `kind` once all of its sentences are in `chunks`; it is processed once each has a
     vector, too. `replaces`: then others of its name and collection are deleted; until then none of
     it is found. It is deleted at `expires_at` (Unix seconds, as all times), and, unless it was
-    uploaded `by_hand`, once no watched file has it any more.
+    uploaded `by_hand`, once no watched file has it any more. `properties` are those that the file
+    says of itself (`parsing.Properties`).
     """
 
     __tablename__ = "documents"
@@ -58,6 +59,7 @@ class Document(Base):
     replaces: Mapped[bool] = mapped_column(server_default=false())
     expires_at: Mapped[int | None]
     by_hand: Mapped[bool] = mapped_column(server_default=true(), default=True)
+    properties: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
 upload_order: ColumnElement[int] = literal_column("documents.rowid")

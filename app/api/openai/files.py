@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.api.openai.paging import Order, page
+from app.documents.parsing import Properties
 from app.documents.progress import Progress
 from app.documents.readers.sniff import Kind
 from app.documents.store import MAX_WINDOW, DocumentStore
@@ -68,7 +69,8 @@ Store = Annotated[DocumentStore, Depends(store)]
 class FileObject(BaseModel):
     """OpenAI's `file` object; `created_at` is in Unix seconds.
 
-    Ours are `collection`, "" being the default one, and `chunks`, how many there are so far.
+    Ours are `collection`, "" being the default one, `chunks`, how many there are so far, and
+    `properties`, which the file says of itself.
     """
 
     id: str
@@ -82,6 +84,7 @@ class FileObject(BaseModel):
     collection: str
     chunks: int
     expires_at: int | None = Field(default=None, exclude_if=lambda at: at is None)
+    properties: Properties | None = Field(default=None, exclude_if=lambda known: known is None)
 
     @classmethod
     def of(cls, document: Document) -> FileObject:

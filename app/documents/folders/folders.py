@@ -84,7 +84,8 @@ class Folders:
                 self._follow(folder)
         for path in named:
             try:
-                await self.add(path)
+                if self._known(await asyncio.to_thread(_real, path)) is None:
+                    await self.add(path)
             except InvalidRequestError as error:  # it may be there at the next start
                 log.warning("%s", error.message)
 
@@ -135,25 +136,28 @@ class Folders:
             .outerjoin(Document, Document.id == WatchedFile.document_id)
             .group_by(WatchedFile.folder_id, _STATE)
         )
+        # Taken before the counts: who sees that a folder was looked at sees all of its files.
+        states = [(each.folder, each.state) for each in self._watchers.values()]
         async with self._sessions() as session:
             rows = await session.execute(counted)
             counts = {(folder, FileState(state)): count for folder, state, count in rows}
-        watchers = sorted(self._watchers.values(), key=lambda each: each.folder.path)
         return [
             Folder(
-                id=each.folder.id,
-                path=each.folder.path,
-                collection=each.folder.collection,
-                state=each.state,
-                files={state: counts.get((each.folder.id, state), 0) for state in FileState},
+                id=folder.id,
+                path=folder.path,
+                collection=folder.collection,
+                state=looked,
+                files={state: counts.get((folder.id, state), 0) for state in FileState},
             )
-            for each in watchers
+            for folder, looked in sorted(states, key=lambda each: each[0].path)
         ]
 
     async def get(self, folder: str) -> Folder:
         """One folder. Raises NotFoundError."""
-        self._watcher(folder)
-        return next(each for each in await self.list() if each.id == folder)
+        found = next((each for each in await self.list() if each.id == folder), None)
+        if found is None:
+            raise NotFoundError(f"There is no watched folder '{folder}'.")
+        return found
 
     async def files(
         self, folder: str, state: FileState | None, after: str, limit: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.cancellation import to_the_end
 from app.documents.erasure import Erasure
 from app.documents.folders.scan import Content, Mark
-from app.documents.folders.versions import orphans
+from app.documents.folders.versions import is_delivered_mail, orphans
 from app.documents.ingestion import Ingestion
 from app.documents.readers.sniff import telling_suffix
 from app.documents.uploads import Incoming, arrived, clean_name, identity
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
+
+_AT_ONCE = 50  # files that are let go of in one transaction, during which nobody else writes
 
 CANCELLED = "It was cancelled. Retry it, or delete it."
 
@@ -74,10 +77,10 @@ class Keeping:
             document = None if left_out else await _stored(session, name, folder.collection, sha256)
         read = {"sha256": sha256, "problem": None, **vars(content.mark)}
         if document is not None or left_out:
-            return await self._point(file, read, document)
+            return await self._point(file, read, None if document is None else document.id)
         document = _document(name, folder.collection, content, sha256)
         await self._store(document, content)
-        await self._point(file, read, document)
+        await self._point(file, read, document.id, document)
         await asyncio.to_thread(arrived, self.files / document.id)
         return self.ingestion.submit(document)
 
@@ -88,7 +91,11 @@ class Keeping:
             await asyncio.to_thread(incoming.move, self.files / document.id)
 
     async def _point(
-        self, file: WatchedFile, read: dict[str, object], document: Document | None
+        self,
+        file: WatchedFile,
+        read: dict[str, object],
+        document: str | None,
+        new: Document | None = None,
     ) -> None:
         """Note what was read of a file and its document, new or not; release what it had."""
         chosen = WatchedFile.folder_id == file.folder_id, WatchedFile.path == file.path
@@ -96,50 +103,52 @@ class Keeping:
             await session.execute(update(WatchedFile).where(*chosen).values(read))
             file = await session.get_one(WatchedFile, (file.folder_id, file.path))
             had = file.document_id, file.previous_id
+            if new is not None:
+                session.add(new)
+                await session.flush()
+            file.document_id, file.previous_id = document, None
             if document is not None:
-                document = await session.merge(document)
-                if not document.by_hand:
-                    document.filename = _name(file.path)
-            await session.flush()
-            file.document_id = document.id if document else None
-            file.previous_id = await _kept_until_found(session, document, *had)
-            if document is not None and not document.by_hand:
-                document.replaces = file.previous_id is not None
+                held = await session.get_one(Document, document)
+                if not held.kind:
+                    file.previous_id = await _found_till_then(session, document, *had)
+                if file.previous_id is not None and not held.by_hand:
+                    held.replaces = True
+                if not (held.by_hand or is_delivered_mail(held, held.kind)):
+                    held.filename = _name(file.path)
             await session.flush()
             await self._without(session, await orphans(session, had))
 
     async def refuse(self, file: WatchedFile, problem: str, mark: Mark | None) -> None:
         """Note why a file cannot be read; it is read again when its mark changes, or has none."""
-        read: dict[str, object] = {"problem": problem, "size": None, "changed_ns": None}
+        read: dict[str, object] = {"problem": None if _is_left_out(file) else problem}
+        read |= vars(mark) if mark else {"size": None, "changed_ns": None}
         async with self.changing:
-            await to_the_end(self._point(file, read | (vars(mark) if mark else {}), None))
+            await to_the_end(self._point(file, read, None))
 
-    async def forget(self, folder: str, paths: Collection[str]) -> None:
-        """Let go of files that are not there any more."""
-        async with self.changing:
-            await to_the_end(self._forget(folder, paths))
+    async def forget(self, folder: str, paths: Iterable[str]) -> None:
+        """Let go of files that are not there any more, a few at a time."""
+        waiting = iter(paths)
+        while some := list(itertools.islice(waiting, _AT_ONCE)):
+            async with self.changing:
+                await to_the_end(self._forget(folder, some))
 
     async def remove(self, folder: str) -> None:
-        """Let go of a folder with all of its files; of a removed one nothing happens."""
-        async with self.changing:
-            await to_the_end(self._forget(folder, await self.known(folder), wholly=True))
+        """Let go of a folder with all of its files."""
+        await self.forget(folder, await self.known(folder))
+        async with self.sessions.begin() as session:
+            await session.execute(delete(WatchedFolder).where(WatchedFolder.id == folder))
 
-    async def _forget(self, folder: str, paths: Iterable[str], *, wholly: bool = False) -> None:
-        documents: set[str | None] = set()
+    async def _forget(self, folder: str, paths: Sequence[str]) -> None:
+        gone = delete(WatchedFile).where(
+            WatchedFile.folder_id == folder, WatchedFile.path.in_(paths)
+        )
+        had = gone.returning(WatchedFile.document_id, WatchedFile.previous_id)
         async with self.sessions() as session:
-            for path in paths:
-                gone = delete(WatchedFile).where(
-                    WatchedFile.folder_id == folder, WatchedFile.path == path
-                )
-                had = gone.returning(WatchedFile.document_id, WatchedFile.previous_id)
-                for row in await session.execute(had):
-                    documents.update(row)
-            if wholly:
-                await session.execute(delete(WatchedFolder).where(WatchedFolder.id == folder))
+            documents = {each for row in await session.execute(had) for each in row}
             left = await orphans(session, documents)
-            for each in documents.difference(left):
-                if each is not None:
-                    await _name_as_files(session, each)
+            for each in documents.difference(left, (None,)):
+                await _name_as_files(session, each)
+            await session.flush()
             await self._without(session, left)
 
     async def settle(self, folder: str) -> bool:
@@ -222,13 +231,11 @@ async def _stored(
     return await session.get(Document, content_identity(name, collection, sha256))
 
 
-async def _kept_until_found(
-    session: AsyncSession, document: Document | None, current: str | None, previous: str | None
+async def _found_till_then(
+    session: AsyncSession, document: str, current: str | None, previous: str | None
 ) -> str | None:
-    """Which of the documents that a file had is found while its new one is being read."""
-    if document is None or document.kind:
-        return None
-    if document.id == current:
+    """Which of the documents that a file had is found while its present one is being read."""
+    if document == current:
         return previous
     found = select(Document.id).where(Document.id.in_((current, previous)), Document.kind != "")
     return await session.scalar(found.limit(1))
@@ -237,7 +244,9 @@ async def _kept_until_found(
 async def _name_as_files(session: AsyncSession, identity: str) -> None:
     """A document whose file is gone has the name of one that is left; an upload keeps its own."""
     document = await session.get_one(Document, identity)
+    if document.by_hand or is_delivered_mail(document, document.kind):
+        return
     left = select(WatchedFile.path).where(WatchedFile.document_id == identity)
     names = sorted(map(_name, await session.scalars(left)))
-    if names and document.filename not in names and not document.by_hand:
+    if names and document.filename not in names:
         document.filename = names[0]

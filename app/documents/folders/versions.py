@@ -7,11 +7,18 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.documents.readers.sniff import Kind
 from app.storage.tables import Document, WatchedFile
 
 _HELD = exists().where(
     or_(WatchedFile.document_id == Document.id, WatchedFile.previous_id == Document.id)
 )
+
+
+def is_delivered_mail(document: Document, kind: str) -> bool:
+    """Whether it is mail as it was delivered, in a file whose name is for programs."""
+    named = document.by_hand or document.filename.lower().endswith(".eml")
+    return kind == Kind.EMAIL and not named
 
 
 async def orphans(session: AsyncSession, documents: Iterable[str | None]) -> Sequence[str]:
@@ -26,11 +33,9 @@ async def superseded(session: AsyncSession, document: str) -> Sequence[str]:
 
     Returns the orphans of that.
     """
-    files = WatchedFile.document_id == document, WatchedFile.previous_id.is_not(None)
-    previous = (await session.scalars(select(WatchedFile.previous_id).where(*files))).all()
-    if not previous:
-        return []
-    await session.execute(update(WatchedFile).where(*files).values(previous_id=None))
     shown = update(Document).where(Document.id == document, ~Document.by_hand)
     await session.execute(shown.values(replaces=False))
+    files = WatchedFile.document_id == document, WatchedFile.previous_id.is_not(None)
+    previous = (await session.scalars(select(WatchedFile.previous_id).where(*files))).all()
+    await session.execute(update(WatchedFile).where(*files).values(previous_id=None))
     return await orphans(session, previous)

@@ -37,7 +37,7 @@ _MAIL = frozenset({"cur", "new"})  # in mailboxes with names like `.Sent`, too
 _QUIET_S, _GRACE_S = 0.5, 2.0
 _SOON_S, _LATEST_S = 1.0, 60.0  # between looks, while something is awaited, and else
 _UNHEARD_S = 10.0  # between looks where the system tells of no changes
-_SLICE_S = 1.0  # of reading files before a look at what changed meanwhile
+_SLICE_S, _LONG_SLICE_S = 1.0, 5.0  # of reading files before a look, if something changed, and else
 _SHARE, _LONGEST_S = 5, 10.0  # a scan of a large folder is followed by so much more time without
 _ROOM_S = 0.02
 
@@ -106,7 +106,11 @@ class Watcher:
                 continue
             try:
                 await self._hear(identity)
-            except (OSError, RuntimeError) as error:  # such as no more of the system's watches
+            except (
+                OSError,
+                RuntimeError,
+                ExceptionGroup,
+            ) as error:  # such as no more of the system's watches
                 log.warning("changes in %s are found late: %s", self._root, error)
                 self._latest_s = _UNHEARD_S
                 await self._pause(self._closing, _LATEST_S)
@@ -145,8 +149,12 @@ class Watcher:
             try:
                 latest = await self._look()
             except (OSError, SQLAlchemyError, StorageError) as error:
-                log.warning("%s cannot be followed now: %s", self._root, error)
+                if self.state != FolderState.FAILING:
+                    log.warning("%s cannot be followed now: %s", self._root, error)
                 self.state, latest = FolderState.FAILING, _SOON_S
+            except Exception:
+                log.exception("%s cannot be followed now", self._root)
+                self.state, latest = FolderState.FAILING, _LATEST_S
             await self._pause(self._closing, min(_SHARE * self._scan_s, _LONGEST_S))
             await self._pause(self._changed, latest)
 
@@ -196,8 +204,8 @@ class Watcher:
                 continue
             while not (self._has_room() or self._closing.is_set()):
                 await self._pause(self._closing, _ROOM_S)
-            late = self._changed.is_set() and time.monotonic() - began > _SLICE_S
-            if late or self._closing.is_set():
+            slice_s = _SLICE_S if self._changed.is_set() else _LONG_SLICE_S
+            if time.monotonic() - began > slice_s or self._closing.is_set():
                 return 0
             if not await self._take(known[path], *found.files[path]):
                 latest = min(latest, _QUIET_S)

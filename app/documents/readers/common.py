@@ -7,7 +7,7 @@ import re
 PAGE_BREAK = "\f"
 TAKEN = (
     "Text, Markdown, PDF, Office files (DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF), HTML, CSV, JSON, "
-    "EPUB and e-mail (EML) can be read."
+    "EPUB and e-mail (EML, mbox) can be read."
 )
 ENCRYPTED = "The file is encrypted. Save it without a password."
 NESTED = "The file is nested too deeply to be read."

@@ -1,7 +1,8 @@
-"""E-mail: headers, body and attachments."""
+"""E-mail: headers, body and attachments of one message, or of each in a mailbox (mbox)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from email import policy
 from email.message import EmailMessage
@@ -10,23 +11,68 @@ from typing import Any
 
 from app.documents.readers.common import NESTED, UnreadableError, one_line, tidy
 from app.documents.readers.markup import html_text
+from app.documents.readers.properties import Properties, of_mail
 
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
+# The line before each message of a mailbox; lines of text like it begin with > there.
+_SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\d\d:\d\d[^\n]*\n")
+_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 Read = Callable[[bytes, str], str]
 
 
-def mail_text(data: bytes, read: Read) -> str:
-    """Headers, body and attachments; `read` turns an attachment's bytes and name into text."""
+def mail_text(data: bytes, read: Read) -> tuple[str, Properties]:
+    """Headers, body and attachments, and what the headers say.
+
+    `read` turns an attachment's bytes and name into text.
+    """
+    message = _message(data)
+    return _text(message, read), _properties(message)
+
+
+def mailbox_text(data: bytes, read: Read) -> tuple[str, str | None]:
+    """The messages of a mailbox, and a note if some cannot be read.
+
+    Each is headed by subject, sender and date, under which each of its sentences is found.
+    """
+    messages = [_QUOTED.sub(rb"\1", each) for each in _SEPARATOR.split(data) if each.strip()]
+    texts, unread = [], 0
+    for each in messages:
+        try:
+            message = _message(each)
+            text, properties = _text(message, read), _properties(message)
+            sender = _header(message, "From")
+        except Exception:  # the standard library's parser has many ways to fail
+            unread += 1
+            continue
+        title = properties.title or "Without a subject"
+        heading = ", ".join(filter(None, (title, sender, (properties.date or "")[:10])))
+        texts.append(f"# {heading}\n\n{text}")
+    note = f"{unread} of {len(messages)} messages cannot be read." if unread else None
+    return "\n\n".join(texts), note
+
+
+def _message(data: bytes) -> Any:
+    return BytesParser(policy=policy.default).parsebytes(data)
+
+
+def _text(message: Any, read: Read) -> str:
     try:
-        message = BytesParser(policy=policy.default).parsebytes(data)
         return tidy("\n\n".join(_parts(message, read)))
     except RecursionError:
         raise UnreadableError(NESTED) from None
 
 
+def _properties(message: Any) -> Properties:
+    return of_mail(_header(message, "Subject"), _header(message, "Date"))
+
+
+def _header(message: Any, name: str) -> str:
+    return one_line(str(message.get(name, "")))
+
+
 def _parts(message: Any, read: Read) -> list[str]:
-    headers = [(name, one_line(str(message.get(name, "")))) for name in _SHOWN]
+    headers = [(name, _header(message, name)) for name in _SHOWN]
     parts = ["\n".join(f"{name}: {value}" for name, value in headers if value)]
     body = message.get_body(("plain", "html"))
     if body is not None:

@@ -1,21 +1,52 @@
-"""The text of Markdown files as it stands, but for tables: these become a line a row."""
+"""The text of Markdown files as it stands, but for what is there for programs.
+
+Front matter becomes properties, its title a heading; tables become a line a row; wiki links read as
+they are shown.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+import yaml
+
+from app.documents.readers.properties import NOTHING, Properties, of_front_matter
 from app.documents.readers.tables import table_lines
 
 _ROW = re.compile(r"\s*\|.*\|\s*")
 _RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
 _BORDER = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
+_FRONT = re.compile(r"---[ \t]*\n(.{0,65536}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_HEADING = re.compile(r"\s*# ")
+# Code, which is left alone, or [[note#heading|alias]], before which ! shows what is linked.
+_LINK = re.compile(
+    r"(?P<code>(?P<ticks>`+)[^`].*?(?P=ticks))"
+    r"|!?\[\[(?=\S)(?P<note>[^\[\]|#\\]*)(?:#(?P<part>[^\[\]|\\]*))?(?:\\?\|(?P<alias>[^\[\]]*))?\]\]"
+)
 
 
 def markdown_text(text: str) -> str:
     """The text, each row of a table with its columns' names."""
     return "\n".join(_lines(text.split("\n")))
+
+
+def without_front_matter(text: str) -> tuple[str, Properties]:
+    """The text behind YAML front matter, under its title as a heading; and what that says."""
+    found = _FRONT.match(text)
+    if found is None:
+        return text, NOTHING
+    try:
+        said = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError):
+        return text, NOTHING
+    if not isinstance(said, dict):
+        return text, NOTHING
+    properties, body = of_front_matter(said), text[found.end() :].lstrip("\n")
+    if properties.title and not _HEADING.match(body):
+        body = f"# {properties.title}\n\n{body}"
+    return body, properties
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
@@ -28,8 +59,23 @@ def _lines(lines: list[str]) -> Iterator[str]:
             yield from table_lines(rows)
             at = end
         else:
-            yield lines[at]
+            yield lines[at] if code else _linked(lines[at])
             at += 1
+
+
+def _linked(line: str) -> str:
+    """A line with its links as they are read."""
+    return _LINK.sub(_shown, line) if "[[" in line else line
+
+
+def _shown(link: re.Match[str]) -> str:
+    if link["code"]:
+        return link["code"]
+    name = link["note"].rpartition("/")[2].strip()
+    part = (link["part"] or "").rpartition("#")[2].strip()
+    if part.startswith("^"):  # a block, which has no name to read
+        part = ""
+    return (link["alias"] or "").strip() or ": ".join(filter(None, (name, part))) or link[0]
 
 
 def _end_of_table(lines: list[str], start: int) -> int:
@@ -45,5 +91,5 @@ def _end_of_table(lines: list[str], start: int) -> int:
 
 
 def _cells(line: str) -> list[str]:
-    parts = _BORDER.split(line.strip())[1:-1]
+    parts = _BORDER.split(_linked(line.strip()))[1:-1]
     return [part.strip().replace("\\|", "|") for part in parts]

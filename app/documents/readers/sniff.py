@@ -40,6 +40,7 @@ _HTML = re.compile(
 )
 _TAG = re.compile(rb"<[a-z][a-z0-9]*[\s>]", re.IGNORECASE)
 _HEADER = re.compile(rb"([!-9;-~]+):(?:[ \t]|\r?$)")
+_HEADERS_BYTES = 65_536
 _SENT = {b"date", b"message-id", b"received", b"mime-version"}
 
 
@@ -61,6 +62,7 @@ class Kind(StrEnum):
     JSON = "json"
     EPUB = "epub"
     EMAIL = "email"
+    MBOX = "mbox"
 
     @property
     def media_type(self) -> str:
@@ -94,6 +96,7 @@ _MEDIA_TYPES = {
     Kind.JSON: "application/json",
     Kind.EPUB: "application/epub+zip",
     Kind.EMAIL: "message/rfc822",
+    Kind.MBOX: "application/mbox",
 }
 
 _NOTES, _TABLES, _PAGES = {".md", ".markdown"}, {".csv", ".tsv"}, {".html", ".htm", ".xhtml"}
@@ -124,6 +127,8 @@ def sniff(data: bytes, name: str) -> str:
         raise UnreadableError("The file is named .pdf but is not a PDF. Save it as a PDF again.")
     if _is_mail(data):
         return "email"
+    if data.startswith(b"From ") and _is_mail(data[:_HEADERS_BYTES].partition(b"\n")[2]):
+        return "mbox"
     start = data[:8192].removeprefix(codecs.BOM_UTF8)
     if _HTML.match(start) or (suffix in _PAGES and _TAG.search(start)):
         return "html"
@@ -167,7 +172,7 @@ def _archive_kind(archive: Archive) -> str:
 def _is_mail(data: bytes) -> bool:
     """Whether the file begins with e-mail headers and a blank line."""
     names = set()
-    for line in data[:65_536].split(b"\n"):
+    for line in data[:_HEADERS_BYTES].split(b"\n"):
         if not line.strip():
             break
         if line[:1] in b" \t":

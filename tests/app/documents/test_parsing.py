@@ -3,14 +3,15 @@
 Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 `app.documents.readers.common`, `app.documents.readers.epub`, `app.documents.readers.mail`,
 `app.documents.readers.markdown`, `app.documents.readers.markup`, `app.documents.readers.office`,
-`app.documents.readers.pdf`, `app.documents.readers.read`, `app.documents.readers.sniff`,
-`app.documents.readers.spreadsheet`
-and `app.documents.readers.tables`.
+`app.documents.readers.pdf`, `app.documents.readers.properties`, `app.documents.readers.read`,
+`app.documents.readers.sniff`, `app.documents.readers.spreadsheet` and
+`app.documents.readers.tables`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import mailbox
 import os
 from collections.abc import Callable
 from datetime import date, datetime
@@ -156,6 +157,78 @@ async def test_markdown_is_as_it_stands_but_for_tables(tmp_path: Path) -> None:
     assert text == first + ROWS + rest
 
 
+FRONT = """---
+title: "The hut: keys"
+date: 2026-03-02
+tags: [hut, "#keys", hut, 7]
+aliases: {nested: [1]}
+---
+
+The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]] and
+[[Places/Kogel#^a1b2]], ![[plan.png]], [[#Below]], [[|]] and `[[ "$x" ]] && y [[z]]`.
+
+```sh
+[[ -f x ]] && cat [[note]]
+```
+
+| Boat | Built |
+|---|---|
+| [[Boats/Teal\\|Teal]] | 2004 |
+"""
+READ = """# The hut: keys
+
+The key of the hut hangs left. See Guests, Guests: Anna and
+Kogel, plan.png, Below, [[|]] and `[[ "$x" ]] && y [[z]]`.
+
+```sh
+[[ -f x ]] && cat [[note]]
+```
+
+Boat: Teal; Built: 2004
+"""
+
+
+async def properties_of(directory: Path, name: str, content: bytes) -> dict[str, object]:
+    source, parsing = directory / "in", Parsing()
+    source.write_bytes(content)
+    read = await parsing.parse(source, name, directory / "out")
+    await parsing.close()
+    return read.properties.model_dump()
+
+
+async def test_front_matter_and_wiki_links(tmp_path: Path) -> None:
+    assert await properties_of(tmp_path, "a.md", FRONT.encode()) == {
+        "title": "The hut: keys",
+        "date": "2026-03-02",
+        "tags": ["hut", "keys", "7"],
+    }
+    assert (tmp_path / "out").read_text() == READ
+    # The first heading is the title already.
+    headed = b"---\ntitle: Other\ntags: a, b\n---\n# The hut\n\nText.\n"
+    assert (await properties_of(tmp_path, "a.md", headed))["tags"] == ["a", "b"]
+    assert (tmp_path / "out").read_text() == "# The hut\n\nText.\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "---\nA line between rules.\n---\nText.\n",
+        "---\ntitle: [unclosed\n---\nText.\n",
+        "---\ntitle: never closed\n\nText.\n",
+        "---\ndate: 2026-99-99\n---\nText.\n",
+    ],
+)
+async def test_what_is_no_front_matter_is_text(tmp_path: Path, content: str) -> None:
+    assert (await text_of(tmp_path, "a.md", content.encode()))[1] == content
+
+
+async def test_front_matter_that_means_harm(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))]
+    bomb = "\n".join(["---", *lines, "tags: *a29", f"title: {'x' * 60_000}", "---", "Text."])
+    found = await properties_of(tmp_path, "a.md", bomb.encode())
+    assert found == {"title": "x" * 200, "date": None, "tags": []}
+
+
 async def test_csv(tmp_path: Path) -> None:
     rows = 'name;phone;note\r\n"Anna; of Bonn";0171;"two\r\nlines"\r\n\r\nBob;;x\r\n'
     for name in ("a.csv", "a.txt"):
@@ -211,6 +284,35 @@ async def test_email(tmp_path: Path) -> None:
     assert "Attachment: plan.pdf\n\nThe plan." in text
     assert "Attachment (not read): photo.png" in text
     assert text.endswith("Further below.")
+    assert await properties_of(tmp_path, "1700.M1.host:2,S", inner) == {
+        "title": "The keys of the hut",
+        "date": "2025-06-02T10:00:00+02:00",
+        "tags": [],
+    }
+
+
+async def test_each_message_of_a_mailbox_is_headed_by_what_it_is(tmp_path: Path) -> None:
+    box = mailbox.mbox(tmp_path / "box")
+    for text in ("The key hangs left.", "From now on it hangs right.\n\nFrom Bob", "Attached."):
+        box.add(email(text, {"plan.csv": b"room,bed\n4,two\n"} if "Att" in text else {}))
+    box.close()
+    data = (tmp_path / "box").read_bytes()
+    kind, text = await text_of(tmp_path, "Inbox", data)
+    assert kind is Kind.MBOX
+    heading = "# The keys of the hut, Anna Grünwald <anna@example.org>, 2025-06-02\n"
+    first, second, third = text.split(heading)[1:]
+    assert first.split("\n\n")[1] == "The key hangs left."
+    assert "From now on it hangs right.\n\nFrom Bob" in second
+    assert third.rstrip().endswith("Attachment: plan.csv\n\nroom: 4; bed: two")
+    source = tmp_path / "in"
+    source.write_bytes(data.replace(b"The key hangs left.", b"\xff\xfe").replace(b"\n", b"\r\n"))
+    assert (await parse(source, "Inbox", tmp_path / "out"))[0] is Kind.MBOX
+    assert (tmp_path / "out").read_text().count(heading) == 3
+
+
+async def test_prose_that_begins_like_a_mailbox_is_text(tmp_path: Path) -> None:
+    prose = b"From the hut at 10:00\nto the lake: an hour.\n"
+    assert (await text_of(tmp_path, "a.txt", prose))[0] is Kind.TEXT
 
 
 @pytest.mark.parametrize(

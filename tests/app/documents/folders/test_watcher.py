@@ -7,6 +7,7 @@ Covers `app.documents.folders.folders`, `app.documents.folders.keeping` and
 from __future__ import annotations
 
 import errno
+import mailbox
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.retrieval.embedder import Embedder
 from tests.app.documents.folders.watched import Watched, eventually, watching
 from tests.app.stores import files, finished, opened, settled
+from tests.documents import email
 
 KEY = "The spare key hangs under the third flowerpot."
 CODE = "The router's passcode is K7-QX41."
@@ -197,6 +199,42 @@ async def test_the_documents_of_a_closed_directory_stay(
     (watched.root / "code.txt").unlink()  # what is given up takes longer than a closed one would
     await watched.settled(**{"inner/key__txt": INDEXED})
     assert await watched.names() == ["key.txt"]
+
+
+async def test_mail_that_is_delivered_is_named_by_its_subject(
+    watched: Watched, embeddings: list[str]
+) -> None:
+    box = mailbox.Maildir(watched.root / "Mail")
+    message = mailbox.MaildirMessage(email(CODE, {}))
+    key = box.add(message)
+
+    async def delivered() -> bool:
+        return list((await watched.states()).values()) == [INDEXED]
+
+    await eventually(delivered)
+    assert await watched.names() == ["The keys of the hut"]
+    assert CODE in await watched.finds("What is the passcode?")
+    (before,) = await watched.files()
+    done = len(embeddings)
+    message.set_subdir("cur")
+    message.add_flag("S")  # it was read: a file of another name
+    box[key] = message
+
+    async def moved() -> bool:
+        files = await watched.files()
+        return before not in files and len(files) == 1
+
+    await eventually(moved)
+    assert await watched.names() == ["The keys of the hut"]
+    assert len(embeddings) == done
+
+
+async def test_front_matter_is_kept_beside_the_text(watched: Watched) -> None:
+    (watched.root / "a.md").write_text(f"---\ntags: [hut]\ntitle: Keys\n---\n{KEY}\n")
+    await watched.settled(a__md=INDEXED)
+    (document,) = await watched.store.list()
+    assert document.properties == {"title": "Keys", "tags": ["hut"]}
+    assert await watched.finds("Where is the spare key?") == [KEY]
 
 
 async def test_what_is_left_out_is_no_document(watched: Watched) -> None:
