@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import select
 
 from app.documents.ingestion import DerivedStore
 from app.documents.progress import Progress
 from app.documents.store import DocumentStore
+from app.packaged import packaged
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.embedder import Embedder
@@ -47,6 +50,14 @@ async def opened(
     yield store
     await store.close()
     await engine.dispose()
+
+
+def downgrade(data_dir: Path, revision: str) -> None:
+    """Give a database the tables that it had at a revision."""
+    config = Config()
+    config.set_main_option("script_location", str(packaged("alembic")))
+    config.attributes["url"] = f"sqlite:///{data_dir / database.DATABASE}"
+    command.downgrade(config, revision)
 
 
 def known(data_dir: Path, identity: str, name: str) -> None:

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alembic import command
-from alembic.config import Config
 from safetensors.numpy import save_file
 
 from app.conversations.background_run import BackgroundRuns
@@ -38,7 +36,6 @@ from app.generation.events import (
     SourcesFound,
     TextDelta,
 )
-from app.packaged import packaged
 from app.settings import Cloud
 from app.storage import database
 from app.storage.tables import Document, MessageState, Status
@@ -51,6 +48,7 @@ from tests.app.stores import (
     NOTE,
     OTHER,
     chunk_ids,
+    downgrade,
     files,
     finished,
     index_ids,
@@ -278,10 +276,7 @@ async def test_what_the_version_before_had_begun_goes_on(tmp_path: Path) -> None
     async with opened(tmp_path) as store:
         await ingest(store, "key.txt", NOTE)
         cut_off = await ingest(store, "router.txt", OTHER)
-    config = Config()
-    config.set_main_option("script_location", str(packaged("alembic")))
-    config.attributes["url"] = f"sqlite:///{tmp_path / database.DATABASE}"
-    await asyncio.to_thread(command.downgrade, config, "0007")
+    await asyncio.to_thread(downgrade, tmp_path, "0007")
     with closing(sqlite3.connect(tmp_path / database.DATABASE)) as connection, connection:
         connection.execute("DELETE FROM chunks WHERE document_id = ?", (cut_off.id,))
         connection.execute("UPDATE documents SET status = 'uploaded' WHERE id = ?", (cut_off.id,))

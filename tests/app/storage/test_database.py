@@ -168,9 +168,9 @@ async def test_files_that_are_only_kept_are_searched_no_more(tmp_path: Path) -> 
     async with stores.opened(tmp_path) as store:
         job = await stores.ingest(store, "jobs.jsonl", stores.NOTE)
         await stores.ingest(store, "note.txt", stores.OTHER)
+    await asyncio.to_thread(stores.downgrade, tmp_path, "0012")
     with closing(sqlite3.connect(tmp_path / "dragon.db")) as old, old:
         old.execute("UPDATE documents SET purpose = 'batch' WHERE id = ?", [job.id])
-        old.execute("UPDATE alembic_version SET version_num = '0012'")
     async with stores.opened(tmp_path) as store:
         found = await store.search("Where is the spare key?", 5, relevant=False)
         assert {hit.title for hit in found} == {"note.txt"}
