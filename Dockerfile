@@ -1,6 +1,10 @@
 # One image for both services; the command says which.
 FROM python:3.11-slim
 
+# Scans and images are read with it. It is small, some 30 MB with English.
+RUN apt-get update && apt-get install -y --no-install-recommends tesseract-ocr \
+    && rm -rf /var/lib/apt/lists/*
+
 RUN useradd --create-home --uid 10001 dragon \
     && install -d -o dragon -g dragon -m 700 /data
 WORKDIR /srv/dragon

@@ -1,4 +1,5 @@
-"""A cell for a process that reads untrusted files: no network, no files but the code, no programs.
+"""A cell for a process that reads untrusted files: no network, no files but the code, no programs
+but the one it is given, which then is in the cell, too.
 
 Two layers of Linux, both without privileges: Landlock for files (and TCP, and signals to others,
 where the kernel knows of them), a filter of system calls for sockets, other processes' memory and
@@ -15,6 +16,7 @@ import site
 import struct
 import sys
 import sysconfig
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,15 +25,15 @@ _NO_NEW_PRIVS, _GET_SECCOMP, _SECCOMP, _FILTER = 38, 21, 22, 2  # of prctl(2)
 
 # Landlock: system calls, the same on all machines, and rights by the version that knows them.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
 _TCP, _SIGNALS_AND_SOCKETS = 0b11, 0b11
 
 # Of linux/audit.h, and of the table of system calls: socket, connect, ptrace, process_vm_readv,
-# process_vm_writev, execve, execveat, kill, io_uring_setup, unshare, keyctl.
-_MACHINES = {
-    "x86_64": (0xC000003E, (41, 42, 101, 310, 311, 59, 322, 62, 425, 272, 250)),
-    "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 221, 281, 129, 425, 97, 219)),
+# process_vm_writev, kill, io_uring_setup, unshare, keyctl; then execve, execveat.
+_MACHINES: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {
+    "x86_64": (0xC000003E, (41, 42, 101, 310, 311, 62, 425, 272, 250), (59, 322)),
+    "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 129, 425, 97, 219), (221, 281)),
 }
 _OTHER_ABI = 0x40000000  # the calls of x32, by other numbers
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | 1  # EPERM
@@ -46,9 +48,10 @@ def layers() -> tuple[str, ...]:
     return (*files, "calls") if calls else files
 
 
-def confine() -> None:
+def confine(program: Path | None = None, reads: Iterable[Path] = ()) -> None:
     """Shut this process in for good, with what layers there are. Call it before any thread runs.
 
+    It may start `program`, which may read the files and folders of `reads`, as it may itself.
     Raises `OSError` if a layer that this system has cannot be put on.
     """
     has = layers()
@@ -56,9 +59,9 @@ def confine() -> None:
         return
     _call("prctl", _NO_NEW_PRIVS, 1, 0, 0, 0)
     if "files" in has:
-        _restrict_files()
+        _restrict_files(_runnable(program) if program else set(), set(reads))
     if "calls" in has:
-        _restrict_calls()
+        _restrict_calls(programs=program is not None)
 
 
 def _offers(*call: Any) -> bool:
@@ -79,7 +82,15 @@ def _code() -> set[Path]:
     return paths | {Path(path) for path in (*system, "/etc/ld.so.cache", "/dev/urandom")}
 
 
-def _restrict_files() -> None:
+def _runnable(program: Path) -> set[Path]:
+    """A program, and what the kernel starts it with: a script's interpreter, the dynamic linker."""
+    with program.open("rb") as file:
+        first = file.readline(256).decode("latin-1")
+    script = {Path(first[2:].split()[0])} if first.startswith("#!") and first[2:].strip() else set()
+    return {program, *script, *Path("/").glob("lib*/ld-*.so*")}
+
+
+def _restrict_files(runnable: set[Path], reads: set[Path]) -> None:
     version = _call("syscall", _CREATE_RULESET, None, 0, 1)
     rights = _RIGHTS[max(known for known in _RIGHTS if known <= version)]
     attributes = struct.pack("Q", rights)
@@ -88,18 +99,20 @@ def _restrict_files() -> None:
     if version >= 6:
         attributes += struct.pack("Q", _SIGNALS_AND_SOCKETS)
     rules = _call("syscall", _CREATE_RULESET, attributes, len(attributes), 0)
-    for path in _code():
+    for path in _code() | runnable | reads:
         with suppress(FileNotFoundError):
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
             allowed = _READ_FILE | (_READ_DIR if path.is_dir() else 0)
+            allowed |= _EXECUTE if path in runnable else 0
             _call("syscall", _ADD_RULE, rules, 1, struct.pack("=Qi", allowed, opened), 0)
             os.close(opened)
     _call("syscall", _RESTRICT_SELF, rules, 0)
     os.close(rules)
 
 
-def _restrict_calls() -> None:
-    machine, refused = _MACHINES[platform.machine()]
+def _restrict_calls(*, programs: bool) -> None:
+    machine, refused, starts = _MACHINES[platform.machine()]
+    refused = refused if programs else (*refused, *starts)
     count = len(refused)
     load, equal, above, done = 0x20, 0x15, 0x35, 0x06
     program = [

@@ -124,6 +124,7 @@ def _parse(path: str, name: str, out: str, cpu_seconds: int, memory_bytes: int) 
 def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
     from app.documents.cell import confine
     from app.documents.readers.common import NESTED, PAGE_BREAK, UnreadableError
+    from app.documents.readers.ocr import installed
     from app.documents.readers.read import read
     from app.documents.readers.sniff import Kind
     from dragon.retrieval import chunking
@@ -131,8 +132,9 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
     try:
         content = path.read_bytes()
         with out.open("w", encoding="utf-8", newline="") as opened:
-            confine()
-            reading = read(content, name)
+            ocr = installed()
+            confine(*((ocr.program, ocr.folders) if ocr else ()))
+            reading = read(content, name, ocr)
             del content
             opened.write(PAGE_BREAK.join(reading.pages))
             opened.flush()

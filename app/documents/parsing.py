@@ -30,6 +30,7 @@ _IDLE_S = 10.0
 
 _TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
 _DAMAGED = "The file could not be read: it is damaged, or too large to parse."
+_ENVIRONMENT = ("PATH", "TESSDATA_PREFIX")  # what finding Tesseract takes
 _WORKER = Path(__file__).with_name("parse_worker.py")
 
 
@@ -101,13 +102,13 @@ class _Worker:
 
     @classmethod
     async def start(cls) -> Self:
-        """A new one. It has an empty environment, so that no key reaches a parser."""
+        """A new one. Of the environment it has what finding Tesseract takes: no key reaches it."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", str(_WORKER)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env={},
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
         return cls(process)
 

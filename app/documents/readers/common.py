@@ -7,7 +7,7 @@ import re
 PAGE_BREAK = "\f"
 TAKEN = (
     "Text, Markdown, PDF, Office files (DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF), HTML, CSV, JSON, "
-    "EPUB and e-mail (EML, mbox) can be read."
+    "EPUB, e-mail (EML, mbox) and images (PNG, JPEG, TIFF, WebP) can be read."
 )
 ENCRYPTED = "The file is encrypted. Save it without a password."
 NESTED = "The file is nested too deeply to be read."
@@ -36,6 +36,19 @@ def tidy(text: str) -> str:
     """Clean text with single spaces, and at most one blank line in a row."""
     lines = (_SPACES.sub(" ", line).strip() for line in clean(text).split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+def unwrapped(page: str) -> str:
+    """The text of a page with its lines joined where only the page's width broke them."""
+    page = page.replace("\r\n", "\n").replace("\r", "\n").replace(PAGE_BREAK, "\n")
+    page = re.sub(r"[\ufffe\u00ad]\n?", "", page)  # a word divided at the end of a line
+    lines = [line.strip() for line in clean(page).split("\n")]
+    full = 0.7 * max(map(len, lines))
+    pieces = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        runs_on = len(line) >= full and not line.endswith((".", "!", "?", ":")) and following
+        pieces += [line, " " if runs_on else "\n"]
+    return "".join(pieces)
 
 
 def one_line(text: str) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from app.documents.readers import tables
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
 from app.documents.readers.epub import epub_chapters
+from app.documents.readers.image import image_pages
 from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markdown import markdown_text, without_front_matter
 from app.documents.readers.markup import html_text
+from app.documents.readers.ocr import NEEDED, Recognised, Tesseract
 from app.documents.readers.office import docx_text
 from app.documents.readers.opendocument import odp_slides, odt_text
 from app.documents.readers.pdf import pdf_pages
@@ -21,38 +24,50 @@ from app.documents.readers.sniff import decoded, sniff
 from app.documents.readers.spreadsheet import sheets_text
 
 _MOST_NESTED_MAILS = 3
+_MOST_NAMED = 10
+_PICTURES = f"The file has no text in it but pictures, as when it was scanned. {NEEDED}"
+_SCANNED = f"have no text, as when they were scanned. {NEEDED}"
+_FAILED = "Text recognition (OCR) failed on the file, or took too long. Scan it anew, or split it."
+_LEFT_OUT = "were not read: text recognition (OCR) failed on them, or took too long."
 
 
 @dataclass(frozen=True)
 class Reading:
     """The kind of a file, detected from its bytes, and the text of each page.
 
-    `note` says what could not be read, `properties` what the file says of itself.
+    `note` says what could not be read, or not for certain, `properties` what the file says of
+    itself. `confidence` is that of pages whose text was recognised in a picture, by their number
+    from 1, in percent.
     """
 
     kind: str
     pages: list[str]
     note: str | None = None
     properties: Properties = NOTHING
+    confidence: Mapping[int, int] = field(default_factory=dict)
 
 
-def read(data: bytes, name: str, nested: int = 0) -> Reading:
+def read(data: bytes, name: str, ocr: Tesseract | None = None, nested: int = 0) -> Reading:
     """Read a file. Raises UnreadableError with a message for the user."""
-    reading = _reading(sniff(data, name), data, name, nested)
-    if reading.kind != "pdf" and not any(page.strip() for page in reading.pages):
+    reading = _reading(sniff(data, name), data, name, ocr, nested)
+    if not any(page.strip() for page in reading.pages):
         raise UnreadableError(NO_TEXT)
     return reading
 
 
-def _reading(kind: str, data: bytes, name: str, nested: int) -> Reading:
+def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: int) -> Reading:
     def attached(inner: bytes, title: str) -> str:
         if nested == _MOST_NESTED_MAILS:
             raise UnreadableError(NESTED)
-        return "\n\n".join(read(inner, title, nested + 1).pages)
+        reading = read(inner, title, ocr, nested + 1)
+        notes = [reading.note] if reading.note and reading.confidence else []
+        return "\n\n".join([*notes, *reading.pages])
 
     match kind:
         case "pdf":
-            return Reading(kind, *pdf_pages(data))
+            return _looked_at(kind, pdf_pages(data, ocr), ocr)
+        case "png" | "jpeg" | "tiff" | "webp":
+            return _looked_at(kind, image_pages(data, kind, ocr), ocr)
         case "email":
             text, properties = mail_text(data, attached)
             return Reading(kind, [text], properties=properties)
@@ -63,6 +78,28 @@ def _reading(kind: str, data: bytes, name: str, nested: int) -> Reading:
             text, properties = without_front_matter(decoded(data))
             return Reading(kind, markdown_text(text).split(PAGE_BREAK), properties=properties)
     return Reading(kind, _pages(kind, data))
+
+
+def _looked_at(
+    kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None
+) -> Reading:
+    """The reading of pages some of which are pictures: None were not read."""
+    texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
+    seen = {
+        n: page for n, page in enumerate(pages, 1) if isinstance(page, Recognised) and page.text
+    }
+    unread = sum(page is None for page in pages)
+    if not any(text.strip() for text in texts):
+        raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
+    notes = []
+    if unread:
+        notes.append(f"{unread} of {len(pages)} pages {_LEFT_OUT if ocr else _SCANNED}")
+    if unsure := [f"page {n} ({page.confidence} %)" for n, page in seen.items() if page.unsure]:
+        more = ["..."] if len(unsure) > _MOST_NAMED else []
+        listed = ", ".join([*unsure[:_MOST_NAMED], *more])
+        notes.append(f"Text recognition (OCR) was uncertain: {listed}")
+    confidence = {number: page.confidence for number, page in seen.items()}
+    return Reading(kind, texts, " ".join(notes) or None, confidence)
 
 
 def _pages(kind: str, data: bytes) -> list[str]:

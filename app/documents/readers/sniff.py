@@ -14,13 +14,18 @@ from app.documents.readers.common import ENCRYPTED, TAKEN, UnreadableError, clea
 # Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
     (b"\xd0\xcf\x11\xe0", "an old Office file"),
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
     (b"\x7fELF", "a program"),
     (b"MZ\x90", "a program"),
     (b"\x1f\x8b", "a gzip file"),
     (b"SQLite format 3\0", "a database"),
+)
+_STARTS = (
+    (b"{\\rtf", "rtf"),
+    (b"\x89PNG\r\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"II*\0", "tiff"),
+    (b"MM\0*", "tiff"),
 )
 # Of archives, by an entry that only they have, and by what their entry "mimetype" says.
 _PARTS = {DOCX_TEXT: "docx", XLSX_BOOK: "xlsx", PPTX_SLIDES: "pptx"}
@@ -57,6 +62,10 @@ class Kind(StrEnum):
     ODS = "ods"
     ODP = "odp"
     RTF = "rtf"
+    PNG = "png"
+    JPEG = "jpeg"
+    TIFF = "tiff"
+    WEBP = "webp"
     HTML = "html"
     CSV = "csv"
     JSON = "json"
@@ -72,7 +81,7 @@ class Kind(StrEnum):
     @property
     def paged(self) -> bool:
         """Whether form feeds in its text separate numbered pages."""
-        return self in (Kind.PDF, Kind.PPTX, Kind.ODP)
+        return self in (Kind.PDF, Kind.PPTX, Kind.ODP, Kind.TIFF)
 
     @property
     def tabular(self) -> bool:
@@ -91,6 +100,10 @@ _MEDIA_TYPES = {
     Kind.ODS: "application/vnd.oasis.opendocument.spreadsheet",
     Kind.ODP: "application/vnd.oasis.opendocument.presentation",
     Kind.RTF: "application/rtf",
+    Kind.PNG: "image/png",
+    Kind.JPEG: "image/jpeg",
+    Kind.TIFF: "image/tiff",
+    Kind.WEBP: "image/webp",
     Kind.HTML: "text/html",
     Kind.CSV: "text/csv",
     Kind.JSON: "application/json",
@@ -116,8 +129,11 @@ def sniff(data: bytes, name: str) -> str:
     packed = suffix if suffix[1:] in _PACKED else ""
     if data.startswith(b"PK\x03\x04"):
         return _archive_kind(Archive(data, packed))
-    if data.startswith(b"{\\rtf"):
-        return "rtf"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "webp"
+    for magic, kind in _STARTS:
+        if data.startswith(magic):
+            return kind
     if data.startswith(b"\xd0\xcf\x11\xe0") and _ENCRYPTED_OFFICE in data:
         raise UnreadableError(ENCRYPTED)
     for magic, what in _OTHER_KINDS:

@@ -51,17 +51,6 @@ async def text_of(directory: Path, name: str, content: bytes) -> tuple[Kind, str
     return kind, out.read_text()
 
 
-async def test_pages_that_look_scanned_are_told(tmp_path: Path) -> None:
-    placeholder = "x" * 80
-    image = b"ET q 9 0 0 9 9 9 cm BI /W 1 /H 1 /CS /G /BPC 8 ID a EI Q BT"
-    shown = f"({placeholder}) Tj T*".encode()
-    content = pdf("One.", placeholder, "").replace(shown, image.ljust(len(shown)))
-    source = tmp_path / "in"
-    source.write_bytes(content)
-    kind, note = await parse(source, "a.pdf", tmp_path / "out")
-    assert (kind, note) == (Kind.PDF, "1 of 3 pages have no text; they may be scans.")
-
-
 HTML = b"""<!DOCTYPE html><html><head><title>The hut</title><style>p { color: red }</style></head>
 <body><script>bad()</script><h1>Keys</h1><p>The key hangs
 <b>left</b> of the door.</p><!-- nothing --><ul><li>axe<li>lamp</ul>

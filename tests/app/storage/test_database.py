@@ -5,6 +5,7 @@ Covers `app.storage.tables`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess

@@ -1,0 +1,147 @@
+"""Text recognition (OCR) by Tesseract, where it is installed; also within the cell."""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import io
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from app.documents.readers.common import UnreadableError, unwrapped
+
+NEEDED = (
+    "Reading that takes text recognition (OCR): install Tesseract on this machine "
+    "(`apt install tesseract-ocr`, `brew install tesseract`), then retry."
+)
+DPI = 300
+MOST_PIXELS = 25_000_000  # of a page: A4 at 300 dots an inch has 9 million
+
+_PAGE_SECONDS = 40  # of processor time
+_SECONDS = 400  # of a clock, for all pages of a file
+_NO_LANGUAGES = {"osd", "equ", "snum"}
+_MOST_LANGUAGES = 4  # each takes more time, and makes errors likelier
+_UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
+_NOISE = 40  # percent, below which a block is a picture and no text
+_PR_SET_PDEATHSIG = 1
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zß-öø-ÿ])")
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The text of a page, and how certain it is: 0 to 100, weighted by characters."""
+
+    text: str
+    confidence: int
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it is worth a warning."""
+        return self.confidence < _UNCERTAIN
+
+
+@dataclass(frozen=True)
+class Tesseract:
+    """The program `tesseract`, and the folders that it reads."""
+
+    program: Path
+    folders: Sequence[Path]
+    deadline: float  # of time.monotonic()
+
+    def read(self, image: Any) -> Recognised | None:
+        """What stands on a page, a grayscale image of Pillow's.
+
+        None where that failed or took too long, or the time for the whole file is spent.
+        """
+        if time.monotonic() > self.deadline:
+            return None
+        page = io.BytesIO()
+        image.save(page, "PPM")
+        options = ("-l", self._languages, "--dpi", str(DPI), "-c", "tessedit_create_tsv=1")
+        done = self._run("stdin", "stdout", *options, given=page.getvalue())
+        if done.returncode:
+            return None
+        return _recognised(done.stdout.decode("utf-8", "replace"))
+
+    @cached_property
+    def _languages(self) -> str:
+        """Those that are installed, English first, as the option takes them."""
+        listed = self._run("--list-langs").stdout.decode("utf-8", "replace").splitlines()[1:]
+        found = sorted({*listed} - _NO_LANGUAGES, key=lambda each: (each != "eng", each))
+        if not found:
+            raise UnreadableError(
+                "Tesseract is installed without any language. Install one, such as "
+                "`tesseract-ocr-eng`, then retry."
+            )
+        return "+".join(found[:_MOST_LANGUAGES])
+
+    def _run(self, *options: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        environment = {"OMP_THREAD_LIMIT": "1"}  # more threads take more time in all
+        if prefix := os.environ.get("TESSDATA_PREFIX"):
+            environment["TESSDATA_PREFIX"] = prefix
+        return subprocess.run(
+            (self.program, *options),
+            input=given,
+            capture_output=True,
+            check=False,
+            env=environment,
+            preexec_fn=_limit,
+        )
+
+
+def installed() -> Tesseract | None:
+    """Tesseract as it is found on the path; None if it is not there."""
+    if (path := shutil.which("tesseract")) is None:
+        return None
+    program = Path(path).resolve()
+    prefix = program.parents[1]
+    folders = [prefix / "share/tesseract-ocr", prefix / "share/tessdata", prefix / "lib"]
+    if given := os.environ.get("TESSDATA_PREFIX"):
+        folders.append(Path(given))
+    return Tesseract(program, folders, time.monotonic() + _SECONDS)
+
+
+def _limit() -> None:
+    """A page may take only so long, and ends with the parser."""
+    resource.setrlimit(resource.RLIMIT_CPU, (_PAGE_SECONDS, _PAGE_SECONDS))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _recognised(table: str) -> Recognised:
+    """The text of Tesseract's table of words, paragraph by paragraph, without noise."""
+    reader = csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
+    words = [row for row in reader if row["level"] == "5" and (row["text"] or "").strip()]
+    kept: list[dict[str, str]] = []
+    for _, block in groupby(words, lambda word: word["block_num"]):
+        found = list(block)
+        if _certainty(found) >= _NOISE:
+            kept += found
+    text = _HYPHEN.sub("", "\n\n".join(_paragraphs(kept)))
+    return Recognised(unwrapped(text).strip(), round(_certainty(kept)))
+
+
+def _certainty(words: Sequence[dict[str, str]]) -> float:
+    lengths = [len(word["text"]) for word in words]
+    weighted = sum(
+        float(word["conf"]) * length for word, length in zip(words, lengths, strict=True)
+    )
+    return weighted / max(1, sum(lengths))
+
+
+def _paragraphs(words: Sequence[dict[str, str]]) -> Iterator[str]:
+    for _, paragraph in groupby(words, lambda word: (word["block_num"], word["par_num"])):
+        lines = groupby(paragraph, lambda word: word["line_num"])
+        yield "\n".join(" ".join(word["text"] for word in line) for _, line in lines)
