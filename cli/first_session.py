@@ -16,12 +16,16 @@ from dragon.sampling.params import Mode
 _INTERRUPTED = 130
 
 
-def add(files: Annotated[list[Path], typer.Argument(help="The files to add.")]) -> None:
+def add(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files, or folders with all that is in them.")
+    ],
+) -> None:
     """Add files to the device's documents, and wait until they can be found."""
     device = DeviceClient(Settings.read())
     device.get("/health")  # without a device all would fail alike
     refused = False
-    for file in files:
+    for file in (each for path in files for each in _files(path)):
         try:
             passages = _add(device, file)
         except (DragonError, OSError) as error:
@@ -32,6 +36,18 @@ def add(files: Annotated[list[Path], typer.Argument(help="The files to add.")]) 
             print(f"{file.name}: {passages} passage{'' if passages == 1 else 's'}", flush=True)
     if refused:
         raise typer.Exit(1)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself, or those in a folder and below it; hidden ones are left out."""
+    if not path.is_dir():
+        return [path]
+    inside = sorted(each for each in path.rglob("*") if each.is_file())
+    return [
+        each
+        for each in inside
+        if not any(part.startswith(".") for part in each.relative_to(path).parts)
+    ]
 
 
 def _add(device: DeviceClient, file: Path) -> int:

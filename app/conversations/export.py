@@ -65,4 +65,6 @@ def _kept(message: Message) -> str:
 
 def _source(source: dict[str, Any]) -> str:
     page = f", page {source['page']}" if source.get("page") else ""
-    return f"- {source['title']}{page} ({source['side']})"
+    confidence = source.get("confidence")
+    scan = f", recognised with {confidence} % confidence" if confidence is not None else ""
+    return f"- {source['title']}{page}{scan} ({source['side']})"

@@ -20,7 +20,8 @@ class DocumentHit(Hit):
     """A chunk of an uploaded document: `title` is the file's name.
 
     `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
-    is None for what has no pages. What a table answers has the `query` it comes from, in SQL. A
+    is None for what has no pages. `confidence` is in percent, of text that was recognised in a
+    picture. What a table answers has the `query` it comes from, in SQL. A
     passage of several sentences has their texts.
     """
 
@@ -30,6 +31,7 @@ class DocumentHit(Hit):
     kind: str = ""
     query: str | None = None
     sentences: tuple[str, ...] = ()
+    confidence: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,4 +73,5 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
         page=chunk.page,
         start=chunk.start,
         end=chunk.end,
+        confidence=chunk.confidence,
     )

@@ -142,7 +142,7 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         length = len(PAGE_BREAK) * (len(reading.pages) - 1) + sum(map(len, reading.pages))
         found = chunking.each_sentence(reading.pages, alone=kind.tabular)
         size = _SENTENCES
-        while rows := [_row(each, kind.paged) for each in itertools.islice(found, size)]:
+        while rows := [_row(each, reading, kind) for each in itertools.islice(found, size)]:
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
             size = min(2 * size, _MOST_SENTENCES)
         yield {"kind": kind, "note": reading.note, "properties": asdict(reading.properties)}
@@ -159,9 +159,9 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         yield {"error": _TOO_MUCH_MEMORY}
 
 
-def _row(sentence: Any, paged: bool) -> dict[str, Any]:
-    page = sentence.page if paged else None
-    return {**vars(sentence), "page": page}
+def _row(sentence: Any, reading: Any, kind: Any) -> dict[str, Any]:
+    page = sentence.page if kind.paged else None
+    return {**vars(sentence), "page": page, "confidence": reading.confidence.get(sentence.page)}
 
 
 if __name__ == "__main__":

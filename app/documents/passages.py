@@ -70,6 +70,7 @@ class Passages:
                         text=passage,
                         context=heading(sentences[0], near[hit.id]),
                         page=sentences[0].page,
+                        confidence=sentences[0].confidence,
                         start=start,
                         end=end,
                         sentences=tuple(sentence.text for sentence in sentences),

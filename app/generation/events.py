@@ -110,7 +110,7 @@ class Source:
 
     `hop` counts the further retrievals before it: 0 for what the answer began with. What a table
     answers has the `query` it comes from, in SQL. `citation` is the number by which a model that
-    writes may cite it.
+    writes may cite it. `confidence`, in percent, is that of text recognised in a picture.
     """
 
     side: Literal["private", "public"]
@@ -125,6 +125,7 @@ class Source:
     hop: int = 0
     query: str | None = None
     citation: int | None = None
+    confidence: int | None = None
 
 
 @dataclass(frozen=True)

@@ -220,5 +220,5 @@ def _source(hit: Hit) -> Source:
     source = Source("public", hit.document, hit.title, hit.text, score=hit.score, weight=0.0)
     if isinstance(hit, DocumentHit):
         source = replace(source, page=hit.page, start=hit.start, end=hit.end)
-        return replace(source, side="private", query=hit.query)
+        return replace(source, side="private", query=hit.query, confidence=hit.confidence)
     return source

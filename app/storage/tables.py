@@ -70,7 +70,8 @@ class Chunk(Base):
     """A sentence of a document; its id is also that of its vector and of its full-text row.
 
     Ids are never reused (autoincrement), so that a stale vector of a deleted chunk cannot be
-    mistaken for that of a new one.
+    mistaken for that of a new one. `confidence` is that of its page, in percent, if its text was
+    recognised in a picture.
     """
 
     __tablename__ = "chunks"
@@ -85,6 +86,7 @@ class Chunk(Base):
     page: Mapped[int | None]
     start: Mapped[int]
     end: Mapped[int]
+    confidence: Mapped[int | None]
 
 
 class WatchedFolder(Base):

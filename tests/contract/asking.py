@@ -33,10 +33,11 @@ def questions() -> list[Question]:
     return [Question(question.text, question.note) for question in mixed]
 
 
-def upload(service: Service, name: str, text: str) -> str:
-    """Upload a note and wait until it can be found; its id."""
+def upload(service: Service, name: str, content: str | bytes) -> str:
+    """Upload a note, or any file, and wait until it can be found; its id."""
     with httpx.Client(base_url=service.url, headers=service.headers, timeout=60) as client:
-        reply = client.post("/v1/files", files={"file": (name, text.encode())})
+        data = content.encode() if isinstance(content, str) else content
+        reply = client.post("/v1/files", files={"file": (name, data)})
         reply.raise_for_status()
         document: str = reply.json()["id"]
         deadline = time.monotonic() + 60

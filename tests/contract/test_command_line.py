@@ -53,6 +53,13 @@ def test_a_first_session(exact: Pair, tmp_path: Path) -> None:
     assert refused.startswith("empty.txt: ")
     assert missing == "nowhere.txt: No such file or directory"
 
+    for name in ("notes/wifi.rtf", "notes/inner/boat.txt", "notes/.hidden/secret.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(rf"{{\rtf1 {name} is here.}}")
+    status, output, errors = run(exact.device, tmp_path, "add", "notes")
+    assert (status, errors) == (0, "")
+    assert output.splitlines() == ["boat.txt: 1 passage", "wifi.rtf: 1 passage"]
+
     status, answer, sources = run(exact.device, tmp_path, "ask", QUESTION)
     assert status == 0
     assert "flowerpot" in answer

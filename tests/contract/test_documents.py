@@ -21,7 +21,9 @@ from harness import services
 from harness.services import KEY, ROOT, Service, Setup
 from tests.app.stores import traces
 from tests.contract.asking import Ask, upload
+from tests.office import odt, pptx
 from tests.samples import prose
+from tests.scans import fake_tesseract, picture, saved
 
 pytestmark = pytest.mark.services
 
@@ -33,7 +35,10 @@ QUESTION = "What is the code of the key safe?"
 @pytest.fixture(scope="module")
 def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A device without a peer."""
-    setup = Setup(tmp_path_factory.mktemp("documents"), {"DRAGON_EXACT": "true"})
+    scanned = "words = 'The alarm code of the boathouse is 4410-B.'.split(); confidence = 72"
+    programs = fake_tesseract(tmp_path_factory.mktemp("tesseract"), scanned)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    setup = Setup(tmp_path_factory.mktemp("documents"), {"DRAGON_EXACT": "true", "PATH": path})
     with services.device(setup, services.free_port()) as running:
         yield running
 
@@ -155,3 +160,39 @@ def test_a_backup_made_while_serving_answers_the_same(
         text, own = ask(other)
     assert text == before[0]
     assert own["sources"] == before[1]["sources"]
+
+
+def test_slides_texts_and_scans_are_asked_and_cited(device: Service) -> None:
+    rows = [("Boat", "Berth"), ("Heron", "14")]
+    slides = pptx(
+        title="The regatta of Malcesine",
+        items=["The regatta of Malcesine begins at nine.", "Lunch"],
+        notes="Thank the harbour master of Malcesine, Ada Rizzo.",
+        rows=rows,
+    )
+    letter = odt(
+        heading="The sauna of Torbole",
+        text="The sauna of Torbole is heated with birch.",
+        note="Since 1911.",
+        items=["wood", "water"],
+        rows=rows,
+    )
+    rtf = rb"{\rtf1\ansi The ferry to Limone leaves at quarter past eight.\par}"
+    asked = {
+        "slides.pptx": (slides, "When does the regatta of Malcesine begin?", "nine", 1, None),
+        "letter.odt": (letter, "What is the sauna of Torbole heated with?", "birch", None, None),
+        "ferry.rtf": (rtf, "When does the ferry to Limone leave?", "quarter past", None, None),
+        "scan.png": (
+            saved(picture("."), "PNG"),
+            "What is the alarm code of the boathouse?",
+            "4410-B",
+            None,
+            72,
+        ),
+    }
+    for name, (content, question, answer, page, confidence) in asked.items():
+        document = upload(device, name, content)
+        text, own = ask(device, question, documents=[document], top_k=1)
+        assert answer in text
+        (source,) = own["sources"]
+        assert (source["title"], source["page"], source["confidence"]) == (name, page, confidence)

@@ -51,6 +51,7 @@ class SourceReply(BaseModel):
     hop: int
     query: str | None
     citation: int | None
+    confidence: int | None
 
     @classmethod
     def of(cls, source: Source) -> SourceReply:

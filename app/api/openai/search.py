@@ -25,6 +25,8 @@ class SearchRequest(BaseModel):
 class SearchHit(BaseModel):
     """A passage; `start` and `end` count characters of the file's text.
 
+    `confidence` is in percent, of text that was recognised in a picture.
+
     `score` is the cosine with the query and what the passage gains by having the query's words; in
     an answer's sources what the reranker says of it counts, too.
     """
@@ -36,6 +38,7 @@ class SearchHit(BaseModel):
     page: int | None
     start: int
     end: int
+    confidence: int | None
 
 
 class SearchResult(BaseModel):
@@ -60,6 +63,7 @@ async def search(body: SearchRequest, documents: Store) -> SearchResult:
                 page=hit.page,
                 start=hit.start,
                 end=hit.end,
+                confidence=hit.confidence,
             )
             for hit in hits
         ]

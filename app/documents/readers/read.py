@@ -99,7 +99,7 @@ def _looked_at(
         listed = ", ".join([*unsure[:_MOST_NAMED], *more])
         notes.append(f"Text recognition (OCR) was uncertain: {listed}")
     confidence = {number: page.confidence for number, page in seen.items()}
-    return Reading(kind, texts, " ".join(notes) or None, confidence)
+    return Reading(kind, texts, " ".join(notes) or None, confidence=confidence)
 
 
 def _pages(kind: str, data: bytes) -> list[str]:

@@ -68,7 +68,7 @@ function row(source) {
       el("span", { class: "visually-hidden" }, t(`sources.${source.side}.title`)),
       el("span", { class: "source-title", title: source.title }, source.title),
       el("span", { class: "source-start" }, source.text.trim().replace(/^#+ /, "")),
-      el("span", { class: "source-page" }, source.page ? t("sources.page", { page: source.page }) : ""),
+      el("span", { class: "source-page" }, place(source)),
     ),
     passage,
     ...(source.query ? [el("pre", { class: "source-query", "data-testid": "source-query" }, source.query)] : []),
@@ -86,6 +86,11 @@ function wholeLines({ text, start, end, length }, from, to) {
     return { text: line, marked: begin < to && at - 1 > from };
   });
   return lines.filter(({ text: line, marked }, index) => line && (marked || !((index === 0 && start > 0) || (index === lines.length - 1 && end < length))));
+}
+
+/** The page, and how certain it is where it was recognised in a picture. @param {Source} source */
+function place({ page, confidence }) {
+  return [page ? t("sources.page", { page }) : "", confidence != null ? t("sources.recognised", { confidence }) : ""].filter(Boolean).join(" · ");
 }
 
 /** Shows the passage where it stands in its document. @param {HTMLElement} passage @param {Source} source */

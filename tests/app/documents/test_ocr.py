@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from app.documents.cell import layers
-from app.documents.parsing import parse
+from app.documents.parsing import Batch, parse
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from tests.app.peer_link.toy_peer import until
@@ -101,6 +101,20 @@ async def test_pages_of_a_pdf_that_are_pictures_are_recognised(
         "",
     ]
     assert note == "Text recognition (OCR) was uncertain: page 2 (61 %)"
+
+
+async def test_each_sentence_has_the_confidence_of_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_fake(monkeypatch, tmp_path, "words = ['A', 'plan.']; confidence = 61")
+    (tmp_path / "in").write_bytes(half_scanned_pdf())
+    found = {}
+
+    async def take(batch: Batch) -> None:
+        found.update({each.text: (each.page, each.confidence) for each in batch.sentences})
+
+    await parse(tmp_path / "in", "a", tmp_path / "out", take)
+    assert found == {"One.": (1, None), "A plan.": (2, 61)}
 
 
 async def test_what_looks_like_a_picture_is_left_out(

@@ -144,7 +144,7 @@ def test_from_upload_to_deletion(client: httpx.Client) -> None:
     assert 0.35 < hit.pop("score") <= 1.25
     assert hit == {
         "document": created["id"], "filename": "key.txt", "text": NOTE.decode().strip(),
-        "page": None, "start": 0, "end": len(NOTE) - 1,
+        "page": None, "start": 0, "end": len(NOTE) - 1, "confidence": None,
     }  # fmt: skip
 
     content = client.get(f"/files/{created['id']}/content")
@@ -195,8 +195,8 @@ def test_the_order_and_pages_of_the_list(client: httpx.Client) -> None:
     [
         ("binary.txt", bytes(range(256)) * 20, "not text"),
         ("secret.pdf", pdf("Hidden.", encrypted=True), "encrypted"),
-        ("scan.pdf", pdf(""), "OCR"),
-        ("photo.png", b"\x89PNG\r\n\x1a\n" + bytes(100), "PNG image"),
+        ("blank.pdf", pdf(""), "no text"),
+        ("photo.gif", b"GIF89a" + bytes(100), "GIF image"),
     ],
 )
 def test_files_that_cannot_be_read_say_why(
