@@ -226,14 +226,12 @@ class OllamaChatBody(_Body):
     """`POST /api/chat`. Without messages nothing is written: the model is loaded already."""
 
     messages: Annotated[list[OllamaMessage], Field(max_length=2048)] = Field(default_factory=list)
-    tools: Annotated[Tools, BeforeValidator(lambda given: given or [])] = Field(
-        default_factory=list
-    )
+    tools: Tools | None = None
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody:
         """The same in OpenAI's shape."""
         turns = [turn.turn(number) for number, turn in enumerate(self.messages)]
-        return self._chat(turns, usual_temperature, self.tools)
+        return self._chat(turns, usual_temperature, self.tools or ())
 
 
 class OllamaGenerateBody(_Body):

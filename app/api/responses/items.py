@@ -11,7 +11,7 @@ from app.api.openai.field_types import Str, Strict, invalid
 from app.api.openai.schemas import ChatMessage
 from app.api.openai.tools import CallBody, CalledFunction
 
-_TEXTS = frozenset({"input_text", "output_text", "text"})
+_TEXTS = ("input_text", "output_text", "text")  # no set: a type may be anything
 # What a client may send of parts that it was sent.
 _PART_FIELDS = frozenset({"type", "text", "annotations", "logprobs"})
 # Items that come back have ids and states of their own.

@@ -141,6 +141,7 @@ def test_embeddings(client: ollama.Client) -> None:
         ({"options": {"nonsense": 2}}, "options.nonsense"),
         ({"format": "json"}, "format"),
         ({"format": "xml"}, "format"),
+        ({"tools": ""}, "tools"),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"tools": [{"type": "function", "function": {"name": "now"}}]}, "tools"),
         ({"messages": [*ASK, {"role": "tool", "content": "In a box."}]}, "messages"),

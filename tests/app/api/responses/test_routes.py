@@ -234,6 +234,10 @@ def test_nothing_is_kept_of_what_is_refused(
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
             "input[0].message.content",
         ),
+        (
+            {"input": [{"role": "user", "content": [{"type": {}, "text": "x"}]}]},
+            "input[0].message.content",
+        ),
         ({"input": []}, "input"),
         ({"input": [{"type": "file_search_call", "id": "fs_1"}]}, "input"),
         ({"text": {"format": {"type": "xml"}}}, "text.format"),
