@@ -50,12 +50,13 @@ async def history(store: ConversationStore, last: Message) -> list[ChatMessage]:
     """The turns up to an answer, its own included."""
     turns: list[ChatMessage] = []
     for message in await store.path(last.id):
-        if message.role == "user":
-            turns.append(ChatMessage(role="user", content=message.text))
+        # A question, or an answer that went on as one of the page's.
+        if (kept := message.record.get("response")) is None:
+            turn = {"role": message.role, "content": message.text}
+            turns.append(ChatMessage.model_validate(turn))
             continue
-        own = message.record.get("response", {}).get("input", [])
         # A question by itself stands there already.
-        turns[-1:] = [ChatMessage.model_validate(turn) for turn in own] or turns[-1:]
+        turns[-1:] = [ChatMessage.model_validate(turn) for turn in kept["input"]] or turns[-1:]
         turns.append(_answer(view(message)))
     return turns
 

@@ -6,7 +6,9 @@ Covers `app.api.responses.bodies`, `app.api.responses.items`, `app.api.responses
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -15,7 +17,7 @@ import pytest
 
 from app.generation.events import Details
 from app.settings import Settings
-from app.storage.database import database_url, migrate
+from app.storage.database import DATABASE, database_url, migrate
 from dragon.errors import OverloadedError
 from tests.app.conftest import KEY, wait_until
 from tests.app.stores import known
@@ -132,6 +134,19 @@ def test_a_response_follows_another(client: openai.OpenAI, generation: FakeGener
     assert TEXT in shown[2]
     assert second.previous_response_id == first.id
     assert third.previous_response_id is None
+
+
+def test_an_answer_that_the_page_went_on_with_is_still_followed(
+    client: openai.OpenAI, generation: FakeGeneration, settings: Settings
+) -> None:
+    first = client.responses.create(model=MODEL, input=ASK)
+    second = client.responses.create(model=MODEL, input="Why?", previous_response_id=first.id)
+    with closing(sqlite3.connect(settings.data_dir / DATABASE)) as database, database:
+        row = first.id.replace("resp_", "msg-")
+        database.execute("UPDATE messages SET record = '{}' WHERE id = ?", [row])
+    client.responses.create(model=MODEL, input="So?", previous_response_id=second.id)
+    said = [message.content for message in generation.requests[-1].messages]
+    assert said == [ASK, TEXT, "Why?", TEXT, "So?"]
 
 
 def test_stored_ones_are_conversations_and_others_are_nowhere(client: openai.OpenAI) -> None:
