@@ -106,7 +106,7 @@ def installed() -> Tesseract | None:
     if (path := shutil.which("tesseract")) is None:
         return None
     program = Path(path).resolve()
-    prefix = program.parents[1]
+    prefix = program.parent.parent
     folders = [prefix / "share/tesseract-ocr", prefix / "share/tessdata", prefix / "lib"]
     if given := os.environ.get("TESSDATA_PREFIX"):
         folders.append(Path(given))
