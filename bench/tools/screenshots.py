@@ -252,7 +252,7 @@ def many(tour: Tour) -> None:
 
 
 def around(tour: Tour) -> None:
-    """Settings, the keyboard, the link; a question that is edited, an answer that failed."""
+    """Settings, the link; a question that is edited, an answer that failed."""
     page = tour.page
     tour.new_chat()
     tour.ask("What is the capital of Kenya?")
@@ -274,10 +274,6 @@ def around(tour: Tour) -> None:
     page.get_by_test_id("trial-figures").wait_for(timeout=120_000)
     tour.take("settings-trial")
     page.keyboard.press("Escape")
-    if not tour.narrow:
-        page.locator("#open-help").click()
-        tour.take("keyboard")
-        page.keyboard.press("Escape")
     tour.new_chat()
     page.get_by_test_id("prompt").fill("word " * 3000)
     tour.press("send")
