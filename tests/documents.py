@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Awaitable, Callable
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
 from openpyxl import Workbook  # type: ignore[import-untyped]
 
-from app.documents.parsing import Parsing
+from app.documents.parsing import Batch, Parsing
 from app.documents.readers.sniff import Kind
 from harness.pdf import pdf
 
@@ -126,11 +127,17 @@ def pdf_bomb(unpacked: int) -> bytes:
     return whole[:start] + dictionary + stream + b"\n" + whole[end:]
 
 
-async def parse(source: Path, name: str, out: Path, **limits: int) -> tuple[Kind, str | None]:
+async def parse(
+    source: Path,
+    name: str,
+    out: Path,
+    *take: Callable[[Batch], Awaitable[None]],
+    **limits: int,
+) -> tuple[Kind, str | None]:
     """Parse one file, as `Parsing` does."""
     parsing = Parsing()
     try:
-        read = await parsing.parse(source, name, out, **limits)
+        read = await parsing.parse(source, name, out, *take, **limits)
         return read.kind, read.note
     finally:
         await parsing.close()

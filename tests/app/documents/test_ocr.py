@@ -16,11 +16,11 @@ import pytest
 from PIL import Image
 
 from app.documents.cell import layers
-from app.documents.parsing import Batch, parse
+from app.documents.parsing import Batch
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from tests.app.peer_link.toy_peer import until
-from tests.documents import email
+from tests.documents import email, parse
 from tests.scans import fake_tesseract, half_scanned_pdf, picture, saved, scanned_pdf
 
 LINES = "The key hangs left of the door.", "Anna Roth has the phone 0151 2207."
