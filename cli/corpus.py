@@ -63,16 +63,11 @@ def _build(source: Path, out: Path | None, processes: int, **choices: Any) -> No
 @program.command()
 def info(path: _Place = None) -> None:
     """Print what the corpus holds that is served, as JSON."""
-    from peer.corpus.store import Corpus
-
     versions = _versions(path)
-    corpus = Corpus.open(versions.root)
-    described = asdict(corpus.info())
-    files = described.pop("files")
-    described["bytes"] = sum(file["bytes"] for file in files.values())
-    described |= {"version": corpus.version, "versions": versions.names}
-    corpus.close()
-    print(json.dumps(described, indent=2))
+    served = versions.current
+    described = asdict(versions.manifest(served))
+    described["bytes"] = sum(file["bytes"] for file in described.pop("files").values())
+    print(json.dumps({**described, "version": served, "versions": versions.names}, indent=2))
 
 
 @program.command()

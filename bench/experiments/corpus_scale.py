@@ -1,11 +1,11 @@
 """A corpus that outgrows memory: `python -m bench.corpus_scale DATA [--passages 100000 1000000]`
 
-DATA is a folder with WikiText-2 (`wikitext-2/train.txt.xz`) and books (`books.txt.xz`, a form feed
-between two), which are cut up into as many passages as are asked for. Embedding a million takes
-days of a core, so `--embedded` of them are, and the rest have vectors drawn around those: one of
-them and a share of the difference of two others. Corpora are built by the product, and the same
-files are searched twice: by their index, and flat, by comparing all vectors. Questions are passages
-that were left out of the corpus, and their own embeddings.
+DATA is a folder with WikiText-2 (`wikitext-2/train.txt.xz` and `valid.txt`) and books
+(`books.txt.xz`, a form feed between two), which are cut up into as many passages as are asked for.
+Embedding a million takes hours, so `--embedded` of them are, and the rest have vectors drawn around
+those: one of them and a share of the difference of two others. Corpora are built by the product,
+and the same files are searched twice: by their index, and flat, by comparing all vectors. Questions
+are sentences of WikiText's validation split, and their own embeddings.
 
 Each build and each way of searching has a process of its own, whose memory is what it has beyond
 what it had before. `--work` keeps corpora and embeddings for another run.
@@ -53,7 +53,7 @@ WANTED, COUNTED = 32, 5
 _AROUND = 0.6
 """The share of the difference: the cosine with the one is then 0.78 in the median."""
 _DOCUMENT = 20_000  # characters of a book, at least
-_QUESTIONS = 300
+_QUESTIONS = 150
 _NOTES = """`build_s` is without embedding; of it `index_s` for the index. `nearest_ms`, `words_ms`
 and `whole_ms` are medians of a search by vectors, by words, and of both with what is read of the
 passages found. `memory_mb` is what a process has more once it has answered all questions.
@@ -96,17 +96,16 @@ def documents(data: Path) -> Iterator[str]:
                 piece = ""
 
 
-def write_source(path: Path, data: Path, passages: int) -> list[str]:
-    """A source of so many passages at least, as JSON Lines; the passages of what comes after."""
-    count, left = 0, documents(data)
-    with path.open("w", encoding="utf-8") as file:
-        for number, text in enumerate(left):
+def write_source(path: Path, data: Path, passages: int) -> None:
+    """A source of so many passages at least, as JSON Lines."""
+    count, draft = 0, path.with_suffix(".part")
+    with draft.open("w", encoding="utf-8") as file:
+        for number, text in enumerate(documents(data)):
             file.write(json.dumps({"id": number, "title": "", "text": text}) + "\n")
             count += len(sentences([text]))
             if count >= passages:
                 break
-    held_out = (each for text in left for each in sentences([text]))
-    return [embedded_text(each.text, each.context) for each in itertools.islice(held_out, 3000)]
+    draft.rename(path)
 
 
 def embedded(work: Path, data: Path, count: int) -> Path:
@@ -132,10 +131,12 @@ class Questions:
     vectors: Vectors
 
     @classmethod
-    def of(cls, work: Path, held_out: Sequence[str]) -> Questions:
-        """Some of the passages that were left out."""
-        chosen = np.random.default_rng(1).choice(len(held_out), _QUESTIONS, replace=False)
-        texts, path = [held_out[place] for place in chosen], work / "questions.npy"
+    def of(cls, work: Path, data: Path) -> Questions:
+        """Some sentences that no corpus has."""
+        valid = (data / "wikitext-2" / "valid.txt").read_text(encoding="utf-8")
+        found = [embedded_text(each.text, each.context) for each in sentences([valid])]
+        chosen = np.random.default_rng(1).choice(len(found), _QUESTIONS, replace=False)
+        texts, path = [found[place] for place in chosen], work / "questions.npy"
         if not path.exists():
             np.save(path, Embedder.load().embed(texts))
         return cls(texts, np.load(path))
@@ -209,9 +210,10 @@ def measured(
 ) -> list[dict[str, Any]]:
     """The rows of one size."""
     source, corpus = work / f"{passages}.jsonl", work / f"corpus-{passages}"
-    held_out = write_source(source, data, passages)
+    if not source.exists():
+        write_source(source, data, passages)
     centres = alone(embedded, work, data, embeddings)
-    questions = alone(Questions.of, work, held_out)
+    questions = alone(Questions.of, work, data)
     kept = corpus.with_suffix(".json")
     if not kept.exists():
         kept.write_text(json.dumps(alone(built, source, corpus, centres)), encoding="utf-8")

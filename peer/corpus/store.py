@@ -20,7 +20,7 @@ from dragon.retrieval.lexical import content_words, fused
 from dragon.retrieval.ranking import CANDIDATES
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.spelling import doubtful, likeliest, slips
-from peer.corpus.manifest import FORM, MANIFEST, Manifest
+from peer.corpus.manifest import MANIFEST, Manifest
 from peer.corpus.shard import Row, Scored, Shard
 from peer.corpus.versions import BUILD, Versions
 
@@ -51,19 +51,7 @@ class Corpus:
         """
         versions = Versions(root)
         name = version or versions.current
-        path = versions.path(name)
-        damaged = f"The corpus at {root} is damaged: {{}}. {BUILD}"
-        if others := [other for other in versions.names if other != name]:
-            damaged += f", or serve another version with `dragon corpus switch {others[-1]}`"
-        try:
-            manifest = Manifest.read(path)
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                damaged.format(f"{path / MANIFEST} cannot be read") + "."
-            ) from error
-        if manifest.form != FORM:
-            message = f"{path} has form {manifest.form}, not {FORM}. {BUILD}."
-            raise ConfigurationError(message)
+        path, manifest = versions.path(name), versions.manifest(name)
         if embedder is not None and embedder.fingerprint != manifest.embedder:
             raise ConfigurationError(f"{path} has another embedder's vectors. {BUILD}.")
         try:
@@ -73,13 +61,13 @@ class Corpus:
                 for number in range(manifest.shards)
             ]
         except ConfigurationError as error:
-            raise ConfigurationError(damaged.format(error.message) + ".") from error
+            raise versions.damaged(name, error.message) from error
         except (OSError, sqlite3.Error, IndexFileError, ValueError) as error:
-            raise ConfigurationError(damaged.format(error) + ".") from error
+            raise versions.damaged(name, error) from error
         corpus = cls(name, manifest, shards)
         if sum(map(len, shards)) != manifest.passages:
             corpus.close()
-            raise ConfigurationError(damaged.format(f"{path / MANIFEST} miscounts") + ".")
+            raise versions.damaged(name, f"{path / MANIFEST} miscounts")
         return corpus
 
     def close(self) -> None:

@@ -80,6 +80,24 @@ class Versions:
             )
         return self.root / name
 
+    def manifest(self, name: str) -> Manifest:
+        """What a version holds. Raises ConfigurationError if it is damaged or of another form."""
+        path = self.path(name)
+        try:
+            manifest = Manifest.read(path)
+        except (OSError, ValueError) as error:
+            raise self.damaged(name, f"{path / MANIFEST} cannot be read") from error
+        if manifest.form != FORM:
+            raise ConfigurationError(f"{path} has form {manifest.form}, not {FORM}. {BUILD}.")
+        return manifest
+
+    def damaged(self, name: str, what: object) -> ConfigurationError:
+        """The error of a damaged version, which says what to do."""
+        message = f"The corpus at {self.root} is damaged: {what}. {BUILD}"
+        if others := [other for other in self.names if other != name]:
+            message += f", or serve another version with `dragon corpus switch {others[-1]}`"
+        return ConfigurationError(f"{message}.")
+
     def serve(self, name: str) -> None:
         """Have a version served from now on; a running peer follows."""
         write_whole(self.root / CURRENT, f"{name}\n")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 
@@ -58,6 +59,12 @@ def test_with_few_lists_read_it_finds_most_of_that(
         assert found == sorted(found, key=lambda each: (-each[1], each[0]))
         recalls.append(len(best & {key for key, _ in found[:5]}) / 5)
     assert np.mean(recalls) >= 0.95
+
+
+def test_its_lists_stay_on_disk(file: VectorFile, path: Path) -> None:
+    index = DiskIndex(path, file)
+    lists = faiss.downcast_InvertedLists(index._faiss.invlists)
+    assert isinstance(lists, faiss.OnDiskInvertedLists)
 
 
 def test_vectors_are_read_by_their_ids(file: VectorFile) -> None:
