@@ -143,6 +143,8 @@ class _Worker:
 
     async def ended(self) -> None:
         """Return once it has ended."""
+        while await self._stdout.read(_LINE_BYTES):  # or it may wait to be read for ever
+            pass
         await self._process.wait()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,9 @@ def test_origins_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings.read().cors_origins == ()
     monkeypatch.setenv("DRAGON_CORS_ORIGINS", "http://localhost:3000, https://App.example")
     assert Settings.read().cors_origins == ("http://localhost:3000", "https://app.example")
+
+
+def test_folders_to_watch_are_separated_as_in_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.read().watch == ()
+    monkeypatch.setenv("DRAGON_WATCH", os.pathsep.join(("~/Notes", "/srv/mail, old")))
+    assert Settings.read().watch == (Path("~/Notes"), Path("/srv/mail, old"))

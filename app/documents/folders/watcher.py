@@ -38,7 +38,7 @@ _QUIET_S, _GRACE_S = 0.5, 2.0
 _SOON_S, _LATEST_S = 1.0, 60.0  # between looks, while something is awaited, and else
 _UNHEARD_S = 10.0  # between looks where the system tells of no changes
 _SLICE_S, _LONG_SLICE_S = 1.0, 5.0  # of reading files before a look, if something changed, and else
-_SHARE, _LONGEST_S = 5, 10.0  # a scan of a large folder is followed by so much more time without
+_SHARE, _LONGEST_S = 2, 10.0  # a scan of a large folder is followed by so much more time without
 _ROOM_S = 0.02
 
 
@@ -157,6 +157,8 @@ class Watcher:
                 self.state, latest = FolderState.FAILING, _LATEST_S
             await self._pause(self._closing, min(_SHARE * self._scan_s, _LONGEST_S))
             await self._pause(self._changed, latest)
+            if self._changed.is_set():  # what was written just now is not read yet anyway
+                await self._pause(self._closing, _QUIET_S)
 
     @staticmethod
     async def _pause(event: asyncio.Event, seconds: float) -> None:

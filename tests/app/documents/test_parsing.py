@@ -11,8 +11,11 @@ Covers `app.documents.parse_worker`, `app.documents.readers.archive`,
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import mailbox
 import os
+import sys
+import termios
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -397,6 +400,27 @@ async def test_a_cancelled_parse_leaves_no_process_and_no_file(tmp_path: Path) -
         os.write(writer, b"text")
     os.close(writer)
     assert os.listdir(tmp_path) == ["in"]
+
+
+async def test_a_parse_can_be_cancelled_while_nobody_takes_what_it_finds(tmp_path: Path) -> None:
+    source, parsing = tmp_path / "in", Parsing()
+    source.write_bytes(b"One.")
+    await parsing.parse(source, "a.txt", tmp_path / "out")
+    ((worker, _),) = parsing._idle
+    source.write_bytes(b"A sentence of the text. " * 200_000)
+
+    async def take(_: object) -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(parsing.parse(source, "a.txt", tmp_path / "text", take))
+    pipe, waiting = worker._stdout._transport.get_extra_info("pipe"), 0
+    while waiting <= 1 << 15:  # there is more than it can write
+        await asyncio.sleep(0.01)
+        waiting = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
 async def test_the_largest_text_taken_is_within_the_limits(tmp_path: Path) -> None:
