@@ -158,7 +158,7 @@ def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) ->
     key.press("w")
     key.press("?")
     sheet = page.get_by_role("dialog", name="Keyboard")
-    for words in ("New chat", "Private on or off", "Search conversations", "Sent to cloud"):
+    for words in ("New chat", "Turn Private on or off", "Search chats", "Sent to cloud"):
         expect(sheet).to_contain_text(words)
     key.press("Escape")
     key.press("x")
