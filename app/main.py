@@ -142,7 +142,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.embeddings import EmbeddingService
     from app.generation.accumulator import ObservedGeneration
     from app.generation.admission import Admission
-    from app.generation.service import open_generation
+    from app.generation.opening import open_generation
     from app.ledger.writer import Ledger
     from app.peer_link.client import Link
     from app.reranking import RerankingService

@@ -124,6 +124,11 @@ class DeviceRun(Run[Event]):
     ) -> None:
         self._release("cancelled")
 
+    @property
+    def replied(self) -> bool:
+        """Whether the cloud said what it has found."""
+        return self._cloud_ready
+
     async def public_sources(self) -> list[Source]:
         """The cloud's documents, once it has found them; none if it is not here, or late."""
         if self._stream is not None:

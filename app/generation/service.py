@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
@@ -14,7 +13,7 @@ from app.generation.cloud_view import CloudView
 from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
 from app.generation.hops import HopRequest, Hops
 from app.generation.plan import Plan, Retrieved
-from app.generation.retrieval import Retrieval, Searcher
+from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
@@ -23,7 +22,7 @@ from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
 from app.settings import Cloud, Settings
-from dragon.errors import ContextLengthError, DragonError, InvalidRequestError
+from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.backends.backend import require_full
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
@@ -33,7 +32,6 @@ from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import first_number
-from dragon.retrieval.embedder import TextEmbedder
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
@@ -173,6 +171,9 @@ class GenerationService:
                         yield event
                 async with self._recorded(run, account, hops, hop):
                     if (found := await self._start(run, request, hop, found)) is None:
+                        if hop is not None and not hop.private and not run.replied:
+                            for event in hops.take(NotAsked(request.query)):
+                                yield event
                         break
                     if hop is not None:
                         hops.begin(request)
@@ -356,57 +357,3 @@ def _least(request: GenerationRequest) -> int:
 
 def _limit(request: GenerationRequest) -> int:
     return DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
-
-
-@asynccontextmanager
-async def open_generation(
-    settings: Settings,
-    tokenizer: Tokenizer,
-    embedder: TextEmbedder,
-    engine: Engine,
-    documents: Searcher,
-    link: Link,
-    pace: Pace,
-    ledger: Ledger,
-) -> AsyncIterator[GenerationService]:
-    """The service with its link running; the engine is the caller's, which runs the embedder."""
-    task = asyncio.create_task(link.run(), name="link")
-    try:
-        # Now, and in a thread: to read all of a large model takes seconds.
-        await asyncio.to_thread(lambda: engine.model.weights)
-        if not tokenizer.chats:
-            log.warning(
-                "%s has no chat template: it is a base model, and chats are put to it in plain "
-                "text; an instruct model answers better",
-                engine.model.name,
-            )
-        retrieval = Retrieval(
-            tokenizer,
-            embedder,
-            engine,
-            documents,
-            link,
-            Answers.of(settings.answers, quotes=engine.model.quotes),
-            settings.top_k,
-            settings.rescore_every,
-        )
-        view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer)
-        try:
-            yield GenerationService(
-                settings,
-                tokenizer,
-                engine,
-                retrieval,
-                link,
-                pace,
-                ledger,
-                view,
-                rewriter,
-                settings.usual(quotes=retrieval.answers is Answers.QUOTES),
-            )
-        finally:
-            await view.close()
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, DragonError):
-            await task

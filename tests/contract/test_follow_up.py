@@ -18,7 +18,7 @@ from dragon.sampling.params import Mode, Sampling
 from harness import reference, services
 from harness.network_emulator import Network, relay
 from harness.reference import Passage
-from harness.services import Setup
+from harness.services import Service, Setup
 from tests.contract.asking import Ask, Reply, ask_all, upload
 from tests.contract.conftest import Pair
 
@@ -124,11 +124,11 @@ def test_of_joined_questions_each_side_answers_its_own(
             assert (reply.text, reply.hops) == expected(model, tokenizer, ask, reply)
     first, second = sides.split()
     said = {"private": SAFE, "public": CAPITAL if "Latvia" in question else NAIROBI}
-    choice = post(exact, messages=[{"role": "user", "content": question}])["choices"][0]
+    choice = post(exact.device, messages=[{"role": "user", "content": question}])["choices"][0]
     assert choice["message"]["content"] == f"{said[first]} {said[second]}"
 
 
-def post(pair: Pair, **more: Any) -> dict[str, Any]:
+def post(device: Service, **more: Any) -> dict[str, Any]:
     body = {
         "model": "dragon-7m",
         "messages": [{"role": "user", "content": QUESTION}],
@@ -136,15 +136,15 @@ def post(pair: Pair, **more: Any) -> dict[str, Any]:
         "seed": SEED,
         "dragon": {"hops": 1},
     }
-    url = f"{pair.device.url}/v1/chat/completions"
-    reply = httpx.post(url, headers=pair.device.headers, json=body | more, timeout=300)
+    url = f"{device.url}/v1/chat/completions"
+    reply = httpx.post(url, headers=device.headers, json=body | more, timeout=300)
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()
     return found
 
 
 def test_details_and_sources_are_those_of_the_whole_answer(exact: Pair) -> None:
-    reply = post(exact, logprobs=True, top_logprobs=2, dragon={"provenance": True})
+    reply = post(exact.device, logprobs=True, top_logprobs=2, dragon={"provenance": True})
     choice, own = reply["choices"][0], reply["dragon"]["choices"][0]
     text = choice["message"]["content"]
     assert text == BOTH
@@ -178,36 +178,48 @@ def test_a_stream_goes_on_to_the_same_text(exact: Pair) -> None:
     choices = [choice for event in events for choice in event["choices"]]
     assert "".join(choice["delta"].get("content") or "" for choice in choices) == BOTH
     assert [c["finish_reason"] for c in choices if c["finish_reason"]] == ["stop"]
-    assert events[-1]["usage"]["completion_tokens"] == post(exact)["usage"]["completion_tokens"]
+    assert (
+        events[-1]["usage"]["completion_tokens"] == post(exact.device)["usage"]["completion_tokens"]
+    )
 
 
 def test_limits_and_stop_strings_are_of_the_whole_answer(exact: Pair) -> None:
-    whole = post(exact)
+    whole = post(exact.device)
     count, (seam,) = whole["usage"]["completion_tokens"], whole["dragon"]["choices"][0]["hops"]
-    cut = post(exact, max_tokens=seam + 2)
+    cut = post(exact.device, max_tokens=seam + 2)
     assert cut["choices"][0]["finish_reason"] == "length"
     assert cut["usage"]["completion_tokens"] == seam + 2 < count
     assert BOTH.startswith(cut["choices"][0]["message"]["content"])
-    stopped = post(exact, stop="Riga, stands")
+    stopped = post(exact.device, stop="Riga, stands")
     assert stopped["choices"][0]["message"]["content"] == f"{NOTE} The Latvian capital, "
     for more in ({"stop": ". The"}, {"max_tokens": seam}, {"dragon": {"hops": 0}}):
-        assert post(exact, **more)["choices"][0]["message"]["content"] == NOTE
+        assert post(exact.device, **more)["choices"][0]["message"]["content"] == NOTE
 
 
 def test_words_that_the_cloud_was_not_told_are_not_searched_for_unasked(exact: Pair) -> None:
-    reply = post(exact, dragon={"cloud": "always"})
+    reply = post(exact.device, dragon={"cloud": "always"})
     assert reply["choices"][0]["message"]["content"] == NOTE
     assert "latvia" in reply["dragon"]["choices"][0]["not_asked"]["words"]
 
 
+def test_what_is_left_of_a_question_is_offered_where_the_cloud_is_away(tmp_path: Path) -> None:
+    with services.device(Setup(tmp_path), services.free_port()) as alone:
+        upload(alone, "safe.md", SAFE)
+        question = "What is the capital of Kenya, and what is the code of the key safe?"
+        messages = [{"role": "user", "content": question}]
+        reply = post(alone, messages=messages, dragon={})
+    assert reply["choices"][0]["message"]["content"] == SAFE
+    assert "capital of Kenya" in reply["dragon"]["choices"][0]["not_asked"]["words"]
+
+
 def test_a_private_answer_asks_nobody(exact: Pair) -> None:
-    private = post(exact, dragon={"private": True})
+    private = post(exact.device, dragon={"private": True})
     assert private["choices"][0]["message"]["content"] == NOTE
     assert private["dragon"]["choices"][0]["stats"]["sent_frames"] == 0
 
 
 def test_one_answer_of_the_ledger_has_both_passes(exact: Pair) -> None:
-    answer = post(exact)["dragon"]["choices"][0]["ledger"]
+    answer = post(exact.device)["dragon"]["choices"][0]["ledger"]
     url = f"{exact.device.url}/api/ledger/{answer}"
     found = httpx.get(url, headers=exact.device.headers, timeout=60).raise_for_status().json()
     kinds = [frame["kind"] for frame in found["frames"]]
