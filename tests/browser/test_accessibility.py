@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,11 +127,24 @@ def test_of_what_is_under_way_or_went_wrong(looked_at: Page, scripted: Scripted)
 
 @pytest.mark.usefixtures("emptied")
 @pytest.mark.parametrize("looked_at", [("light", 1280), ("dark", 390)], indirect=True)
-def test_of_documents(looked_at: Page, device: Service) -> None:
+def test_of_documents(looked_at: Page, device: Service, tmp_path: Path) -> None:
     page = looked_at
+    (tmp_path / "note.txt").write_text("A note.")
+    (tmp_path / "empty.txt").write_text("")
     chat = signed_in(page, device.url)
     chat.open_panel("documents")
     assert serious(page) == []
+    page.get_by_test_id("folder-path").fill(str(tmp_path))
+    page.get_by_test_id("add-folder").click()
+    folder = page.get_by_test_id("folder")
+    expect(folder).to_contain_text("1 file ready, 1 could not be read")
+    folder.locator("summary").click()
+    expect(folder.get_by_test_id("folder-file")).to_have_count(2)
+    assert serious(page) == []
+    page.get_by_test_id("remove-folder").click()
+    assert serious(page) == []
+    page.get_by_test_id("confirm-delete").click()
+    expect(folder).to_have_count(0)
     files = [("well.txt", prose(200).encode()), ("torn.pdf", b"%PDF-1.7 nothing")]
     for name, content in files:
         upload = {"name": name, "mimeType": "text/plain", "buffer": content}
