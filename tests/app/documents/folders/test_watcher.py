@@ -153,14 +153,14 @@ async def test_an_old_text_that_comes_back_is_one_document(watched: Watched) -> 
 
 async def test_what_cannot_be_read_says_why_and_is_no_document(watched: Watched) -> None:
     (watched.root / "empty.txt").touch()
-    (watched.root / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    (watched.root / "photo.heic").write_bytes(bytes(100))
     with (watched.root / "film.txt").open("wb") as film:
         film.truncate(MAX_BYTES + 1)
-    await watched.settled(empty__txt=UNREAD, photo__png=UNREAD, film__txt=UNREAD)
+    await watched.settled(empty__txt=UNREAD, photo__heic=UNREAD, film__txt=UNREAD)
     found = await watched.files()
     assert found["empty.txt"].problem == EMPTY
     assert found["film.txt"].problem == TOO_LARGE
-    assert "PNG" in (found["photo.png"].problem or "")
+    assert "binary" in (found["photo.heic"].problem or "")
     assert await watched.store.list() == []
 
     async def cleared() -> bool:
@@ -169,7 +169,7 @@ async def test_what_cannot_be_read_says_why_and_is_no_document(watched: Watched)
     await eventually(cleared)
     (watched.root / "empty.txt").write_text(KEY)
     (watched.root / "film.txt").unlink()
-    await watched.settled(empty__txt=INDEXED, photo__png=UNREAD)
+    await watched.settled(empty__txt=INDEXED, photo__heic=UNREAD)
 
 
 async def test_a_file_without_permission_is_read_once_it_is_given(
