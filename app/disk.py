@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 from pathlib import Path
@@ -28,16 +27,6 @@ def is_of_disk(error: BaseException) -> bool:
 def cause_of(error: BaseException) -> str:
     """What the disk said, without the statement that it was said of."""
     return str(error.orig if isinstance(error, OperationalError) else error)
-
-
-def synchronise(*paths: Path) -> None:
-    """Make durable what files contain and directories list: a power cut may undo it. Blocks."""
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def require_room(directory: Path, size: int) -> None:

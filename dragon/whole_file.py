@@ -1,4 +1,4 @@
-"""Files that are always whole: replaced by a rename, never written in place."""
+"""Files that are always whole: replaced by a rename, never written in place; made durable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+
+def synchronise(*paths: Path) -> None:
+    """Make durable what files contain and directories list: a power cut may undo it. Blocks."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -22,8 +32,4 @@ def write_whole(path: Path, text: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    synchronise(path.parent)

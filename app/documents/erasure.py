@@ -16,7 +16,7 @@ from sqlalchemy import String, delete, select, type_coerce, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.disk import cause_of, is_of_disk, synchronise
+from app.disk import cause_of, is_of_disk
 from app.documents.citations import without
 from app.documents.index import DocumentIndex
 from app.documents.tables.shelf import Shelf
@@ -24,6 +24,7 @@ from app.documents.uploads import ARRIVING, DELETING, arrived
 from app.storage.blanking import blank_words
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, Message
+from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from app.disk import synchronise
 from app.documents.jobs import Lanes
 from app.documents.parse_worker import FRAME
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
+from dragon.whole_file import synchronise
 
 SECONDS = 120
 CLOCK_SECONDS = 600  # a parser gets only a share of a busy machine

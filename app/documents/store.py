@@ -12,7 +12,6 @@ from typing import BinaryIO
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.disk import synchronise
 from app.documents.collections import Collections
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
@@ -35,6 +34,7 @@ from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.reranker import TextReranker
+from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,14 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from app.disk import require_room, synchronise
+from app.disk import require_room
 from dragon.errors import (
     DocumentError,
     DocumentTooLargeError,
     InvalidRequestError,
     StorageError,
 )
+from dragon.whole_file import synchronise
 
 MAX_BYTES = 50 * 10**6
 MAX_COLLECTION_CHARACTERS = 64

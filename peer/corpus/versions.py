@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dragon.errors import ConfigurationError
-from dragon.whole_file import write_whole
+from dragon.whole_file import synchronise, write_whole
 from peer.corpus.manifest import FORM, MANIFEST, Manifest, digest_of
 
 CURRENT, BUILDING = "current", "building"
@@ -139,9 +139,9 @@ class Versions:
         with contextlib.suppress(ConfigurationError):
             kept = self.current
         next_one = self.root / BUILDING
-        _sync(*next_one.rglob("*"), next_one)
+        synchronise(*next_one.rglob("*"), next_one)
         next_one.rename(self.root / name)
-        _sync(self.root)
+        synchronise(self.root)
         self.serve(name)
         for other in self.names:
             if other not in (name, kept):
@@ -177,13 +177,3 @@ def outdated(root: Path, source: Path) -> bool:
     except (ConfigurationError, OSError, ValueError, TypeError, KeyError):
         return False
     return (root / BUILDING).exists()
-
-
-def _sync(*paths: Path) -> None:
-    """Make durable what files hold and directories list."""
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
