@@ -83,4 +83,6 @@ def _count(folder: Any) -> str:
         "left out, deleted in DRAGON": files["left_out"],
     }
     said = [f"{count:,} {what}" for what, count in counts.items() if count]
-    return f"{sum(files.values()):,} files" + (": " if said else "") + ", ".join(said)
+    count = sum(files.values())
+    named = "1 file" if count == 1 else f"{count:,} files"
+    return named + (": " if said else "") + ", ".join(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,32 +80,31 @@ def pair(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pai
         yield Pair(device, peer, network)
 
 
-def test_the_first_token_waits_for_a_late_cloud_where_that_is_asked_for(pair: Pair) -> None:
+@contextmanager
+def late(pair: Pair) -> Iterator[tuple[Answer, Answer]]:
+    """While the cloud is late: an answer that waits for it, and one that has gone on without."""
     wait_joint(pair.device)
     pair.network.pause()
     try:
-        waiting = Answer(pair.device, wait=True)
-        other = Answer(pair.device)
+        waiting, other = Answer(pair.device, wait=True), Answer(pair.device)
         wait_until(lambda: len(other.pieces) > 5)
-        assert waiting.pieces == []
+        yield waiting, other
     finally:
         pair.network.resume()
+
+
+def test_the_first_token_waits_for_a_late_cloud_where_that_is_asked_for(pair: Pair) -> None:
+    with late(pair) as (waiting, other):
+        assert waiting.pieces == []
     assert waiting.end() == [[0, TOKENS]]
-    ((late, end),) = other.end()
-    assert 5 < late < end == TOKENS
+    ((joined, end),) = other.end()
+    assert 5 < joined < end == TOKENS
 
 
 def test_a_cloud_that_is_lost_is_not_waited_for(pair: Pair) -> None:
-    wait_joint(pair.device)
-    pair.network.pause()
-    try:
-        waiting = Answer(pair.device, wait=True)
-        other = Answer(pair.device)
-        wait_until(lambda: len(other.pieces) > 5)
+    with late(pair) as (waiting, other):
         pair.network.cut()
         wait_until(lambda: len(waiting.pieces) > 0)
-    finally:
-        pair.network.resume()
     waiting.end()
     other.end()
 
