@@ -8,7 +8,15 @@ from typing import Any
 GONE = "deleted document"
 """Shown in place of a deleted document's name."""
 
-_NOTHING = {"id": "", "title": GONE, "text": "", "page": None, "start": None, "end": None}
+_NOTHING = {
+    "id": "",
+    "title": GONE,
+    "text": "",
+    "page": None,
+    "start": None,
+    "end": None,
+    "around": "",
+}
 
 
 def cited(record: dict[str, Any]) -> set[str]:

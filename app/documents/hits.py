@@ -22,7 +22,8 @@ class DocumentHit(Hit):
     `start` and `end` are character offsets in the document's parsed text; `page` counts from 1 and
     is None for what has no pages. `confidence` is in percent, of text that was recognised in a
     picture. What a table answers has the `query` it comes from, in SQL. A
-    passage of several sentences has their texts.
+    passage of several sentences has their texts. A sentence that answers has the paragraph that is
+    `around` it.
     """
 
     page: int | None
@@ -32,6 +33,7 @@ class DocumentHit(Hit):
     query: str | None = None
     sentences: tuple[str, ...] = ()
     confidence: int | None = None
+    around: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Passages of documents for a model that writes: sentences that were found, with those around."""
+"""Passages of documents: sentences that were found, with those around.
+
+They are for a model that writes, or for a person who reads.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,20 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.documents.readers.sniff import Kind
 from app.documents.search import Finder
-from app.documents.texts import text_of
+from app.documents.texts import APART, text_of
 from app.storage.tables import Chunk
 from dragon.retrieval.chunking import PAGE_BREAK
-from dragon.retrieval.passages import REACH, SENTENCES, around, heading
+from dragon.retrieval.passages import (
+    REACH,
+    SENTENCES,
+    TO_READ,
+    TO_WRITE_FROM,
+    Length,
+    around,
+    heading,
+)
 
 
 @dataclass(frozen=True)
@@ -36,8 +48,17 @@ class Passages:
         computed, hits = await self.finder.related(query, SENTENCES * k, scope)
         near = await to_the_end(self._near(hits))
         # Cutting reads whole texts.
-        cut = await asyncio.to_thread(self._cut, hits, near, k)
+        cut = await asyncio.to_thread(self._cut, hits, near, k, TO_WRITE_FROM)
         return [*(replace(hit, context="") for hit in computed), *cut][:k]
+
+    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
+        """At most k paragraphs, or parts of them, and rows that come nearest, whether they answer.
+
+        Raises InvalidRequestError as `of` does.
+        """
+        hits = await self.finder.search(query, SENTENCES * k, scope, relevant=False)
+        near = await to_the_end(self._near(hits))
+        return await asyncio.to_thread(self._cut, hits, near, k, TO_READ)
 
     async def _near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[Chunk]]:
         """The sentences around each hit, in order; none where its document was deleted."""
@@ -52,13 +73,17 @@ class Passages:
         return near
 
     def _cut(
-        self, hits: Sequence[DocumentHit], near: dict[int, Sequence[Chunk]], k: int
+        self,
+        hits: Sequence[DocumentHit],
+        near: dict[int, Sequence[Chunk]],
+        k: int,
+        length: Length,
     ) -> list[DocumentHit]:
-        texts: dict[str, str] = {}
+        texts = {each: text_of(self.files, each) for each in {hit.document for hit in hits}}
+        if length is TO_READ:
+            near = {hit.id: _together(hit, near[hit.id], texts[hit.document]) for hit in hits}
         passages = []
-        for hit, sentences in around(hits, near, k):
-            if hit.document not in texts:
-                texts[hit.document] = text_of(self.files, hit.document)
+        for hit, sentences in around(hits, near, k, length):
             text = texts[hit.document]
             start, end = sentences[0].start, sentences[-1].end
             # While it is being read, a document has its sentences, and no text yet.
@@ -77,3 +102,17 @@ class Passages:
                     )
                 )
         return passages
+
+
+def _together(hit: DocumentHit, near: Sequence[Chunk], text: str) -> Sequence[Chunk]:
+    """Of the sentences around a hit those of its paragraph; of a table its row alone."""
+    if hit.kind and Kind(hit.kind).tabular:
+        return [chunk for chunk in near if chunk.id == hit.id]
+    paragraph: list[Chunk] = []
+    for chunk in near:
+        if paragraph and APART.search(text, paragraph[-1].end, chunk.start):
+            if paragraph[-1].id >= hit.id:
+                break
+            paragraph = []
+        paragraph.append(chunk)
+    return paragraph

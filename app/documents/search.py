@@ -24,7 +24,7 @@ from app.documents.summaries import Summaries
 from app.documents.summary import subject
 from app.documents.tables.answer import answer
 from app.documents.tables.shelf import Shelf
-from app.documents.texts import title_of
+from app.documents.texts import paragraph_at, text_of, title_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
@@ -75,7 +75,7 @@ class Finder:
             found[0] = await self.run_urgent(
                 lambda: as_far_as_it_answers(asked, lengths, self.embedder, self.reranker)
             )
-        return found
+        return await asyncio.to_thread(self._in_paragraphs, found)
 
     async def related(
         self, query: str, k: int, scope: Scope = EVERYTHING
@@ -140,6 +140,15 @@ class Finder:
         text = self.tables.files / hit.document / "text"
         longer = await asyncio.to_thread(continuations, text, hit.start, ends)
         return [hit, *(replace(hit, text=each, end=hit.start + len(each)) for each in longer)]
+
+    def _in_paragraphs(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
+        """Sentences with what stands around them; a row of a table stands alone."""
+        prose = {hit.document for hit in hits if not (hit.kind and Kind(hit.kind).tabular)}
+        texts = {each: text_of(self.tables.files, each) for each in prose}
+        return [
+            replace(hit, around=paragraph_at(texts.get(hit.document, ""), hit.start, hit.end))
+            for hit in hits
+        ]
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""

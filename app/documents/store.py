@@ -383,3 +383,7 @@ class DocumentStore:
     ) -> Sequence[DocumentHit]:
         """See Passages.of."""
         return await self._passages.of(query, k, scope)
+
+    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """See Passages.closest."""
+        return await self._passages.closest(query, k, scope)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+APART = re.compile(r"\n\s*\n|\f")
+"""Stands between two paragraphs."""
+
 _TITLE = 100  # characters, at most
+_REACH = 300  # characters on each side of a passage, at most
 
 
 def text_of(files: Path, document: str) -> str:
@@ -23,3 +28,19 @@ def title_of(files: Path, document: str) -> str:
     except FileNotFoundError:
         return ""
     return first if len(first) <= _TITLE and not first.endswith((".", "!", "?", ";")) else ""
+
+
+def paragraph_at(text: str, start: int, end: int) -> str:
+    """The paragraph that a passage from `start` to `end` is in, cut short where it is long."""
+    first, last = max(0, start - _REACH), min(len(text), end + _REACH)
+    before, behind = text[first:start], text[end:last]
+    breaks = list(APART.finditer(before))
+    if breaks:
+        before = before[breaks[-1].end() :]
+    elif first:
+        before = f"… {before.partition(' ')[2]}"
+    if found := APART.search(behind):
+        behind = behind[: found.start()]
+    elif last < len(text):
+        behind = f"{behind.rpartition(' ')[0]} …"
+    return f"{before}{text[start:end]}{behind}".strip()

@@ -110,7 +110,8 @@ class Source:
 
     `hop` counts the further retrievals before it: 0 for what the answer began with. What a table
     answers has the `query` it comes from, in SQL. `citation` is the number by which a model that
-    writes may cite it. `confidence`, in percent, is that of text recognised in a picture.
+    writes may cite it. `confidence`, in percent, is that of text recognised in a picture. A
+    sentence of the person's documents has the paragraph that is `around` it.
     """
 
     side: Literal["private", "public"]
@@ -126,6 +127,7 @@ class Source:
     query: str | None = None
     citation: int | None = None
     confidence: int | None = None
+    around: str = ""
 
 
 @dataclass(frozen=True)

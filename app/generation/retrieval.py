@@ -12,7 +12,7 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.generation.admission import Places
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
-from app.generation.searches import searches
+from app.generation.searches import last_quoted, searches
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
 from dragon.inference.engine import Engine
@@ -57,6 +57,9 @@ class Searcher(Protocol):
         self, query: str, k: int, scope: Scope = EVERYTHING
     ) -> Sequence[DocumentHit]:
         """At most `k` passages of a few hundred tokens about what is asked, the best first."""
+
+    async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
+        """At most `k` short passages that come nearest to a query, whether they answer or not."""
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         """How many documents in scope are still being read, and cannot be found yet."""
@@ -114,7 +117,8 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        in_vain = self.asks(request) and not own and not asks_nothing(request.query)
+        asked = request.query_alone or request.query
+        in_vain = self.asks(request) and not own and not asks_nothing(asked)
         closest = await self._closest(request) if in_vain else []
         return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
 
@@ -138,11 +142,18 @@ class Retrieval:
         return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:
-        """What comes nearest where no passage answers."""
+        """What comes nearest where no passage answers.
+
+        Two are from the document that the chat is about, if it is about one.
+        """
+        query = request.query_alone or request.query
         async with self._places.one():
-            query = request.query_alone or request.query
-            hits = await self.documents.search(query, CLOSEST, _scope(request), relevant=False)
-        return [_source(hit) for hit in hits]
+            hits = list(await self.documents.closest(query, CLOSEST, _scope(request)))
+            if about := await last_quoted(request, self.documents):
+                there = await self.documents.closest(query, CLOSEST - 1, Scope((about,)))
+                ids = {hit.id for hit in there}
+                hits = [*there, *(hit for hit in hits if hit.id not in ids)][:CLOSEST]
+        return [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""
@@ -219,6 +230,6 @@ def _scope(request: GenerationRequest) -> Scope:
 def _source(hit: Hit) -> Source:
     source = Source("public", hit.document, hit.title, hit.text, score=hit.score, weight=0.0)
     if isinstance(hit, DocumentHit):
-        source = replace(source, page=hit.page, start=hit.start, end=hit.end)
+        source = replace(source, page=hit.page, start=hit.start, end=hit.end, around=hit.around)
         return replace(source, side="private", query=hit.query, confidence=hit.confidence)
     return source

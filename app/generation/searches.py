@@ -62,6 +62,15 @@ async def searches(request: GenerationRequest, documents: Documents) -> list[Sea
     return [*(Search(each, Scope((document,))) for each in there), *anywhere]
 
 
+async def last_quoted(request: GenerationRequest, documents: Documents) -> str | None:
+    """The document that the last reply with an answer quotes, if any."""
+    for message in reversed(request.messages):
+        if message.role == "assistant" and message.content != NO_ANSWER:
+            reply = message.content[-control.MAX_QUERY :]
+            return await _quoted(reply, Scope(request.documents, request.collections), documents)
+    return None
+
+
 def _row_of(reply: str) -> str | None:
     """What names the row of a table that a reply quotes, if it quotes one."""
     named = dict.fromkeys(identifiers(reply))

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-LEAST, MOST = 800, 1200
-"""Bytes of a passage, 200 to 300 tokens of English: it grows until it has the first number, and
-never beyond the second."""
+
+class Length(NamedTuple):
+    """Bytes of a passage: it grows until it has the first number, and never beyond the second."""
+
+    least: int
+    most: int
+
+
+TO_WRITE_FROM = Length(800, 1200)
+"""200 to 300 tokens of English, for a model that writes."""
+
+TO_READ = Length(400, 600)
+"""A few sentences, for a person who looks whether they help."""
 
 REACH = 48
 """How many sentences before and behind a hit may be part of its passage."""
@@ -34,7 +44,7 @@ S = TypeVar("S", bound=Sentence)
 
 
 def around(
-    hits: Sequence[H], near: Mapping[int, Sequence[S]], most: int
+    hits: Sequence[H], near: Mapping[int, Sequence[S]], most: int, length: Length = TO_WRITE_FROM
 ) -> list[tuple[H, list[S]]]:
     """At most `most` passages, the best first: each hit with the sentences around it.
 
@@ -46,7 +56,7 @@ def around(
     for hit in hits:
         if hit.id in taken or len(passages) == most:
             continue
-        if grown := _grown(hit.id, near.get(hit.id, ()), taken):
+        if grown := _grown(hit.id, near.get(hit.id, ()), taken, length):
             taken.update(sentence.id for sentence in grown)
             passages.append((hit, grown))
     return passages
@@ -63,23 +73,23 @@ def heading(sentence: Sentence, near: Sequence[Sentence]) -> str:
     return context
 
 
-def _grown(hit: int, near: Sequence[S], taken: Collection[int]) -> list[S]:
+def _grown(hit: int, near: Sequence[S], taken: Collection[int], length: Length) -> list[S]:
     """A sentence with those behind and before it in turn; none if it is not there any more."""
     at = next((place for place, sentence in enumerate(near) if sentence.id == hit), None)
     if at is None:
         return []
-    first, end, length = at, at + 1, _bytes(near[at])
+    first, end, size = at, at + 1, _bytes(near[at])
     open_ = {1, -1}  # the directions in which it may still grow
-    while length < LEAST and open_:
+    while size < length.least and open_:
         for direction in (1, -1):
             place = end if direction == 1 else first - 1
-            if direction not in open_ or length >= LEAST:
+            if direction not in open_ or size >= length.least:
                 continue
-            more = _bytes(near[place]) if 0 <= place < len(near) else MOST
-            if length + more > MOST or near[place].id in taken:
+            more = _bytes(near[place]) if 0 <= place < len(near) else length.most
+            if size + more > length.most or near[place].id in taken:
                 open_.remove(direction)
                 continue
-            first, end, length = min(first, place), max(end, place + 1), length + more
+            first, end, size = min(first, place), max(end, place + 1), size + more
     return list(near[first:end])
 
 

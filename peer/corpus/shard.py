@@ -111,8 +111,8 @@ class Shard:
         statement = f"SELECT {columns} FROM passages WHERE id IN ({places})"  # noqa: S608
         return [Row._make(row) for row in self._rows(statement, ids)]
 
-    def vectors(self, ids: Sequence[int]) -> dict[int, Vectors]:
-        """Vectors [dim] by their passages' ids."""
+    def vectors(self, ids: Sequence[int]) -> Vectors:
+        """The vectors [n, dim] of passages by their ids."""
         return self._file.vectors(ids)
 
     def near(self, document: str, passage: int) -> list[Row]:

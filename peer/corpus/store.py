@@ -91,7 +91,7 @@ class Corpus:
         for shard in self._shards:
             held = shard.passages(list(candidates))
             vectors = shard.vectors([row.id for row in held])
-            rows += [(row, vectors[row.id]) for row in held]
+            rows += zip(held, vectors, strict=True)
         return distinct(
             Hit(*row[:4], score=0.0, relevance=0.0, context=row.context, vector=vector)
             for row, vector in sorted(rows, key=lambda each: each[0].id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
@@ -142,12 +142,17 @@ async def ask(state: AppState, arguments: AskArguments) -> Given:
     found = answer.found or SourcesFound(())
     result = Answer(
         text=answer.text,
-        sources=[SourceReply.of(source) for source in found.sources],
+        sources=_replies(found.sources),
         nothing_relevant=found.nothing_relevant,
-        closest=[SourceReply.of(source) for source in found.closest],
+        closest=_replies(found.closest),
         ledger=request.id,
     )
     return Given(result, _private((*found.sources, *found.closest)), request.id)
+
+
+def _replies(sources: tuple[Source, ...]) -> list[SourceReply]:
+    """Sources without what is around them: the ledger says of passages that they were read."""
+    return [SourceReply.of(replace(source, around="")) for source in sources]
 
 
 def _private(sources: tuple[Source, ...]) -> tuple[Passage, ...]:

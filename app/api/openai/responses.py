@@ -52,6 +52,7 @@ class SourceReply(BaseModel):
     query: str | None
     citation: int | None
     confidence: int | None
+    around: str
 
     @classmethod
     def of(cls, source: Source) -> SourceReply:

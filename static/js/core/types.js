@@ -17,6 +17,7 @@
  * @property {number} [hop] The hop of the answer, counted from 0.
  * @property {string | null} [query] What was asked of a table, in SQL.
  * @property {number | null} [confidence] In percent, of text that was recognised in a picture.
+ * @property {string} [around] The paragraph that it stands in, of the person's documents.
  *
  * @typedef {object} Folder One of the device's machine, whose files are documents.
  * @property {string} id

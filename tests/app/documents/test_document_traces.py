@@ -107,7 +107,7 @@ async def test_deletion_takes_its_passages_out_of_stored_answers(
     after = await conversations.message(answer.id)
     await engine.dispose()
     blank = {"side": "private", "id": "", "title": GONE, "text": "", "deleted": True}
-    blank |= {"page": None, "start": None, "end": None}
+    blank |= {"page": None, "start": None, "end": None, "around": ""}
     assert (after.text, after.record) == ("In a drawer.", record | {"sources": [blank, other]})
     assert traces(tmp_path, b"walnut", b"Philomena", b"gems.txt", document.id.encode()) == []
 

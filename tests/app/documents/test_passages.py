@@ -11,8 +11,9 @@ import pytest
 
 from app.documents.hits import Scope
 from app.documents.store import DocumentStore
+from app.documents.texts import paragraph_at
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.passages import LEAST, MOST
+from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM
 from tests.app.stores import NOTE, ingest
 from tests.samples import prose
 
@@ -47,7 +48,8 @@ async def test_of_a_long_one_comes_what_stands_around_what_was_found(
     assert "third flowerpot" in passages[0].text
     assert not passages[0].text.startswith("The spare key"), "what comes before belongs to it, too"
     for passage in passages:
-        assert LEAST <= len(passage.text.encode()) <= MOST + 30
+        least, most = TO_WRITE_FROM
+        assert least <= len(passage.text.encode()) <= most + 30
         assert text[passage.start : passage.end] == passage.text
     ranges = sorted((passage.start, passage.end) for passage in passages)
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
@@ -59,6 +61,48 @@ async def test_a_passage_is_relevant_but_need_not_answer(store: DocumentStore) -
     (passage,) = await store.passages_about("How much does the plumber cost?", 5)
     assert "Okafor" in passage.text
     assert await store.passages_about("Who composed the opera Fidelio?", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "passage", "around"),
+    [
+        ("One.\n\nTwo. Three.\nFour.\n\nFive.", "Three.", "Two. Three.\nFour."),
+        ("One.", "One.", "One."),
+        ("One.\fTwo. Three.\fFour.", "Two.", "Two. Three."),
+        (f"{'a ' * 500}Two. {'b ' * 500}", "Two.", f"… {'a ' * 149}Two. {'b ' * 148}b …"),
+    ],
+)
+def test_a_sentence_stands_in_its_paragraph(text: str, passage: str, around: str) -> None:
+    start = text.index(passage)
+    assert paragraph_at(text, start, start + len(passage)) == around
+
+
+async def test_what_answers_has_its_paragraph_and_a_row_has_none(store: DocumentStore) -> None:
+    await ingest(store, "garden.md", GARDEN.encode())
+    await ingest(store, "plants.csv", b"plant,place\nbasil,kitchen\nmint,yard\nsage,roof\n")
+    (hit, *_) = await store.search("When does the plumber come?", 2)
+    assert hit.around == "The tap has leaked since May. The plumber, Ms Okafor, comes on 4 June."
+    (row, *_) = await store.search("Where is the mint?", 2)
+    assert ("mint" in row.text, row.around) == (True, "")
+
+
+async def test_the_closest_are_short_and_need_not_even_be_relevant(store: DocumentStore) -> None:
+    text = f"{prose(60)}\n\n{NOTE.decode()}\n\n{prose(60, 'harbour')}"
+    await ingest(store, "long.txt", text.encode())
+    first, *others = await store.closest("What colour is the third flowerpot?", 3)
+    assert first.text == NOTE.decode().strip(), "it is a paragraph of its own"
+    assert len(others) == 2
+    for passage in others:
+        assert len(passage.text.encode()) <= TO_READ.most + 30
+        assert text[passage.start : passage.end] == passage.text
+    assert await store.closest("Who composed the opera Fidelio?", 3)
+
+
+async def test_the_closest_rows_of_a_table_stand_alone(store: DocumentStore) -> None:
+    await ingest(store, "plants.csv", b"plant,place\nbasil,kitchen\nmint,yard\nsage,roof\n")
+    first, *_ = await store.closest("Does the mint taste of lemon?", 3)
+    assert "mint" in first.text
+    assert "sage" not in first.text
 
 
 async def test_what_a_table_answers_comes_first(store: DocumentStore) -> None:

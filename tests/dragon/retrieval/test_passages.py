@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragon.retrieval.chunking import sentences
-from dragon.retrieval.passages import LEAST, MOST, around, heading
+from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM, around, heading
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ def test_a_passage_has_the_sentences_on_both_sides_of_its_hit() -> None:
     (passage,) = around([lines[4]], near(lines), 5)
     assert passage[0] == lines[4]
     assert ids(passage) == [4, 5, 6, 7]  # one behind it, one before it, and one more behind it
+    (short,) = around([lines[4]], near(lines), 5, TO_READ)
+    assert ids(short) == [5, 6]
 
 
 def test_a_short_document_is_one_passage_however_often_it_is_found() -> None:
@@ -54,13 +56,13 @@ def test_passages_do_not_overlap_and_the_best_come_first() -> None:
 
 
 def test_no_more_than_are_wanted_and_none_of_what_is_gone() -> None:
-    lines = document([LEAST // 4] * 4)
+    lines = document([TO_WRITE_FROM.least // 4] * 4)
     passages = around(lines, near(lines) | {1: []}, 2)
     assert [ids(each) for each in passages] == [[2], [3]]
 
 
 def test_a_sentence_longer_than_a_passage_is_one() -> None:
-    lines = document([20, MOST // 4 + 50, 20])
+    lines = document([20, TO_WRITE_FROM.most // 4 + 50, 20])
     assert ids(around([lines[1]], near(lines), 1)[0]) == [2]
 
 
@@ -80,7 +82,7 @@ def test_passages_are_as_long_as_their_document_allows(lengths: list[int], at: l
         assert ids(first) == list(range(ids(first)[0], ids(first)[-1] + 1))
         length = sum(len(line.text) for line in first[1])
         # With sentences this short the first passage has its length, or all of the document.
-        assert LEAST <= length <= MOST or len(first[1]) == len(lines)
+        assert TO_WRITE_FROM.least <= length <= TO_WRITE_FROM.most or len(first[1]) == len(lines)
 
 
 TEXT = """# Garden
