@@ -20,7 +20,7 @@ from dragon.retrieval.hops import SCORE
 from dragon.retrieval.passages import SENTENCES, around, heading
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import answering, ranked
+from dragon.retrieval.ranking import answering, nearness, ranked
 from dragon.retrieval.relevance import MINIMUM_SCORE, Hit
 from dragon.retrieval.reranker import TextReranker
 from dragon.retrieval.rescoring import rescoring
@@ -29,6 +29,13 @@ from dragon.sampling.role import Role
 from peer.corpus.store import Corpus
 
 T = TypeVar("T")
+
+ABOUT = 0.45
+"""The least cosine of a public passage that answers a question.
+
+In a corpus about everything something always shares a word with a question that was meant for the
+person's own documents. What that costs and saves is in bench/LOG.md.
+"""
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,8 @@ class Retriever:
         k = min(top_k, self.engine.model.cache.slots)
         best = ranked(query, self.corpus.search(query.text, query.vector, k))
         if judged:
-            return answering(query, best, k, self.reranker)
+            about = [hit for hit in best if nearness(query, hit) >= ABOUT]
+            return answering(query, about, k, self.reranker)
         return [hit for hit in best if hit.score >= SCORE][:k]
 
     def _passages(self, message: str, top_k: int) -> list[Hit]:

@@ -52,6 +52,11 @@ def ranked(query: Query, found: Sequence[H]) -> list[H]:
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
 
+def nearness(query: Query, hit: Hit) -> float:
+    """The cosine of a passage and the question of the query that it is nearest to."""
+    return max(_cosine(hit, asked) for asked in query.vectors)
+
+
 def answering(
     query: Query,
     best: Sequence[H],

@@ -118,3 +118,12 @@ async def test_a_quoting_model_has_rows_of_what_answers(retriever: Retriever) ->
     found = await retriever.find(asking("How deep is Lake Baikal?"), 20, 40)
     assert len(found.rows) == len(found.hits)
     assert all(row.quotes for row in found.rows)
+
+
+async def test_what_shares_but_a_word_with_a_question_does_not_answer_it(
+    retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "Who invented our raffle in 1941?"
+    assert await retriever.search(question, 5) == []
+    monkeypatch.setattr("peer.retrieval.ABOUT", -1.0)
+    assert [hit.title for hit in await retriever.search(question, 5)] == ["Velcro"]
