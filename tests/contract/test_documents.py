@@ -110,7 +110,7 @@ def test_nothing_relevant_is_said(device: Service) -> None:
     upload(device, "lodge.txt", LODGE)
     _, own = ask(device, "Who won the football match in Lima?")
     assert (own["sources"], own["nothing_relevant"]) == ([], True)
-    assert LODGE.splitlines()[1] in [passage["text"] for passage in own["closest"]]
+    assert any(LODGE.splitlines()[1] in passage["text"] for passage in own["closest"])
     answered = ask(device, QUESTION)[1]
     assert (answered["nothing_relevant"], answered["closest"]) == (False, [])
     assert ask(device, QUESTION, top_k=0)[1]["nothing_relevant"] is False
