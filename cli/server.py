@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cli.http_protocol import BoundedHttp, raise_file_limit
 from cli.supervisor import address
+from cli.websocket_protocol import RefusableWebSocket
 from dragon.errors import ConfigurationError
 from dragon.link.address import fingerprint
 from dragon.link.control import MAX_CONTROL_BYTES
@@ -104,6 +105,7 @@ def server(
             _plain_start(app),
             host=host,
             http=BoundedHttp,
+            ws=RefusableWebSocket,
             port=port,
             lifespan="on",
             log_config=None,
