@@ -133,6 +133,9 @@ class Hops:
             shown = (*start.request.shown, *tokens[:-1], *again)
         else:
             shown = tuple(self._tokenizer.conversation([Message("user", follow_up.query)]))
+        agreed = private or left or known or request.hops_agreed
+        if not (agreed or follow_up.offered):
+            return None
         return HopRequest(
             replace(
                 request,
@@ -149,7 +152,7 @@ class Hops:
             ),
             follow_up,
             private,
-            agreed=private or left or known or request.hops_agreed,
+            agreed,
         )
 
     def begin(self, request: GenerationRequest) -> None:

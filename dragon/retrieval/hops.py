@@ -36,6 +36,17 @@ _REPEATED = 0.6
 
 _AMOUNT = re.compile(r"\d[ -]?([^\W\d_]+)")
 
+_DESCRIBED = re.compile(
+    r"\b(?:[Tt]he|[Aa]n?)\s(?:[\w-]+\s){0,2}?(?P<thing>[\w-]+)\s"
+    r"(?P<clause>(?:(?:that|which|who|whom|whose|where|I|you|we|he|she|it|they|my|your|our|his|her"
+    r"|their)\s|[A-Z]).*)"
+)
+"""A thing and the clause that says which one is meant: "the country I fly to"."""
+
+_VERB_LAST = re.compile(r"\b(?:do|does|did|will|would|can|could)\s*\Z", re.IGNORECASE)
+_ITSELF = frozenset({"name", "names", "kind", "sort", "title", "type"})
+"""To ask for the name of a thing is to ask for the thing."""
+
 _LINK, _ROOT = 3, 5
 """Least letters of a word that links two sentences, and of a shared root (Estonia, Estonian)."""
 
@@ -56,6 +67,27 @@ class OpenQuestion:
         known = f"{self.written} {self.source}"
         missing = 1.0 - coverage(self.question, known)
         return bool(self.left) or (bool(lacking(self.question, known)) and missing >= MISSING)
+
+    @property
+    def offered(self) -> bool:
+        """Whether to offer to go on where that is not done unasked.
+
+        Words that differ are no sign of that: few answers have those of their question. It takes
+        a question left, or one about a thing that the text tells by its description only.
+        """
+        return bool(self.left) or any(
+            self._about(found["thing"], found["clause"], self.question[: found.start()])
+            for found in _DESCRIBED.finditer(self.question)
+        )
+
+    def _about(self, thing: str, clause: str, before: str) -> bool:
+        """Whether the text tells which thing is meant, and not what is asked of it."""
+        known = f"{self.written} {self.source}"
+        asked = [word for word in lacking(before, known) if len(word) > 1]  # not that of "what's"
+        if _VERB_LAST.search(before):
+            asked += lacking(words(clause)[-1], known)
+        tells = coverage(clause, known) > 0 and bool(lacking(thing, known))
+        return tells and not _ITSELF.issuperset(asked)
 
     @cached_property
     def left(self) -> tuple[str, ...]:

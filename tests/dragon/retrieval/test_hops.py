@@ -76,6 +76,33 @@ def test_nothing_is_asked_for(question: str, written: str, source: str) -> None:
     assert not OpenQuestion(question, written, source).wanted
 
 
+@pytest.mark.parametrize(
+    ("question", "written", "offered"),
+    [
+        # The answer has other words than the question.
+        ("How much did the roof repair cost?", "The bill for the roof came to 2,340 euros.", False),
+        ("When will Biscuit be operated on?", "Biscuit may have surgery in January.", False),
+        ("What are the names of Anna's pets?", "Anna has two cats, Pixel and Moss.", False),
+        ("Who charged us for the boiler that broke?", "The boiler cost 90 euros.", False),
+        # The thing itself was asked for, and its name is the thing.
+        ("What is the novel that our club is reading?", "Our club is reading Middlemarch.", False),
+        ("What is the name of the novel I am reading?", "I am reading Middlemarch.", False),
+        ("What's the title of the novel I read?", "I read Middlemarch.", False),
+        # A thing was told from its description, and not what was asked of it.
+        ("Who wrote the novel that our club is reading?", "Our club is reading Middlemarch.", True),
+        ("Which country does the island we visit belong to?", "We visit Gotland in May.", True),
+        ("What do people speak in the city Anna lives in?", "Anna lives in Oslo.", True),
+        ("What is the population of the town where Anna lives?", "Anna lives in Oslo.", True),
+        # A question was left.
+        ("How high is K2, and what does the roof cost?", "The roof cost 2,340 euros.", True),
+    ],
+)
+def test_the_cloud_is_offered_for_what_is_open_not_for_other_words(
+    question: str, written: str, offered: bool
+) -> None:
+    assert OpenQuestion(question, written, written).offered is offered
+
+
 NAIROBI = "Nairobi is the capital of Kenya."
 SAFE = "The key safe code is 7731-M and it hangs left of the door."
 JOINED = "What is the capital of Kenya, and what is the code of the key safe?"
