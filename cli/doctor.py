@@ -62,6 +62,7 @@ def examine(data_dir: Path, embedder: Path | None) -> Iterator[Finding]:
     yield _ledger(data_dir)
     yield _quarantine(data_dir)
     yield _cell()
+    yield _scans()
     yield _disk(data_dir)
 
 
@@ -172,6 +173,18 @@ def _cell() -> Finding:
     if len(layers()) == 2:
         return Finding("parsers", "see no files and no network")
     return Finding("parsers", "are limited in time and memory only: this system has no cell")
+
+
+def _scans() -> Finding:
+    from app.documents.readers.common import UnreadableError
+    from app.documents.readers.ocr import NEEDED, installed
+
+    if (ocr := installed()) is None:
+        return Finding("scans", f"are not read. {NEEDED}")
+    try:
+        return Finding("scans", f"are read by {ocr.program}: {', '.join(ocr.languages)}")
+    except UnreadableError as error:
+        return Finding("scans", f"are not read. {error.message}")
 
 
 def _disk(data_dir: Path) -> Finding:

@@ -14,6 +14,7 @@ from app.storage.database import DATABASE, connect, database_url, session_maker
 from cli.doctor import doctor
 from dragon.errors import ConfigurationError
 from tests.app.stores import NOTE, OTHER, ingest, opened
+from tests.scans import fake_tesseract
 
 
 @pytest.fixture
@@ -56,6 +57,19 @@ def test_all_is_well(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None
         "1 answers, 2 entries: the chain holds",
     ):
         assert line in said
+
+
+def test_it_says_whether_scans_can_be_read(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    doctor()
+    assert (
+        "scans       are not read. Reading that takes text recognition" in capsys.readouterr().out
+    )
+    monkeypatch.setenv("PATH", str(fake_tesseract(data_dir, "")))
+    doctor()
+    assert "/programs/bin/tesseract: eng, deu, fra" in capsys.readouterr().out
 
 
 def test_it_says_what_is_lost_and_mends_what_is_derived(
