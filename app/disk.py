@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 
 from dragon.errors import StorageError
+from dragon.told import told
 
 RESERVED_BYTES = 64 << 20
 """Room on the disk that uploads leave free, for the database, the ledger and the log."""
@@ -34,6 +35,10 @@ def require_room(directory: Path, size: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < size + RESERVED_BYTES:
         raise StorageError(
-            f"The device's disk is nearly full ({free >> 20} MiB free). Make room, and send the "
-            "file again."
+            told(
+                "disk.full",
+                "The device's disk is nearly full ({free} MiB free). Make room, and send the file "
+                "again.",
+                free=free >> 20,
+            )
         )

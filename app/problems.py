@@ -18,6 +18,7 @@ from dragon.errors import (
     OverloadedError,
     StorageError,
 )
+from dragon.told import Told, encodable, told, with_told
 
 log = logging.getLogger("dragon.errors")
 
@@ -45,32 +46,41 @@ class Problem:
     code: str | None = None
 
     def body(self) -> dict[str, Any]:
-        """`{"error": {...}}`, the same over HTTP, in a stream, on the socket and as stored."""
+        """`{"error": {...}}`, as clients of the API get it."""
         return {
             "error": {
-                "message": _encodable(self.message),
+                "message": self._message,
                 "type": self.type,
-                "param": self.param and _encodable(self.param),
+                "param": self.param and encodable(self.param),
                 "code": self.code,
             }
         }
 
+    def shown(self) -> dict[str, Any]:
+        """The body as it is stored and shown: the page says it in the browser's language."""
+        return {"error": with_told(self.body()["error"])}
 
-def _encodable(text: str) -> str:
-    """A message may quote a request's half surrogate pairs, which no encoding takes."""
-    return text.encode("utf-8", "replace").decode()
+    @property
+    def _message(self) -> str:
+        return self.message if isinstance(self.message, Told) else encodable(self.message)
 
 
 INTERNAL = Problem(
     500,
-    "Something went wrong in the device service; its log, under this request's id, says what.",
+    told(
+        "device.failed",
+        "Something went wrong in the device service; its log, under this request's id, says what.",
+    ),
     "server_error",
     code="internal_error",
 )
 
 DISK = Problem(
     507,
-    "The device cannot read or write its disk now. Make room on it, and try again.",
+    told(
+        "disk.failed",
+        "The device cannot read or write its disk now. Make room on it, and try again.",
+    ),
     "server_error",
     code=StorageError.code,
 )

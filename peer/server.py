@@ -25,6 +25,7 @@ from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
+from dragon.told import Told
 from peer.context import Holder, Shared
 from peer.fetch import CloudFetch
 from peer.run import CloudRun
@@ -121,7 +122,8 @@ class Connection:
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
-        fault = control.Fault(code=error.code, message=error.message[:1000])
+        code = error.message.code if isinstance(error.message, Told) else error.code
+        fault = control.Fault(code=code, message=error.message[:1000])
         with suppress(RuntimeError, WebSocketDisconnect):  # gone already
             await self._socket.send_text(str(registry.encode(fault)))
             await self._socket.close(1002, error.code)

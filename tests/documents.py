@@ -12,7 +12,7 @@ from typing import Any
 
 from openpyxl import Workbook  # type: ignore[import-untyped]
 
-from app.documents.parsing import Batch, Parsing
+from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.readers.sniff import Kind
 from harness.pdf import pdf
 
@@ -131,13 +131,13 @@ async def parse(
     source: Path,
     name: str,
     out: Path,
-    *take: Callable[[Batch], Awaitable[None]],
+    *take: Callable[[Batch | Looked], Awaitable[None]],
     **limits: int,
 ) -> tuple[Kind, str | None]:
     """Parse one file, as `Parsing` does."""
     parsing = Parsing()
     try:
         read = await parsing.parse(source, name, out, *take, **limits)
-        return read.kind, read.note
+        return read.kind, read.note.told if read.note else None
     finally:
         await parsing.close()

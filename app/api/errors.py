@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,10 @@ from starlette.requests import ClientDisconnect
 
 from app.problems import INTERNAL, Problem, problem
 from dragon.errors import DragonError
+from dragon.told import Told
 
+TOLD = "X-Dragon-Told"
+_LONGEST = 8192  # a client may refuse longer ones
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 # Details that the framework gives of a route it does not have.
 _NO_ROUTE = frozenset({"Not Found", "Method Not Allowed"})
@@ -27,9 +31,17 @@ def error_response(found: Problem, headers: Mapping[str, str] | None = None) -> 
     return Response(
         orjson.dumps(found.body()),
         found.status,
-        {**_HEADERS.get(found.status, {}), **(headers or {})},
+        {**_HEADERS.get(found.status, {}), **_told(found), **(headers or {})},
         "application/json",
     )
+
+
+def _told(found: Problem) -> dict[str, str]:
+    """What the page takes to say it in the browser's language."""
+    if not isinstance(found.message, Told):
+        return {}
+    header = json.dumps(found.message.shown())  # in ASCII
+    return {TOLD: header} if len(header) < _LONGEST else {}
 
 
 def install(app: FastAPI) -> None:

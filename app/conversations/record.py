@@ -152,7 +152,7 @@ class Written:
         """How it ended, as stored and shown."""
         assert self.ending is not None, "it has ended"
         if self.ending.problem is not None:
-            return {**self.ending.problem.body(), "ledgers": self.ledgers}
+            return {**self.ending.problem.shown(), "ledgers": self.ledgers}
         if self.ending.state == MessageState.STOPPED:
             return {**cancelled(self.answer), "ledgers": self.ledgers}
         assert self.answer is not None, "it was written"

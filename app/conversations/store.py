@@ -22,6 +22,7 @@ from app.storage import message_search
 from app.storage.purge import Purge
 from app.storage.tables import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.told import told
 
 _TITLE = 60
 _WORD = re.compile(r"\w+")
@@ -155,7 +156,9 @@ class ConversationStore:
             if parent is not None:
                 above = await _message(session, parent)
                 if above.conversation_id != found.id or above.role != "assistant":
-                    raise InvalidRequestError("A question must follow an answer.", param="parent")
+                    raise InvalidRequestError(
+                        told("chat.order", "A question must follow an answer."), param="parent"
+                    )
             asked = await _add(session, found, parent, "user", question, private=private)
             answer = await _add(session, found, asked.id, "assistant", "", private=private)
             return found, asked, answer
@@ -167,7 +170,9 @@ class ConversationStore:
         async with self._sessions.begin() as session:
             asked = await _message(session, question)
             if asked.role != "user":
-                raise InvalidRequestError("Only a question can be answered.", param="message")
+                raise InvalidRequestError(
+                    told("chat.question", "Only a question can be answered."), param="message"
+                )
             found = await _conversation(session, asked.conversation_id)
             # A question once kept private stays so.
             kept = private or asked.private
@@ -183,7 +188,9 @@ class ConversationStore:
         async with self._sessions.begin() as session:
             answer = await _message(session, identity)
             if answer.role != "assistant" or answer.state == MessageState.WRITING:
-                raise InvalidRequestError("Only a finished answer goes on.", param="message")
+                raise InvalidRequestError(
+                    told("chat.answer", "Only a finished answer goes on."), param="message"
+                )
             answer.state = MessageState.WRITING
             if private and not answer.private:
                 answer.record = {**answer.record, "private_from": len(answer.text)}
@@ -303,13 +310,13 @@ def _new_id(kind: str) -> str:
 
 async def _conversation(session: AsyncSession, identity: str) -> Conversation:
     if (found := await session.get(Conversation, identity)) is None:
-        raise NotFoundError("This chat no longer exists.")
+        raise NotFoundError(told("chat.gone", "This chat no longer exists."))
     return found
 
 
 async def _message(session: AsyncSession, identity: str) -> Message:
     if (found := await session.get(Message, identity)) is None:
-        raise NotFoundError("This message no longer exists.")
+        raise NotFoundError(told("chat.message", "This message no longer exists."))
     return found
 
 

@@ -27,11 +27,12 @@ from app.documents.embedding import Embedding
 from app.documents.erasure import Erasable, Erasure
 from app.documents.folders.versions import is_delivered_mail, superseded
 from app.documents.index import DocumentIndex
-from app.documents.parsing import Batch, Parsing
+from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Channel, Progress, Stage
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError
+from dragon.told import told
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,12 @@ _CHUNKS = Chunk.metadata.tables[Chunk.__tablename__]  # without the ORM, in half
 
 _FEW_UNREAD = 8
 _RETRY_S, _MAX_RETRY_S = 0.5, 30.0
-_WAITING = "The device's disk is full or fails; it goes on once there is room."
+_WAITING = told(
+    "disk.waiting", "The device's disk is full or fails; it goes on once there is room."
+)
+_FAILED = told(
+    "file.failed", "The document could not be ingested; the device's log says why. Try again."
+)
 
 
 class DerivedStore(Erasable, Protocol):
@@ -143,9 +149,8 @@ class Ingestion:
             if is_of_disk(error):
                 raise
             logger.exception("ingestion of %s failed", document.id)
-            message = "The document could not be ingested; the device's log says why. Try again."
-            await self.fail(document.id, message)
-            channel.publish(Progress(channel.stage, Status.ERROR, message=message))
+            await self.fail(document.id, _FAILED)
+            channel.publish(Progress(channel.stage, Status.ERROR, message=_FAILED))
 
     async def fail(self, document_id: str, message: str) -> None:
         """Record that ingestion failed, with the reason, and remove the document's chunks."""
@@ -166,8 +171,11 @@ class Ingestion:
         count = 0
         await to_the_end(self._forget_chunks(document.id))
 
-        async def take(batch: Batch) -> None:
+        async def take(batch: Batch | Looked) -> None:
             nonlocal count
+            if isinstance(batch, Looked):
+                channel.publish(Progress(Stage.PARSED, done=batch.page - 1, total=batch.of))
+                return
             if not count:
                 channel.publish(Progress(Stage.PARSED, done=batch.pages, total=batch.pages))
             rows = [{**vars(each), "document_id": document.id} for each in batch.sentences]
@@ -180,7 +188,11 @@ class Ingestion:
         name, text = document.filename, directory / "text"
         read = await self.parsing.parse(directory / "original", name, text, take)
         properties = read.properties.model_dump(exclude_defaults=True) or None
-        values = {"kind": read.kind, "status_details": read.note, "properties": properties}
+        values: dict[str, object] = {
+            "kind": read.kind,
+            "status_details": read.note and read.note.told,
+            "properties": properties,
+        }
         if read.properties.title and is_delivered_mail(document, read.kind):
             values["filename"] = read.properties.title
         await to_the_end(self._cut(document.id, **values))

@@ -9,8 +9,9 @@ the service, and never looks at what is in a file.
 
 reads jobs from standard input, one JSON array a line: FILE, NAME, OUT, CPU_SECONDS, MEMORY_BYTES.
 For each it writes the pages, joined by form feeds, to OUT as UTF-8, and JSON objects, a line each:
-`parsing.Batch` for so many sentences at a time, in order, then `parsing.Read`. Or the one line is
-{"error": message}, or {"errno": number} where the disk failed. They come on standard output in
+`parsing.Looked` for each page that is looked at as a picture, `parsing.Batch` for so many
+sentences at a time, in order, then `parsing.Read`. Or the one line is
+{"error": sentence}, or {"errno": number} where the disk failed. They come on standard output in
 frames, so that a file cannot pretend to be at its end: "d" with the number of bytes that follow,
 "e" with the exit status. At the end of standard input all ends.
 """
@@ -42,7 +43,6 @@ _PIECE = 1 << 16
 _LOOK_MS = 2
 _SENTENCES, _MOST_SENTENCES = 500, 4000  # of the first batch, which is twice as large each time
 _NICENESS = 5  # generation goes first; at 15 a short note took seconds beside it
-_TOO_MUCH_MEMORY = "The file takes too much memory to read. Split it into smaller ones."
 
 
 def main() -> None:
@@ -108,6 +108,10 @@ def _write(kind: bytes, number: int, data: bytes = b"") -> None:
     sys.stdout.buffer.flush()
 
 
+def _tell(page: int, of: int) -> None:
+    print(json.dumps({"page": page, "of": of}), flush=True)
+
+
 def _parse(path: str, name: str, out: str, cpu_seconds: int, memory_bytes: int) -> None:
     """Parse under limits of CPU time, address space and output size."""
     for limit, value in (
@@ -128,11 +132,15 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
     from app.documents.readers.read import read
     from app.documents.readers.sniff import Kind
     from dragon.retrieval import chunking
+    from dragon.told import told
 
+    too_much = told(
+        "file.memory", "The file takes too much memory to read. Split it into smaller ones."
+    )
     try:
         content = path.read_bytes()
         with out.open("w", encoding="utf-8", newline="") as opened:
-            ocr = installed()
+            ocr = installed(_tell)
             confine(*((ocr.program, ocr.folders) if ocr else ()))
             reading = read(content, name, ocr)
             del content
@@ -145,18 +153,23 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         while rows := [_row(each, reading, kind) for each in itertools.islice(found, size)]:
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
             size = min(2 * size, _MOST_SENTENCES)
-        yield {"kind": kind, "note": reading.note, "properties": asdict(reading.properties)}
+        said = {
+            "kind": kind,
+            "note": reading.note and reading.note.shown(),
+            "properties": asdict(reading.properties),
+        }
+        yield said
     except UnreadableError as error:
-        yield {"error": str(error)}
+        yield {"error": error.message.shown()}
     except OSError as error:
         if error.errno == errno.EFBIG:  # the limit on what it may write
-            yield {"error": _TOO_MUCH_MEMORY}
+            yield {"error": too_much.shown()}
         else:
             yield {"errno": error.errno}
     except RecursionError:
-        yield {"error": NESTED}
+        yield {"error": NESTED.shown()}
     except MemoryError:
-        yield {"error": _TOO_MUCH_MEMORY}
+        yield {"error": too_much.shown()}
 
 
 def _row(sentence: Any, reading: Any, kind: Any) -> dict[str, Any]:

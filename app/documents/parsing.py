@@ -19,6 +19,7 @@ from app.documents.jobs import Lanes
 from app.documents.parse_worker import FRAME
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
+from dragon.told import Told, told
 from dragon.whole_file import synchronise
 
 SECONDS = 120
@@ -28,8 +29,10 @@ _LINE_BYTES = 16 << 20  # of a batch: ten times what it usually has
 _SMALL_BYTES = 1 << 20  # such a file does not wait behind a larger one
 _IDLE_S = 10.0
 
-_TOO_MUCH = "The file takes too much time or memory to read. Split it into smaller ones."
-_DAMAGED = "The file could not be read: it is damaged, or too large to parse."
+_TOO_MUCH = told(
+    "file.costly", "The file takes too much time or memory to read. Split it into smaller ones."
+)
+_DAMAGED = told("file.unread", "The file could not be read: it is damaged, or too large to parse.")
 _ENVIRONMENT = ("PATH", "TESSDATA_PREFIX")  # what finding Tesseract takes
 _WORKER = Path(__file__).with_name("parse_worker.py")
 
@@ -62,6 +65,13 @@ class Batch(_FromParser):
     length: int
 
 
+class Looked(_FromParser):
+    """The page, from 1, in whose picture text is being recognised, of so many."""
+
+    page: Annotated[int, Field(ge=1)]
+    of: Annotated[int, Field(ge=1)]
+
+
 class Properties(_FromParser):
     """What the file says of itself, as `readers.properties.Properties`."""
 
@@ -70,27 +80,40 @@ class Properties(_FromParser):
     tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=50)] = []
 
 
+class Sentence(_FromParser):
+    """A `Told`."""
+
+    text: str
+    code: str
+    values: dict[str, int | str | Sentence]
+
+    @property
+    def told(self) -> Told:
+        """The sentence itself."""
+        return Told.of(self.model_dump())
+
+
 class Read(_FromParser):
     """The end: the file's kind, and a note for the user if some of it could not be read."""
 
     kind: Kind
-    note: str | None
+    note: Sentence | None
     properties: Properties
 
 
 class _Unread(_FromParser):
-    error: str
+    error: Sentence
 
 
 class _DiskFailed(_FromParser):
     errno: int
 
 
-_Line = Batch | Read | _Unread | _DiskFailed
+_Line = Batch | Looked | Read | _Unread | _DiskFailed
 _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 
 
-async def _unused(_: Batch) -> None:
+async def _unused(_: Batch | Looked) -> None:
     """For who wants the text alone."""
 
 
@@ -172,13 +195,13 @@ class Parsing:
         path: Path,
         name: str,
         out: Path,
-        take: Callable[[Batch], Awaitable[None]] = _unused,
+        take: Callable[[Batch | Looked], Awaitable[None]] = _unused,
         *,
         seconds: int = SECONDS,
         clock_seconds: int = CLOCK_SECONDS,
         memory_bytes: int = MEMORY_BYTES,
     ) -> Read:
-        """Parse a file uploaded as name, write its text to out, and `take` its sentences.
+        """Parse a file uploaded as name, write its text to out, and `take` what is found meanwhile.
 
         The process may take `seconds` of CPU time and `clock_seconds` of wall-clock time. The text
         is UTF-8, its pages joined by form feeds. The sentences come in order while the file is
@@ -232,21 +255,21 @@ class Parsing:
 
 
 async def _followed(
-    worker: _Worker, lines: AsyncIterator[bytes], take: Callable[[Batch], Awaitable[None]]
+    worker: _Worker, lines: AsyncIterator[bytes], take: Callable[[Batch | Looked], Awaitable[None]]
 ) -> Read:
     """Take all that a parser finds; its last word."""
     last: _Line | None = None
     try:
         async for line in lines:
             last = _LINE.validate_json(line)
-            if isinstance(last, Batch):
+            if isinstance(last, Batch | Looked):
                 await take(last)
     except (ValueError, asyncio.IncompleteReadError, ConnectionError):  # it is no line of ours
         raise DocumentError(_DAMAGED) from None
     if isinstance(last, Read) and worker.status == 0:
         return last
     if isinstance(last, _Unread):
-        raise DocumentError(last.error)
+        raise DocumentError(last.error.told)
     if isinstance(last, _DiskFailed):
         raise OSError(last.errno, os.strerror(last.errno))
     # Sent by the resource limits, where the process has not ended by itself.

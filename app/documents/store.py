@@ -28,12 +28,20 @@ from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.summaries import Summaries
 from app.documents.tables.shelf import Shelf
-from app.documents.uploads import Incoming, arrived, clean_collection, clean_name, identity
+from app.documents.uploads import (
+    NO_NAME,
+    Incoming,
+    arrived,
+    clean_collection,
+    clean_name,
+    identity,
+)
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.reranker import TextReranker
+from dragon.told import told
 from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
@@ -44,7 +52,7 @@ MAX_WINDOW = 100_000
 SEARCHED = frozenset({"user_data", "assistants"})
 """Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
 
-UNREAD = "The file is not read yet. Try again once it is."
+UNREAD = told("file.waiting", "The file is not read yet. Try again once it is.")
 
 # A repeated upload counts as the newest, so that it replaces those uploaded since.
 _LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
@@ -174,9 +182,11 @@ class DocumentStore:
                 )
         name, collection = clean_name(name), clean_collection(collection)
         if not name:
-            raise DocumentError("The file has no name.", param="file")
+            raise DocumentError(NO_NAME, param="file")
         if content.size == 0:
-            raise DocumentError("The file is empty. Nothing was stored.", param="file")
+            raise DocumentError(
+                told("file.empty", "The file is empty. Nothing was stored."), param="file"
+            )
         async with self._changing:
             document_id = identity(name, collection, content.sha256)
             existing = await self._find(document_id)
@@ -286,7 +296,7 @@ class DocumentStore:
         """One document. Raises NotFoundError."""
         document = await self._find(document_id)
         if document is None:
-            raise NotFoundError(f"There is no file '{document_id}'.")
+            raise NotFoundError(told("file.gone", "There is no file '{id}'.", id=document_id))
         return document
 
     async def content(self, document_id: str) -> BinaryIO:
@@ -297,7 +307,9 @@ class DocumentStore:
             return await asyncio.to_thread(path.open, "rb")
         except FileNotFoundError:
             await self.get(document_id)  # deleted at this moment?
-            message = f"The bytes of file '{document_id}' are gone; upload it again."
+            message = told(
+                "file.bytes", "The bytes of file '{id}' are gone; upload it again.", id=document_id
+            )
             raise NotFoundError(message) from None
 
     async def text(self, document_id: str) -> tuple[Document, str]:

@@ -22,6 +22,7 @@ from dragon.errors import (
     InvalidRequestError,
     StorageError,
 )
+from dragon.told import told
 from dragon.whole_file import synchronise
 
 MAX_BYTES = 50 * 10**6
@@ -29,6 +30,10 @@ MAX_COLLECTION_CHARACTERS = 64
 
 # Marks in a document's directory: its row is not written yet, or is about to be deleted.
 ARRIVING, DELETING = "arriving", "deleting"
+NO_NAME = told("file.no_name", "The file has no name.")
+_TOO_LARGE = told(
+    "file.too_large", "The file is over the limit of {size} MB. Split it.", size=MAX_BYTES // 10**6
+)
 _MAX_FIELD_BYTES = 4096
 _MAX_PARTS = 16
 _MAX_NAME_CHARACTERS = 255
@@ -63,9 +68,7 @@ class Incoming:
         StorageError where the disk has no room for it.
         """
         if self.size + len(data) > MAX_BYTES:
-            raise DocumentTooLargeError(
-                f"The file is over the limit of {MAX_BYTES // 10**6} MB. Split it.", param="file"
-            )
+            raise DocumentTooLargeError(_TOO_LARGE, param="file")
         require_room(self.path.parent, len(data))
         self.size += len(data)
         with _storing():
@@ -109,8 +112,13 @@ def _storing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        why = error.strerror or "?"
         raise StorageError(
-            f"The device could not store the file: {error.strerror}. Send it again."
+            told(
+                "file.unstored",
+                "The device could not store the file: {why}. Send it again.",
+                why=why,
+            )
         ) from error
 
 
@@ -131,7 +139,11 @@ def clean_collection(name: str) -> str:
     clean = name.strip()
     if not clean.isprintable() or len(name) > MAX_COLLECTION_CHARACTERS:
         raise InvalidRequestError(
-            f"A collection's name is at most {MAX_COLLECTION_CHARACTERS} printable characters.",
+            told(
+                "collection.name",
+                "A collection's name is at most {count} printable characters.",
+                count=MAX_COLLECTION_CHARACTERS,
+            ),
             param="collection",
         )
     return clean
@@ -177,9 +189,7 @@ class Form:
         length = self._request.headers.get("content-length", "")
         allowance = MAX_BYTES + _MAX_PARTS * _MAX_FIELD_BYTES
         if length.isdecimal() and int(length) > allowance:
-            raise DocumentTooLargeError(
-                f"The file is over the limit of {MAX_BYTES // 10**6} MB. Split it.", param="file"
-            )
+            raise DocumentTooLargeError(_TOO_LARGE, param="file")
 
     async def _read(self, body: AsyncIterator[bytes], into: Incoming) -> None:
         try:
@@ -244,7 +254,7 @@ class Form:
             raise InvalidRequestError("The body has more than one file.", param="file")
         self.filename = clean_name(options[b"filename"].decode("utf-8", "replace"))
         if not self.filename:
-            raise DocumentError("The file has no name.", param="file")
+            raise DocumentError(NO_NAME, param="file")
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._in_file:

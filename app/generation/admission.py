@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from dragon.errors import OverloadedError
 from dragon.inference.fairness import CALLER, FairQueue
+from dragon.told import told
 
 T = TypeVar("T")
 
@@ -102,4 +103,6 @@ class Admission:
 
 def refusal() -> OverloadedError:
     """Why a call is not served."""
-    return OverloadedError("The device is writing as many answers as it can: try again.")
+    return OverloadedError(
+        told("device.busy", "The device is writing as many answers as it can: try again.")
+    )

@@ -12,6 +12,7 @@ from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Tool
 from dragon.retrieval.standing_alone import standing_alone
+from dragon.told import told
 
 MAX_CUT = 300_000
 """Characters of a prompt that is to be cut."""
@@ -126,7 +127,7 @@ def require_room(characters: int, model: Model, param: str, *, to_cut: bool = Fa
             )
         return
     if (least := model.tokenizer.least_tokens(characters)) >= model.context_length:
-        raise _too_long(f"at least {least}", model, param)
+        raise _too_long(told("context.least", "at least {count}", count=str(least)), model, param)
 
 
 def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -> tuple[int, ...]:
@@ -137,7 +138,13 @@ def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -
 
 def _too_long(tokens: str, model: Model, param: str) -> ContextLengthError:
     return ContextLengthError(
-        f"This model's maximum context length is {model.context_length} tokens, the answer "
-        f"included; however, your {param} resulted in {tokens} tokens. Please shorten it.",
+        told(
+            "context.prompt",
+            "This model's maximum context length is {context} tokens, the answer included; "
+            "however, your {param} resulted in {tokens} tokens. Please shorten it.",
+            context=model.context_length,
+            param=param,
+            tokens=tokens,
+        ),
         param=param,
     )

@@ -35,6 +35,7 @@ from dragon.retrieval.context_prompt import first_number
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
+from dragon.told import told
 
 log = logging.getLogger(__name__)
 
@@ -334,9 +335,16 @@ class GenerationService:
         answer = _least(request)
         if len(request.conversation) > self.room(request):
             raise ContextLengthError(
-                f"This model's maximum context length is {self.context_length} tokens; however, "
-                f"you requested {prompt + answer} tokens ({prompt} in your prompt, {answer} for "
-                "the completion). Please shorten the prompt or lower max_tokens.",
+                told(
+                    "context.answer",
+                    "This model's maximum context length is {context} tokens; however, you "
+                    "requested {total} tokens ({prompt} in your prompt, {answer} for the "
+                    "completion). Please shorten the prompt or lower max_tokens.",
+                    context=self.context_length,
+                    total=prompt + answer,
+                    prompt=prompt,
+                    answer=answer,
+                ),
                 param="prompt" if request.raw else "messages",
             )
 

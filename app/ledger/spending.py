@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.storage.tables import PassageSpending
 from dragon.errors import InvalidRequestError
 from dragon.sampling.accountant import Budget, epsilon_of
+from dragon.told import told
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +49,14 @@ class Spending:
                 spent[budget.order] = spent.get(budget.order, 0.0) + budget.total
                 if (total := _epsilon(spent)) > limit:
                     raise InvalidRequestError(
-                        f"epsilon: with this answer a passage that it would be written from has "
-                        f"spent {total:.1f} of the {limit:g} that it has for good; ask with "
-                        "cloud: never, or without that document",
+                        told(
+                            "budget.spent",
+                            "epsilon: with this answer a passage that it would be written from has "
+                            "spent {spent} of the {limit} that it has for good; ask with cloud: "
+                            "never, or without that document",
+                            spent=f"{total:.1f}",
+                            limit=f"{limit:g}",
+                        ),
                         param="dragon.epsilon",
                     )
                 await _add(session, passage, budget.order, budget.total)

@@ -14,8 +14,9 @@ from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.keys import is_loopback
+from dragon.told import told
 
-BOTH = "`dragon up` starts the device and its peer with the same model."
+BOTH = told("model.both", "`dragon up` starts the device and its peer with the same model.")
 
 
 def prepare(model: Model) -> None:
@@ -24,7 +25,15 @@ def prepare(model: Model) -> None:
     Raises `InvalidRequestError` for a model that does not serve, `StorageError` when it cannot.
     """
     if model.refusal:
-        raise InvalidRequestError(f"{model.name} does not serve. {model.refusal}", param="name")
+        raise InvalidRequestError(
+            told(
+                "model.refused",
+                "{name} does not serve. {why}",
+                name=model.name,
+                why=model.refusal,
+            ),
+            param="name",
+        )
     if model.file is None or model.kind is not Kind.FILE:
         return
     link = Path(model.setting)
@@ -33,7 +42,14 @@ def prepare(model: Model) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(model.file)
     except OSError as error:
-        raise StorageError(f"{link} could not be made: {error.strerror}") from error
+        raise StorageError(
+            told(
+                "model.link",
+                "{path} could not be made: {why}",
+                path=str(link),
+                why=f"{error.strerror}",
+            )
+        ) from error
 
 
 def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> str:
@@ -44,16 +60,32 @@ def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> s
     """
     for name, value in model.settings.items():
         if os.environ.get(name, value) != value:
-            change = f"set it to {value}" if value else "do without it"
+            change = (
+                told("model.set", "set it to {value}", value=value)
+                if value
+                else told("model.unset", "do without it")
+            )
             raise InvalidRequestError(
-                f"{name} is set in the environment, which counts more than .env: unset it there, "
-                f"or {change}."
+                told(
+                    "model.environment",
+                    "{name} is set in the environment, which counts more than .env: unset it "
+                    "there, or {change}.",
+                    name=name,
+                    change=change,
+                )
             )
     prepare(model)
     try:
         _write(model.settings, env_file.resolve())
     except OSError as error:
-        raise StorageError(f"{env_file} could not be written: {error.strerror}") from error
+        raise StorageError(
+            told(
+                "model.unwritten",
+                "{path} could not be written: {why}",
+                path=str(env_file),
+                why=f"{error.strerror}",
+            )
+        ) from error
     restart = "Restart DRAGON to use it: end it with Ctrl-C, and start it again."
     if on_this_machine(settings):
         return f"{restart} {BOTH}"

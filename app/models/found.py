@@ -15,6 +15,7 @@ from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server
 from dragon.models import EMBEDDED_MODEL
+from dragon.told import told
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,13 @@ class Listing:
         for model in self.models:
             if model.name == name:
                 return model
-        raise NotFoundError(f"No model is called {name!r}: `dragon models` lists what was found.")
+        raise NotFoundError(
+            told(
+                "model.unknown",
+                "No model is called {name}: `dragon models` lists what was found.",
+                name=repr(name),
+            )
+        )
 
 
 def look(settings: Settings) -> Listing:
@@ -75,19 +82,30 @@ def _everywhere(settings: Settings) -> Iterator[Model]:
 
 def _demo() -> Model:
     size = (EMBEDDED_MODEL / "model.safetensors").stat().st_size
-    return Model(EMBEDDED_MODEL.name, Kind.DEMO, "built in", str(EMBEDDED_MODEL), size=size)
+    return Model(
+        EMBEDDED_MODEL.name,
+        Kind.DEMO,
+        told("model.where.demo", "built in"),
+        str(EMBEDDED_MODEL),
+        size=size,
+    )
 
 
 def _elsewhere(setting: str) -> Model:
     """What is set by hand, and was not found."""
     if is_server(setting):
-        return Model(setting, Kind.SERVER, "a server", setting)
+        return Model(setting, Kind.SERVER, told("model.where.server", "a server"), setting)
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():
         return files.gguf(path, str(path.parent))
     if path.is_dir():
         return replace(hub.directory(path, "float32"), setting=str(path.resolve()))
-    return Model(setting, Kind.DIRECTORY, "Hugging Face hub, not downloaded yet", setting)
+    return Model(
+        setting,
+        Kind.DIRECTORY,
+        told("model.where.later", "Hugging Face hub, not downloaded yet"),
+        setting,
+    )
 
 
 def _distinct(models: Iterable[Model]) -> Iterator[Model]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from app.models import files
 from app.models.model import Kind, Model
+from dragon.told import told
 
-WHERE = "Hugging Face cache"
+WHERE = told("model.where.hub", "Hugging Face cache")
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
@@ -54,9 +55,16 @@ def directory(path: Path, dtype: str) -> Model:
         config = AutoConfig.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
         first = str(error).strip().partition("\n")[0]
-        return replace(model, refusal=f"Its configuration cannot be read: {first}")
+        return replace(
+            model,
+            refusal=told(
+                "model.configuration", "Its configuration cannot be read: {why}", why=first
+            ),
+        )
     if not weights:
-        return replace(model, refusal="Its weights have not been downloaded.")
+        return replace(
+            model, refusal=told("model.weights", "Its weights have not been downloaded.")
+        )
     text = config.get_text_config()
     loaded = _BYTES[dtype]
     stored = _BYTES.get(str(getattr(text, "dtype", "")).removeprefix("torch."), loaded)
@@ -77,11 +85,17 @@ def _kv_bytes(config: Any, item: int) -> int:
 def _refusal(path: Path, config: Any, text: Any) -> str:
     architectures = getattr(config, "architectures", None) or []
     if architectures and not any("CausalLM" in name or "LMHead" in name for name in architectures):
-        return f"It does not write text ({architectures[0]})."
+        return told("model.writes", "It does not write text ({name}).", name=str(architectures[0]))
     if not (path / "tokenizer.json").exists():
-        return "It has no tokenizer.json."
+        return told("model.tokenizer", "It has no tokenizer.json.")
     if any("sliding" in kind for kind in getattr(text, "layer_types", None) or ()):
-        return "It has sliding attention, which is not supported; its .gguf file may serve."
+        return told(
+            "model.sliding",
+            "It has sliding attention, which is not supported; its .gguf file may serve.",
+        )
     if getattr(text, "attn_logit_softcapping", None) is not None:
-        return "It caps attention scores, which is not supported; its .gguf file may serve."
+        return told(
+            "model.capped",
+            "It caps attention scores, which is not supported; its .gguf file may serve.",
+        )
     return ""

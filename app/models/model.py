@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from dragon.told import told
+
 SETTINGS = ("DRAGON_MODEL", "DRAGON_MODEL_NAME", "DRAGON_TOKENIZER")
 
 
@@ -66,8 +68,13 @@ class Model:
         """Refused where it takes more than so many bytes of memory."""
         if self.refusal or self.memory is None or self.memory <= memory:
             return self
-        says = f"It needs about {gigabytes(self.memory)} of memory; this machine has"
-        return replace(self, refusal=f"{says} {gigabytes(memory)}.")
+        says = told(
+            "model.large",
+            "It needs about {needed} of memory; this machine has {there}.",
+            needed=gigabytes(self.memory),
+            there=gigabytes(memory),
+        )
+        return replace(self, refusal=says)
 
 
 def gigabytes(count: int) -> str:

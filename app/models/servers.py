@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.models.model import Kind, Model
+from dragon.told import told
 
 PORTS = {
     11434: "Ollama",
@@ -20,9 +21,10 @@ PORTS = {
 }
 _TIMEOUT_S = 0.5
 _OURS = "dragon"
-_NO_TOKENIZER = (
+_NO_TOKENIZER = told(
+    "model.server.tokenizer",
     "Set DRAGON_TOKENIZER to the tokenizer of its model: a directory, a hub name or a .gguf file. "
-    "The .gguf files of Ollama and LM Studio serve without their server."
+    "The .gguf files of Ollama and LM Studio serve without their server.",
 )
 
 
@@ -36,9 +38,9 @@ def running() -> Iterator[Model]:
 def _at(port: int, usual: str) -> Iterator[Model]:
     status, listed = _asked(port, "/v1/models")
     url = f"http://127.0.0.1:{port}"
-    where = f"{usual} on port {port}"
+    where = told("model.where.port", "{name} on port {port}", name=usual, port=str(port))
     if status in (401, 403):
-        says = "It asks for a key: set DRAGON_MODEL_KEY."
+        says = told("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
         yield Model(url, Kind.SERVER, where, url, refusal=says)
         return
     data = listed.get("data") if isinstance(listed, dict) else None
@@ -52,7 +54,12 @@ def _at(port: int, usual: str) -> Iterator[Model]:
         several = len(models) > 1
         tokenizer = _tokenizer(port, each)
         yield Model(
-            *(f"{url}#{name}" if several else url, Kind.SERVER, f"{where}: {name}", url),
+            *(
+                f"{url}#{name}" if several else url,
+                Kind.SERVER,
+                told("model.where.served", "{where}: {name}", where=where, name=name),
+                url,
+            ),
             size=size if isinstance(size, int) else None,
             hint="" if tokenizer else _NO_TOKENIZER,
             served=name if several else "",

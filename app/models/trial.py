@@ -3,7 +3,7 @@
     python -m app.models.trial
 
 tries what the settings in its environment name, and writes one JSON object as its last line: a
-`Report`, or {"error": sentence}.
+`Report`, or {"error": sentence}, sentences being `Told`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.inference.choice import is_server
+from dragon.told import Told, told
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -55,7 +56,7 @@ class Report:
     context: int
     fingerprint: str
     fits: bool | None
-    peer: str
+    peer: Told
 
 
 COMMAND = (sys.executable, "-m", "app.models.trial")
@@ -76,15 +77,21 @@ def result(output: bytes, status: int | None) -> Report:
     except ValueError:
         said = {}
     if "error" in said:
-        raise InvalidRequestError(said["error"])
+        raise InvalidRequestError(Told.of(said["error"]))
     if not said and status is not None and status < 0:
         raise InvalidRequestError(
-            f"The process that loaded it was killed (signal {-status}), most likely for want of "
-            "memory: close other programs, or choose a smaller model."
+            told(
+                "trial.killed",
+                "The process that loaded it was killed (signal {signal}), most likely for want of "
+                "memory: close other programs, or choose a smaller model.",
+                signal=-status,
+            )
         )
     if not said:
-        raise InvalidRequestError("The model could not be loaded; the log of DRAGON says why.")
-    return Report(**said)
+        raise InvalidRequestError(
+            told("trial.unloaded", "The model could not be loaded; the log of DRAGON says why.")
+        )
+    return Report(**said | {"peer": Told.of(said["peer"])})
 
 
 class Trials:
@@ -102,7 +109,9 @@ class Trials:
         not serve.
         """
         if self._busy:
-            raise OverloadedError("Another model is being tried; wait until that is done.")
+            raise OverloadedError(
+                told("trial.busy", "Another model is being tried; wait until that is done.")
+            )
         self._busy = True
         try:
             return await self._run(model, gone)
@@ -123,7 +132,9 @@ class Trials:
             if left.done():
                 return None
             if not written.done():
-                raise InvalidRequestError("The model was not loaded within ten minutes.")
+                raise InvalidRequestError(
+                    told("trial.slow", "The model was not loaded within ten minutes.")
+                )
             return result(written.result()[0], process.returncode)
         finally:
             if process.returncode is None:
@@ -150,9 +161,12 @@ def main() -> None:
     from app.settings import Settings
 
     try:
-        said = asdict(_tried(Settings.read()))
+        report = _tried(Settings.read())
+        said = asdict(report) | {"peer": report.peer.shown()}
     except DragonError as error:
-        said = {"error": error.message}
+        message = error.message
+        told_of = message if isinstance(message, Told) else Told(message)
+        said = {"error": told_of.shown()}
     print(json.dumps(said), flush=True)
 
 
@@ -193,7 +207,7 @@ async def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
     return tokens
 
 
-def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, str]:
+def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, Told]:
     """Whether the peer would take part with this model, and that as a sentence."""
     from app.peer_link.probe import greet
     from dragon.link.control import Hello
@@ -209,14 +223,20 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
         greet(settings.peers[0], key, hello)
     except HandshakeError as error:
         if on_this_machine(settings):
-            return False, f"The peer that runs now does not fit it. {BOTH}"
-        return False, f"The peer refuses it: {error.message}."
+            return False, told(
+                "trial.unfit", "The peer that runs now does not fit it. {both}", both=BOTH
+            )
+        return False, told("trial.refused", "The peer refuses it: {why}.", why=error.message)
     except LinkError:
         return (
             None,
-            f"No peer answers at {settings.peers[0].url}, so vocabularies were not compared.",
+            told(
+                "trial.alone",
+                "No peer answers at {url}, so vocabularies were not compared.",
+                url=settings.peers[0].url,
+            ),
         )
-    return True, "The peer has the same vocabulary."
+    return True, told("trial.fits", "The peer has the same vocabulary.")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from dragon.errors import HandshakeError, LinkError
 from dragon.inference.estimates import Pace
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
+from dragon.told import Told, row, told
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ _WORTH_S = 0.05
 _ROUND_TRIPS = 6
 _LEAST_WAIT_S = 0.1
 _UNAVAILABLE = 503  # a peer that is about to end
+_TOLD = {401: "link.key", _UNAVAILABLE: "link.ending"}
 _ERRORS = (OSError, TimeoutError, WebSocketException, LinkError)
 
 
@@ -190,15 +192,19 @@ class Link:
         try:
             await connection.open(measured=len(self._peers) > 1)
         except (HandshakeError, ssl.SSLCertVerificationError) as error:
-            reason = error.message if isinstance(error, HandshakeError) else error.strerror
-            return PeerStatus("refused", detail=f"{reason}")
+            if isinstance(error, HandshakeError):
+                return PeerStatus("refused", detail=error.message)
+            why = str(error.strerror)
+            return PeerStatus("refused", detail=Told(why, "link.certificate", {"why": why}))
         except InvalidStatus as error:
             status = error.response.status_code
             body = (error.response.body or b"")[:500].decode(errors="replace")
-            detail = f"the peer refuses the link: {body or f'HTTP {status}'}"
+            why = body or f"HTTP {status}"
+            code = _TOLD.get(status, "link.other")
+            detail = Told(f"the peer refuses the link: {why}", code, {"why": why})
             return PeerStatus("connecting" if status == _UNAVAILABLE else "refused", detail=detail)
         except _ERRORS as error:
-            return PeerStatus("connecting", detail=str(error) or "no answer")
+            return PeerStatus("connecting", detail=_unreached(error))
         return connection
 
     def _take(self, connection: Connection) -> None:
@@ -255,7 +261,9 @@ class Link:
     def _on_change(self) -> None:
         """A connection has ended, or its peer is about to."""
         if self._current is not None and self._current.ended:
-            self._set_status(PeerStatus("connecting", detail="the connection was lost"))
+            self._set_status(
+                PeerStatus("connecting", detail=told("link.broken", "the connection was lost"))
+            )
         self._changed.set()
 
     def _set_status(self, status: PeerStatus) -> None:
@@ -281,5 +289,14 @@ def _together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
     if len(failed) == 1:
         return next(iter(failed.values()))
     refused = all(status.state == "refused" for status in failed.values())
-    details = "; ".join(f"{peer.url}: {status.detail}" for peer, status in failed.items())
-    return PeerStatus("refused" if refused else "connecting", detail=details)
+    details = [
+        told("link.one", "{url}: {why}", url=peer.url, why=status.detail)
+        for peer, status in failed.items()
+    ]
+    return PeerStatus("refused" if refused else "connecting", detail=row(details, "; "))
+
+
+def _unreached(error: Exception) -> Told:
+    """Why there is no connection: what the system says, which is in English."""
+    why = str(error) or "no answer"
+    return Told(why, "link.unreached", {"why": why})

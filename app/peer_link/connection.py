@@ -20,6 +20,7 @@ from dragon.link.address import PeerAddress
 from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
 from dragon.sampling.role import Role
+from dragon.told import Told
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +183,7 @@ class Connection:
         reply = await self._socket.recv(decode=True)
         _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
         if isinstance(other, control.Fault):
-            raise HandshakeError(other.message)
+            raise HandshakeError(Told(other.message, other.code))
         if not isinstance(other, control.Hello):
             raise FrameError("the peer's first frame is no hello")
         check_hello(self._hello, other)

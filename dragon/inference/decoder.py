@@ -24,6 +24,7 @@ from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import Cut, cut
+from dragon.told import told
 
 
 @dataclass
@@ -78,8 +79,13 @@ class Decoder:
         self.horizon = model.context - longest
         if self.horizon < 1 or min(self.bases) < 1:
             raise ContextLengthError(
-                f"the prompt has {longest} tokens with its document, and the model's "
-                f"context is {model.context}: shorten the conversation"
+                told(
+                    "context.document",
+                    "the prompt has {tokens} tokens with its document, and the model's context is "
+                    "{context}: shorten the conversation",
+                    tokens=longest,
+                    context=model.context,
+                )
                 if self.horizon < 1
                 else "the prompt is empty"
             )

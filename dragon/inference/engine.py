@@ -32,6 +32,7 @@ from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deli
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring
 from dragon.protocol.messages import Work
+from dragon.told import told
 
 log = logging.getLogger(__name__)
 
@@ -117,14 +118,24 @@ class Engine:
         )
         if len(rows) > self.model.cache.rows(decoder.positions):
             raise ContextLengthError(
-                f"{len(rows)} passages, each before the conversation and the answer, take "
-                f"{decoder.positions} tokens each, and the engine has room for "
-                f"{self.model.cache.rows(decoder.positions)} of them: shorten the conversation, "
-                "lower max_tokens, or ask for fewer passages"
+                told(
+                    "context.passages",
+                    "{count} passages, each before the conversation and the answer, take {tokens} "
+                    "tokens each, and the engine has room for {room} of them: shorten the "
+                    "conversation, lower max_tokens, or ask for fewer passages",
+                    count=len(rows),
+                    tokens=decoder.positions,
+                    room=self.model.cache.rows(decoder.positions),
+                )
             )
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
-                raise OverloadedError("too many answers are waiting to begin: try again later")
+                raise OverloadedError(
+                    told(
+                        "device.waiting",
+                        "too many answers are waiting to begin: try again later",
+                    )
+                )
             self._callers[decoder] = caller = Caller.current()
             self._inbox.openings.put(caller, decoder)
             self._changed.notify()

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 from dragon.errors import HandshakeError
 from dragon.link.control import Hello
+from dragon.told import Told
 
 
 def check_hello(own: Hello, other: Hello) -> None:
     """Raises `HandshakeError` with what to change when the two sides cannot write together."""
     if own.version != other.version:
         raise HandshakeError(
-            f"the other side speaks protocol version {other.version}, this one {own.version}: "
-            "run the same release on both"
+            Told(
+                f"the other side speaks protocol version {other.version}, this one {own.version}: "
+                "run the same release on both",
+                "handshake.version",
+            )
         )
     if own.tokenizer != other.tokenizer:
         raise HandshakeError(
-            f"the models have different tokenizers or chat templates ({own.model} here, "
-            f"{other.model} there): set DRAGON_MODEL to models of one family on both sides"
+            Told(
+                f"the models have different tokenizers or chat templates ({own.model} here, "
+                f"{other.model} there): set DRAGON_MODEL to models of one family on both sides",
+                "handshake.tokenizer",
+            )
         )
     if own.relevance != other.relevance:
         raise HandshakeError(
-            "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
-            "alike on both, and run the same release"
+            Told(
+                "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
+                "alike on both, and run the same release",
+                "handshake.relevance",
+            )
         )
     if own.noise != other.noise:
         raise HandshakeError(
-            "the sides do not compute the same noise: run the same release of DRAGON and NumPy"
+            Told(
+                "the sides do not compute the same noise: run the same release of DRAGON and NumPy",
+                "handshake.noise",
+            )
         )

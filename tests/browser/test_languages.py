@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,7 @@ _OWN = ", ".join(
         ".conversation, [data-testid=preview-text], #preview-title, #scope-menu .is-document",
         "[data-testid=start-question] strong, [data-testid=only-this], .model-name, .receipt",
         ".said strong, #confirm-title, .frames th",
-        "dd, .weight, .figures, .document-detail, .card, .summary, .number, svg.drawn text",
+        "dd, .weight, .figures, .card, .summary, .number, svg.drawn text",
     )
 )
 
@@ -83,6 +85,32 @@ def test_every_text_is_used_and_every_used_one_exists() -> None:
     asked = set(re.findall(r"""\bt\(["']([a-z_0-9.]+)["']""", code))
     asked |= set(re.findall(r'data-text(?:-[a-z-]+)?="([^"]+)"', code))
     assert asked <= ENGLISH.keys()
+
+
+def test_every_sentence_of_the_device_can_be_said() -> None:
+    """Each by its code, with no other blanks than the values it comes with."""
+    made = {code for path in _python() for code in _codes(path.read_text())}
+    assert made == {key.removeprefix("told.") for key in ENGLISH if key.startswith("told.")}
+
+
+def _codes(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name("told"), args=[ast.Constant(str(code)), *_]):
+                blanks = {f"{{{keyword.arg}}}" for keyword in node.keywords}
+                for path in FILES:
+                    said = json.loads(path.read_text()).get(f"told.{code}", "")
+                    assert set(_BLANK.findall(said)) <= blanks, (path.stem, code)
+                yield code
+            case ast.Call(func=ast.Name("Told"), args=[_, ast.Constant(str(code)), *_]):
+                yield code
+            case ast.Constant(str(code)) if code.startswith("link.") and "/" not in code:
+                yield code  # chosen by the status of a refusal
+
+
+def _python() -> list[Path]:
+    root = Path(__file__).parents[2]
+    return [path for package in ("app", "dragon") for path in (root / package).rglob("*.py")]
 
 
 def _pages() -> list[Path]:
@@ -151,4 +179,33 @@ def test_the_browser_chooses_the_language(
     page.goto(f"{device.url}/sign-in?key={KEY}")
     expect(page.get_by_test_id("send")).to_have_attribute("aria-label", send)
     assert page.locator("html").get_attribute("lang") == (locale[:2] if send != "Send" else "en")
+    context.close()
+
+
+def test_what_the_device_says_is_said_in_the_language_of_the_browser(
+    browser: Browser, device: Service, emptied: None, tmp_path: Path
+) -> None:
+    """Of a file refused, of one that cannot be read, of a folder, and of an answer that failed."""
+    context = browser.new_context(locale="de-DE", service_workers="block")
+    chat = signed_in(context.new_page(), device.url)
+    chat.open_panel("documents")
+    empty, program = tmp_path / "leer.txt", tmp_path / "ein Programm"
+    empty.touch()
+    program.write_bytes(b"\x7fELF" + bytes(100))
+    chat.upload(empty, program)
+    detail = chat.document(empty.name).locator(".document-detail")
+    expect(detail).to_have_text("Die Datei ist leer. Nichts wurde gespeichert.")
+    chat.page.reload()
+    chat.open_panel("documents")
+    detail = chat.document(program.name).locator(".document-detail")
+    expect(detail).to_contain_text("Die Datei ist ein Programm. Gelesen werden können Text,")
+    chat.page.get_by_test_id("folder-path").fill(f"{tmp_path}/nirgends")
+    chat.page.get_by_test_id("folder-path").press("Enter")
+    expect(chat.page.locator("#folder-error")).to_contain_text("es gibt ihn nicht.")
+    chat.page.goto(f"{device.url}/#conversation-unknown")
+    expect(chat.page.get_by_text("Diesen Chat gibt es nicht mehr.")).to_be_visible()
+    answer = chat.ask("wort " * 9000)
+    expect(answer.locator(".problem")).to_contain_text("Die Frage ist zu lang.")
+    chat.page.reload()
+    expect(chat.answers.last.locator(".problem")).to_contain_text("Die Frage ist zu lang.")
     context.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, BinaryIO, Literal
+from dataclasses import asdict
+from typing import Annotated, Any, BinaryIO, Literal
 from urllib.parse import quote
 
 import orjson
@@ -21,6 +22,7 @@ from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Form
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import PAGE_BREAK
+from dragon.told import with_told
 
 router = APIRouter(prefix="/v1", tags=["files"])
 
@@ -69,8 +71,9 @@ Store = Annotated[DocumentStore, Depends(store)]
 class FileObject(BaseModel):
     """OpenAI's `file` object; `created_at` is in Unix seconds.
 
-    Ours are `collection`, "" being the default one, `chunks`, how many there are so far, and
-    `properties`, which the file says of itself.
+    Ours are `collection`, "" being the default one, `chunks`, how many there are so far,
+    `properties`, which the file says of itself, and what is `told` in `status_details`, for other
+    languages.
     """
 
     id: str
@@ -85,11 +88,14 @@ class FileObject(BaseModel):
     chunks: int
     expires_at: int | None = Field(default=None, exclude_if=lambda at: at is None)
     properties: Properties | None = Field(default=None, exclude_if=lambda known: known is None)
+    told: dict[str, Any] | None = Field(default=None, exclude_if=lambda known: known is None)
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
         """The object that stands for a document."""
-        return cls.model_validate(document, from_attributes=True)
+        return cls.model_validate(document, from_attributes=True).model_copy(
+            update={"told": with_told({"status_details": document.status_details}).get("told")}
+        )
 
 
 class FileList(BaseModel):
@@ -297,4 +303,4 @@ async def file_events(file_id: str, documents: Store) -> StreamingResponse:
 
 async def _server_sent(progress: AsyncIterator[Progress]) -> AsyncIterator[bytes]:
     async for each in progress:
-        yield b"data: " + orjson.dumps(each) + b"\n\n"
+        yield b"data: " + orjson.dumps(with_told(asdict(each))) + b"\n\n"

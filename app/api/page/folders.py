@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.openai.openapi import failures
 from app.container import State
-from app.documents.folders.folders import FileState
+from app.documents.folders.folders import FileState, Folder
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
+from dragon.told import with_told
 
 router = APIRouter(prefix="/api/folders", tags=["folders"])
 
@@ -31,7 +33,7 @@ class NewFolder(BaseModel):
 @router.get("")
 async def list_folders(state: State) -> dict[str, Any]:
     """Every folder, with how many of its files are in each state."""
-    return {"data": [asdict(folder) for folder in await state.documents.folders.list()]}
+    return {"data": [_view(folder) for folder in await state.documents.folders.list()]}
 
 
 @router.post("")
@@ -39,13 +41,13 @@ async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
     """Follow a folder; of one that is followed, try again what could not be read."""
     folders = state.documents.folders
     identity = await folders.add(Path(folder.path), folder.collection)
-    return asdict(await folders.get(identity))
+    return _view(await folders.get(identity))
 
 
 @router.get("/{folder}", responses=failures(404))
 async def get_folder(folder: str, state: State) -> dict[str, Any]:
     """One folder."""
-    return asdict(await state.documents.folders.get(folder))
+    return _view(await state.documents.folders.get(folder))
 
 
 @router.get("/{folder}/files", responses=failures(404))
@@ -58,7 +60,10 @@ async def list_files(
 ) -> dict[str, Any]:
     """Files of a folder by path, from the one behind `after` on, all or those in a state."""
     found = await state.documents.folders.files(folder, only, after, limit + 1)
-    return {"data": [asdict(file) for file in found[:limit]], "has_more": len(found) > limit}
+    return {
+        "data": [with_told(asdict(file)) for file in found[:limit]],
+        "has_more": len(found) > limit,
+    }
 
 
 @router.delete("/{folder}", responses=failures(404))
@@ -66,3 +71,10 @@ async def remove_folder(folder: str, state: State) -> dict[str, Any]:
     """Follow a folder no more; the documents it brought go, its files stay as they are."""
     await state.documents.folders.remove(folder)
     return {"id": folder, "deleted": True}
+
+
+def _view(folder: Folder) -> dict[str, Any]:
+    """A folder, and `short`, its path as people write it: ~ for the home folder."""
+    home, path = os.path.realpath(os.path.expanduser("~")), folder.path
+    within = home != "/" and f"{path}/".startswith(f"{home}/")
+    return {**asdict(folder), "short": f"~{path.removeprefix(home)}" if within else path}

@@ -55,7 +55,7 @@ def done(answer_id: str, end: record.Fields) -> Frame:
 
 def failure(answer_id: str | None, problem: Problem) -> Frame:
     """What went wrong with an answer, or with a frame of the page."""
-    return {"type": "error", "id": answer_id, **problem.body()}
+    return {"type": "error", "id": answer_id, **problem.shown()}
 
 
 async def frames(run: BackgroundRun) -> AsyncGenerator[Frame, None]:

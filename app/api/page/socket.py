@@ -35,6 +35,7 @@ from app.problems import reported
 from app.settings import Cloud
 from app.storage.tables import Conversation, Message, MessageState
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
+from dragon.told import told, with_told
 
 router = APIRouter()
 _MAX_ANSWERS = 8
@@ -114,7 +115,13 @@ class _Page:
 
     async def _write(self, frame: Say | Again | Continue) -> None:
         if self._state.background_runs.count >= _MAX_RUNS:
-            raise OverloadedError(f"At most {_MAX_RUNS} answers are written at once.")
+            raise OverloadedError(
+                told(
+                    "device.runs",
+                    "At most {count} answers are written at once.",
+                    count=_MAX_RUNS,
+                )
+            )
         store, private = self._state.conversations, frame.params.private
         if isinstance(frame, Say):
             _, _, answer = await store.ask(
@@ -225,7 +232,7 @@ class _Page:
         while True:
             now = self._state.generation.peer_state
             if last is None or _standing(now) != _standing(last):
-                await self._send({"type": "status", "peer": asdict(now)})
+                await self._send({"type": "status", "peer": with_told(asdict(now))})
                 last = now
             await asyncio.sleep(_STATUS_SECONDS)
 

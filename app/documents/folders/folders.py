@@ -18,6 +18,7 @@ from app.documents.folders.watcher import FolderState, Watcher
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, clean_collection
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.errors import InvalidRequestError, NotFoundError
+from dragon.told import Told, told
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,12 @@ class Folders:
             if known is not None:
                 if collection not in (None, known.folder.collection):
                     raise _refusal(
-                        f"{root} is watched as the collection '{known.folder.collection}'."
+                        told(
+                            "folder.collection",
+                            "{path} is watched as the collection '{name}'.",
+                            path=str(root),
+                            name=known.folder.collection,
+                        )
                     )
                 await self._try_again(known)
                 return known.folder.id
@@ -156,7 +162,7 @@ class Folders:
         """One folder. Raises NotFoundError."""
         found = next((each for each in await self.list() if each.id == folder), None)
         if found is None:
-            raise NotFoundError(f"There is no watched folder '{folder}'.")
+            raise _no_folder(folder)
         return found
 
     async def files(
@@ -189,21 +195,43 @@ class Folders:
 
     def _watcher(self, folder: str) -> Watcher:
         if folder not in self._watchers:
-            raise NotFoundError(f"There is no watched folder '{folder}'.")
+            raise _no_folder(folder)
         return self._watchers[folder]
 
     def _require_apart(self, root: Path) -> None:
         """No file may be in two folders, nor be the device's own."""
         if len(self._watchers) >= MOST:
-            raise _refusal(f"At most {MOST} folders are watched: watch one that holds several.")
+            raise _refusal(
+                told(
+                    "folder.most",
+                    "At most {count} folders are watched: watch one that holds several.",
+                    count=MOST,
+                )
+            )
         if root.is_relative_to(self._data_dir):
-            raise _refusal(f"{root} is in the device's data directory.")
+            raise _refusal(
+                told("folder.own", "{path} is in the device's data directory.", path=str(root))
+            )
         for each in self._watchers.values():
             other = Path(each.folder.path)
             if root.is_relative_to(other):
-                raise _refusal(f"{root} is in {other}, which is watched already.")
+                raise _refusal(
+                    told(
+                        "folder.inside",
+                        "{path} is in {other}, which is watched already.",
+                        path=str(root),
+                        other=str(other),
+                    )
+                )
             if other.is_relative_to(root):
-                raise _refusal(f"{root} holds {other}, which is watched: remove that one first.")
+                raise _refusal(
+                    told(
+                        "folder.around",
+                        "{path} holds {other}, which is watched: remove that one first.",
+                        path=str(root),
+                        other=str(other),
+                    )
+                )
 
     async def _try_again(self, watcher: Watcher) -> None:
         unread = update(WatchedFile).where(
@@ -219,14 +247,35 @@ def _real(path: Path) -> Path:
     try:
         expanded = path.expanduser()
         if not expanded.is_absolute():
-            raise _refusal("Give the whole path of the folder, such as ~/Notes.")
+            raise _refusal(
+                told("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
+            )
         root = expanded.resolve(strict=True)
         next(root.iterdir(), None)
     except (OSError, RuntimeError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no path"
-        raise _refusal(f"{path} cannot be watched: {why}.") from None
+        raise _refusal(
+            told(
+                "folder.closed", "{path} cannot be watched: {why}.", path=str(path), why=_why(error)
+            )
+        ) from None
     return root
 
 
-def _refusal(message: str) -> InvalidRequestError:
+def _why(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return told("folder.missing", "No such file or directory")
+    if isinstance(error, NotADirectoryError):
+        return told("folder.no_folder", "Not a directory")
+    if isinstance(error, PermissionError):
+        return told("folder.forbidden", "Permission denied")
+    return (isinstance(error, OSError) and error.strerror) or told(
+        "folder.no_path", "it is no path"
+    )
+
+
+def _no_folder(folder: str) -> NotFoundError:
+    return NotFoundError(told("folder.gone", "There is no watched folder '{id}'.", id=folder))
+
+
+def _refusal(message: Told) -> InvalidRequestError:
     return InvalidRequestError(message, param="path")

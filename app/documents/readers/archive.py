@@ -8,6 +8,7 @@ import zlib
 from typing import Any
 
 from app.documents.readers.common import ENCRYPTED, NESTED, UnreadableError, damaged
+from dragon.told import told
 
 DOCX_TEXT = "word/document.xml"
 XLSX_BOOK = "xl/workbook.xml"
@@ -17,11 +18,14 @@ EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
 
 
+_ZIP = told("file.kind.packed", "ZIP or Office")
+
+
 class Archive:
     """The entries of a ZIP file by name. Raises UnreadableError for damaged or encrypted ones."""
 
     def __init__(self, data: bytes, kind: str = "") -> None:
-        self._damaged = damaged(kind or "ZIP or Office")
+        self._damaged = damaged(kind or _ZIP)
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError):
@@ -31,8 +35,13 @@ class Archive:
         expanded = sum(entry.file_size for entry in entries)
         if expanded > EXPANDED_BYTES or len(entries) > _MOST_ENTRIES:
             raise UnreadableError(
-                f"The file unpacks to more than {EXPANDED_BYTES >> 20} MB or {_MOST_ENTRIES} "
-                "parts. Split it into smaller ones."
+                told(
+                    "file.unpacks",
+                    "The file unpacks to more than {size} MB or {parts} parts. Split it into "
+                    "smaller ones.",
+                    size=EXPANDED_BYTES >> 20,
+                    parts=_MOST_ENTRIES,
+                )
             )
         self.names = frozenset(self._zip.namelist())
 

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import re
 
+from dragon.told import Told, told
+
 PAGE_BREAK = "\f"
-TAKEN = (
+TAKEN = told(
+    "file.taken",
     "Text, Markdown, PDF, Office files (DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF), HTML, CSV, JSON, "
-    "EPUB, e-mail (EML, mbox) and images (PNG, JPEG, TIFF, WebP) can be read."
+    "EPUB, e-mail (EML, mbox) and images (PNG, JPEG, TIFF, WebP) can be read.",
 )
-ENCRYPTED = "The file is encrypted. Save it without a password."
-NESTED = "The file is nested too deeply to be read."
-NO_TEXT = "The file has no text in it."
+ENCRYPTED = told("file.encrypted", "The file is encrypted. Save it without a password.")
+NESTED = told("file.nested", "The file is nested too deeply to be read.")
+NO_TEXT = told("file.no_text", "The file has no text in it.")
 
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def damaged(kind: str) -> str:
+def damaged(kind: str) -> Told:
     """What to say of a file of some kind that its own program wrote differently."""
-    return f"This {kind} file is damaged. Open it elsewhere and save it again."
+    return told(
+        "file.damaged",
+        "This {kind} file is damaged. Open it elsewhere and save it again.",
+        kind=kind,
+    )
 
 
 class UnreadableError(Exception):
     """The file cannot be read; the message says why."""
+
+    def __init__(self, message: Told) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 def clean(text: str) -> str:

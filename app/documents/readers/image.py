@@ -8,12 +8,20 @@ from typing import Any
 
 from app.documents.readers.common import UnreadableError, damaged
 from app.documents.readers.ocr import MOST_PIXELS, Recognised, Tesseract
+from dragon.told import told
 
 _FORMATS = {"png": ("PNG",), "jpeg": ("JPEG", "MPO"), "tiff": ("TIFF",), "webp": ("WEBP",)}
 _LARGEST = 100_000_000  # pixels
 _MOST_PAGES = 1000
 _SMALL = 1500  # pixels: the longer side of a picture whose letters are worth enlarging
-_TOO_LARGE = f"The image has more than {_LARGEST // 1_000_000} megapixels. Make it smaller."
+_TOO_LARGE = told(
+    "file.megapixels",
+    "The image has more than {count} megapixels. Make it smaller.",
+    count=_LARGEST // 1_000_000,
+)
+_TOO_MANY = told(
+    "file.image.pages", "The image has more than {count} pages. Split it.", count=_MOST_PAGES
+)
 
 
 def image_pages(data: bytes, kind: str, ocr: Tesseract | None) -> list[Recognised | None]:
@@ -28,11 +36,12 @@ def image_pages(data: bytes, kind: str, ocr: Tesseract | None) -> list[Recognise
     try:
         opened = Image.open(io.BytesIO(data), formats=_FORMATS[kind])
         frames = ImageSequence.Iterator(opened) if kind == "tiff" else [opened]
+        count = getattr(opened, "n_frames", 1) if kind == "tiff" else 1
         pages = []
         for number, frame in enumerate(frames):
             if number == _MOST_PAGES:
-                raise UnreadableError(f"The image has more than {_MOST_PAGES} pages. Split it.")
-            pages.append(ocr.read(_page(frame)))
+                raise UnreadableError(_TOO_MANY)
+            pages.append(ocr.read(_page(frame), (number + 1, count)))
     except Image.DecompressionBombError:
         raise UnreadableError(_TOO_LARGE) from None
     except (OSError, SyntaxError, ValueError, EOFError, struct.error):

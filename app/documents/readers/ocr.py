@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from app.documents.readers.common import UnreadableError, unwrapped
+from dragon.told import told
 
-NEEDED = (
+NEEDED = told(
+    "file.ocr.needed",
     "Reading that takes text recognition (OCR): install Tesseract on this machine "
-    "(`apt install tesseract-ocr`, `brew install tesseract`), then retry."
+    "(`apt install tesseract-ocr`, `brew install tesseract`), then retry.",
 )
 DPI = 300
 MOST_PIXELS = 25_000_000  # of a page: A4 at 300 dots an inch has 9 million
@@ -54,38 +56,47 @@ class Recognised:
 
 @dataclass(frozen=True)
 class Tesseract:
-    """The program `tesseract`, and the folders that it reads."""
+    """The program `tesseract`, and the folders that it reads.
+
+    It is `tell`ing which page it looks at, from 1, and of how many.
+    """
 
     program: Path
     folders: Sequence[Path]
     deadline: float  # of time.monotonic()
+    tell: Callable[[int, int], None]
 
-    def read(self, image: Any) -> Recognised | None:
+    def read(self, image: Any, page_of: tuple[int, int]) -> Recognised | None:
         """What stands on a page, a grayscale image of Pillow's.
 
         None where that failed or took too long, or the time for the whole file is spent.
         """
+        self.tell(*page_of)
         if time.monotonic() > self.deadline:
             return None
         page = io.BytesIO()
         image.save(page, "PPM")
-        options = ("-l", self._languages, "--dpi", str(DPI), "-c", "tessedit_create_tsv=1")
+        languages = "+".join(self.languages[:_MOST_LANGUAGES])
+        options = ("-l", languages, "--dpi", str(DPI), "-c", "tessedit_create_tsv=1")
         done = self._run("stdin", "stdout", *options, given=page.getvalue())
         if done.returncode:
             return None
         return _recognised(done.stdout.decode("utf-8", "replace"))
 
     @cached_property
-    def _languages(self) -> str:
-        """Those that are installed, English first, as the option takes them."""
+    def languages(self) -> Sequence[str]:
+        """Those that are installed, English first. Raises UnreadableError if there is none."""
         listed = self._run("--list-langs").stdout.decode("utf-8", "replace").splitlines()[1:]
         found = sorted({*listed} - _NO_LANGUAGES, key=lambda each: (each != "eng", each))
         if not found:
             raise UnreadableError(
-                "Tesseract is installed without any language. Install one, such as "
-                "`tesseract-ocr-eng`, then retry."
+                told(
+                    "file.ocr.language",
+                    "Tesseract is installed without any language. Install one, such as "
+                    "`tesseract-ocr-eng`, then retry.",
+                )
             )
-        return "+".join(found[:_MOST_LANGUAGES])
+        return found
 
     def _run(self, *options: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         environment = {"OMP_THREAD_LIMIT": "1"}  # more threads take more time in all
@@ -101,7 +112,7 @@ class Tesseract:
         )
 
 
-def installed() -> Tesseract | None:
+def installed(tell: Callable[[int, int], None] = lambda page, of: None) -> Tesseract | None:
     """Tesseract as it is found on the path; None if it is not there."""
     if (path := shutil.which("tesseract")) is None:
         return None
@@ -110,7 +121,7 @@ def installed() -> Tesseract | None:
     folders = [prefix / "share/tesseract-ocr", prefix / "share/tessdata", prefix / "lib"]
     if given := os.environ.get("TESSDATA_PREFIX"):
         folders.append(Path(given))
-    return Tesseract(program, folders, time.monotonic() + _SECONDS)
+    return Tesseract(program, folders, time.monotonic() + _SECONDS, tell)
 
 
 def _limit() -> None:

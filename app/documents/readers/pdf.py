@@ -9,8 +9,14 @@ import pypdfium2
 
 from app.documents.readers.common import UnreadableError, unwrapped
 from app.documents.readers.ocr import DPI, MOST_PIXELS, Recognised, Tesseract
+from dragon.told import told
 
 MOST_PAGES = 5000
+_TOO_MANY = told(
+    "file.pdf.pages", "The PDF has more than {count} pages. Split it.", count=MOST_PAGES
+)
+_ENCRYPTED = told("file.pdf.encrypted", "The PDF is encrypted. Save it without a password.")
+_DAMAGED = told("file.pdf.damaged", "The PDF is damaged. Open it elsewhere and save it again.")
 _PASSWORD_ERROR = 4
 _POINTS = 72  # an inch
 _SHAPES = (pypdfium2.raw.FPDF_PAGEOBJ_IMAGE, pypdfium2.raw.FPDF_PAGEOBJ_PATH)
@@ -25,18 +31,19 @@ def pdf_pages(data: bytes, ocr: Tesseract | None) -> Sequence[Recognised | str |
     try:
         document = pypdfium2.PdfDocument(data)
         if len(document) > MOST_PAGES:
-            raise UnreadableError(f"The PDF has more than {MOST_PAGES} pages. Split it.")
-        for page in document:
+            raise UnreadableError(_TOO_MANY)
+        for number, page in enumerate(document, 1):
             text = unwrapped(_page_text(page))
             if text.strip() or not _shows_something(page):
                 pages.append(text)
             else:
-                pages.append(ocr.read(_picture(page)) if ocr else None)
+                page_of = number, len(document)
+                pages.append(ocr.read(_picture(page), page_of) if ocr else None)
             page.close()
     except pypdfium2.PdfiumError as error:
         if error.err_code == _PASSWORD_ERROR:
-            raise UnreadableError("The PDF is encrypted. Save it without a password.") from None
-        raise UnreadableError("The PDF is damaged. Open it elsewhere and save it again.") from None
+            raise UnreadableError(_ENCRYPTED) from None
+        raise UnreadableError(_DAMAGED) from None
     return pages
 
 

@@ -22,13 +22,19 @@ from app.documents.readers.properties import NOTHING, Properties
 from app.documents.readers.rtf import rtf_text
 from app.documents.readers.sniff import decoded, sniff
 from app.documents.readers.spreadsheet import sheets_text
+from dragon.told import Told, row, told
 
 _MOST_NESTED_MAILS = 3
 _MOST_NAMED = 10
-_PICTURES = f"The file has no text in it but pictures, as when it was scanned. {NEEDED}"
-_SCANNED = f"have no text, as when they were scanned. {NEEDED}"
-_FAILED = "Text recognition (OCR) failed on the file, or took too long. Scan it anew, or split it."
-_LEFT_OUT = "were not read: text recognition (OCR) failed on them, or took too long."
+_PICTURES = told(
+    "file.pictures",
+    "The file has no text in it but pictures, as when it was scanned. {needed}",
+    needed=NEEDED,
+)
+_FAILED = told(
+    "file.ocr.failed",
+    "Text recognition (OCR) failed on the file, or took too long. Scan it anew, or split it.",
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Reading:
 
     kind: str
     pages: list[str]
-    note: str | None = None
+    note: Told | None = None
     properties: Properties = NOTHING
     confidence: Mapping[int, int] = field(default_factory=dict)
 
@@ -93,13 +99,40 @@ def _looked_at(
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
     notes = []
     if unread:
-        notes.append(f"{unread} of {len(pages)} pages {_LEFT_OUT if ocr else _SCANNED}")
-    if unsure := [f"page {n} ({page.confidence} %)" for n, page in seen.items() if page.unsure]:
-        more = ["..."] if len(unsure) > _MOST_NAMED else []
-        listed = ", ".join([*unsure[:_MOST_NAMED], *more])
-        notes.append(f"Text recognition (OCR) was uncertain: {listed}")
+        notes.append(_left_out(unread, len(pages)) if ocr else _scanned(unread, len(pages)))
+    if unsure := [_unsure(n, page) for n, page in seen.items() if page.unsure]:
+        more = [Told("...")] if len(unsure) > _MOST_NAMED else []
+        listed = row([*unsure[:_MOST_NAMED], *more], ", ")
+        uncertain = "Text recognition (OCR) was uncertain: {pages}"
+        notes.append(told("file.note.uncertain", uncertain, pages=listed))
     confidence = {number: page.confidence for number, page in seen.items()}
-    return Reading(kind, texts, " ".join(notes) or None, confidence=confidence)
+    return Reading(kind, texts, row(notes, " ") if notes else None, confidence=confidence)
+
+
+def _unsure(number: int, page: Recognised) -> Told:
+    return told(
+        "file.note.page", "page {page} ({confidence} %)", page=number, confidence=page.confidence
+    )
+
+
+def _scanned(unread: int, count: int) -> Told:
+    return told(
+        "file.note.scanned",
+        "{unread} of {count} pages have no text, as when they were scanned. {needed}",
+        unread=unread,
+        count=count,
+        needed=NEEDED,
+    )
+
+
+def _left_out(unread: int, count: int) -> Told:
+    return told(
+        "file.note.left_out",
+        "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or took "
+        "too long.",
+        unread=unread,
+        count=count,
+    )
 
 
 def _pages(kind: str, data: bytes) -> list[str]:

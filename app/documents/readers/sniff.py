@@ -10,15 +10,17 @@ from pathlib import Path
 from app.documents.readers import tables
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
 from app.documents.readers.common import ENCRYPTED, TAKEN, UnreadableError, clean, damaged
+from dragon.told import Told, told
 
+_PROGRAM = told("file.kind.program", "a program")
 # Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
-    (b"\xd0\xcf\x11\xe0", "an old Office file"),
-    (b"GIF8", "a GIF image"),
-    (b"\x7fELF", "a program"),
-    (b"MZ\x90", "a program"),
-    (b"\x1f\x8b", "a gzip file"),
-    (b"SQLite format 3\0", "a database"),
+    (b"\xd0\xcf\x11\xe0", told("file.kind.office", "an old Office file")),
+    (b"GIF8", told("file.kind.gif", "a GIF image")),
+    (b"\x7fELF", _PROGRAM),
+    (b"MZ\x90", _PROGRAM),
+    (b"\x1f\x8b", told("file.kind.gzip", "a gzip file")),
+    (b"SQLite format 3\0", told("file.kind.database", "a database")),
 )
 _STARTS = (
     (b"{\\rtf", "rtf"),
@@ -138,9 +140,11 @@ def sniff(data: bytes, name: str) -> str:
         raise UnreadableError(ENCRYPTED)
     for magic, what in _OTHER_KINDS:
         if data.startswith(magic):
-            raise UnreadableError(f"The file is {what}. {TAKEN}")
+            raise _other(what)
     if suffix == ".pdf":
-        raise UnreadableError("The file is named .pdf but is not a PDF. Save it as a PDF again.")
+        raise UnreadableError(
+            told("file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again.")
+        )
     if _is_mail(data):
         return "email"
     if data.startswith(b"From ") and _is_mail(data[:_HEADERS_BYTES].partition(b"\n")[2]):
@@ -163,10 +167,15 @@ def decoded(data: bytes) -> str:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableError(
-            f"The file is not text in UTF-8 (byte {error.start}). Save it as UTF-8. {TAKEN}"
+            told(
+                "file.not_utf8",
+                "The file is not text in UTF-8 (byte {byte}). Save it as UTF-8. {taken}",
+                byte=error.start,
+                taken=TAKEN,
+            )
         ) from None
     if _BINARY.search(text):
-        raise UnreadableError(f"The file is binary data, not text. {TAKEN}")
+        raise _other(told("file.kind.binary", "binary data, not text"))
     return clean(text)
 
 
@@ -181,8 +190,14 @@ def _archive_kind(archive: Archive) -> str:
                 raise UnreadableError(ENCRYPTED)
             return opened
     if "xl/workbook.bin" in archive.names:
-        raise UnreadableError(f"The file is a binary Excel file. {TAKEN}")
-    raise UnreadableError(f"The file is a ZIP or Office file of another kind. {TAKEN}")
+        raise _other(told("file.kind.xlsb", "a binary Excel file"))
+    raise _other(told("file.kind.zip", "a ZIP or Office file of another kind"))
+
+
+def _other(what: Told) -> UnreadableError:
+    return UnreadableError(
+        told("file.other", "The file is {what}. {taken}", what=what, taken=TAKEN)
+    )
 
 
 def _is_mail(data: bytes) -> bool:

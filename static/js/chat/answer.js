@@ -1,7 +1,7 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
 import { announce, el, icon } from "../core/dom.js";
-import { t } from "../core/strings.js";
+import { said, t } from "../core/strings.js";
 import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 import { branchSwitch, tool } from "./tools.js";
@@ -218,7 +218,7 @@ export class AnswerView {
       const full = error.code === "context_length_exceeded";
       const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, t(full ? "answer.shorten" : "answer.retry"));
       remedy.addEventListener("click", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
-      this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, error.message), remedy);
+      this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, said(error, "message")), remedy);
     }
     const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
     const sent = this.message.done?.dragon.sent_frames > 0;

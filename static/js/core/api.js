@@ -1,11 +1,14 @@
 /** HTTP to the device. Every failure is an `ApiError` whose message a person can act on. */
 
-import { t } from "./strings.js";
+import { said, t } from "./strings.js";
 
 /** @typedef {import("./types.js").StoredFile} StoredFile */
 /** @typedef {import("./types.js").Conversation} Conversation */
 /** @typedef {import("./types.js").Message} Message */
 /** @typedef {import("./types.js").Model} Model */
+
+/** The header that says what an error's message is made of. */
+const TOLD = "X-Dragon-Told";
 
 export class ApiError extends Error {
   /** @param {string} message @param {number} status 0 when there was no reply at all */
@@ -29,9 +32,10 @@ export function messageOf(error) {
  *
  * @param {number} status
  * @param {string} body
+ * @param {string | null} told What the header says of the error's message.
  * @returns {any}
  */
-function unwrap(status, body) {
+function unwrap(status, body, told) {
   /** @type {any} */
   let value = null;
   try {
@@ -41,7 +45,8 @@ function unwrap(status, body) {
   }
   if (status >= 200 && status < 300) return value;
   if (status === 401) session.dispatchEvent(new Event("signed-out"));
-  throw new ApiError(value?.error?.message ?? t("link.status", { status }), status);
+  const error = value?.error ?? { message: t("link.status", { status }) };
+  throw new ApiError(said({ ...error, ...(told && { told: { message: JSON.parse(told) } }) }, "message"), status);
 }
 
 /**
@@ -63,7 +68,7 @@ async function request(path, method = "GET", json, signal) {
   } catch {
     throw new ApiError(t("link.silent"), 0);
   }
-  return unwrap(response.status, body);
+  return unwrap(response.status, body, response.headers.get(TOLD));
 }
 
 const id = encodeURIComponent;
@@ -83,7 +88,7 @@ export const listModels = () => request("/api/models");
  *
  * @param {string} name
  * @param {AbortSignal} signal
- * @returns {Promise<{answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string}>}
+ * @returns {Promise<{answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string, told?: import("./types.js").Told}>}
  */
 export const tryModel = (name, signal) => request("/api/models/try", "POST", { name }, signal);
 
@@ -145,7 +150,7 @@ export const addFolder = (path) => request("/api/folders", "POST", { path });
 /** @param {string} key */
 export const removeFolder = (key) => request(`/api/folders/${id(key)}`, "DELETE");
 
-/** @param {string} key @returns {Promise<{data: {path: string, state: string, problem: string | null}[], has_more: boolean}>} */
+/** @param {string} key @returns {Promise<{data: {path: string, state: string, problem: string | null, told?: import("./types.js").Told}[], has_more: boolean}>} */
 export const listFolderFiles = (key) => request(`/api/folders/${id(key)}/files`);
 
 // Documents
@@ -224,7 +229,7 @@ export function uploadFile(file, collection, replace, onProgress, signal) {
     xhr.onabort = () => reject(new ApiError(t("documents.cancelled.unsent"), 0));
     xhr.onload = () => {
       try {
-        resolve(unwrap(xhr.status, xhr.responseText));
+        resolve(unwrap(xhr.status, xhr.responseText, xhr.getResponseHeader(TOLD)));
       } catch (error) {
         reject(error);
       }

@@ -1,7 +1,7 @@
 /** The settings' section on models: which one answers, which others this machine has, trying and choosing one. */
 
 import { announce, el, formatBytes } from "./dom.js";
-import { number, t } from "./strings.js";
+import { number, said, t } from "./strings.js";
 import { chooseModel, listModels, messageOf, tryModel } from "./api.js";
 
 /** @typedef {import("./types.js").Model} Model */
@@ -40,9 +40,11 @@ export class Models {
 
   /** @param {Model} model @param {string} current @param {string} next */
   #row(model, current, next) {
-    const { name, kind, where, size, memory, context, refusal, hint } = model;
+    const { name, kind, size, memory, context } = model;
+    const refusal = said(model, "refusal");
+    const note = refusal || said(model, "hint");
     const facts = [
-      t(`model.${kind}`, { where }),
+      t(`model.${kind}`, { where: said(model, "where") }),
       size && formatBytes(size),
       memory && t("model.memory", { size: formatBytes(memory) }),
       context && t("model.context", { count: context }),
@@ -52,7 +54,7 @@ export class Models {
     const row = el("li", { class: "model", "data-testid": "model", "data-name": name },
       el("p", { class: "model-name" }, name),
       el("p", { class: "hint" }, facts.filter(Boolean).join(" · ")),
-      ...(refusal || hint ? [el("p", { class: "hint" }, refusal || hint)] : []),
+      ...(note ? [el("p", { class: "hint" }, note)] : []),
       actions, result);
     if (refusal) return row;
     const trying = el("button", { class: "button small", type: "button", "data-testid": "try-model" }, t("model.try"));
@@ -77,8 +79,8 @@ export class Models {
     result.scrollIntoView({ block: "nearest" });
     try {
       const report = await tryModel(name, controller.signal);
-      const { memory, peer } = report;
-      const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), peer };
+      const { memory } = report;
+      const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), cloud: said(report, "peer") };
       result.replaceChildren(
         el("blockquote", { "data-testid": "trial-answer" }, report.answer || t("model.silent")),
         el("p", { class: "hint", "data-testid": "trial-figures" }, t(memory === null ? "model.pace" : "model.pace.memory", figures)),

@@ -27,6 +27,28 @@ export function t(key, values = {}) {
   });
 }
 
+/**
+ * What the device says in a field of an object, in the language of the browser. The device says it in English, and in
+ * `told` by what code and with what values; a code that this page does not know is left in English.
+ *
+ * @template {string} F
+ * @param {{[field in F]?: string | null} & {told?: Record<string, Told> | null}} object
+ * @param {F} field
+ */
+export function said(object, field) {
+  const told = object.told?.[field];
+  return (told && sentence(told)) ?? object[field] ?? "";
+}
+
+/** @typedef {{text: string, code: string, values: Record<string, string | number | Told>}} Told */
+
+/** @param {Told} told @returns {string} */
+function sentence({ text, code, values }) {
+  const key = `told.${code}`;
+  if (!(key in words)) return text;
+  return t(key, Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === "object" ? sentence(value) : value])));
+}
+
 /** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */
 export function number(value, digits) {
   return value.toLocaleString(language, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });

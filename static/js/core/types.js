@@ -22,6 +22,7 @@
  * @typedef {object} Folder One of the device's machine, whose files are documents.
  * @property {string} id
  * @property {string} path
+ * @property {string} short The same, with ~ for the home folder.
  * @property {string} collection
  * @property {"starting" | "watched" | "missing" | "failing"} state
  * @property {Record<string, number>} files How many are in each state.
@@ -30,8 +31,11 @@
  * @property {"connected" | "connecting" | "refused"} state
  * @property {number | null} rtt_ms
  * @property {string} detail
+ * @property {Told} [told]
  *
- * @typedef {{message: string, code?: string | null}} Problem
+ * @typedef {Record<string, import("./strings.js").Told> | null} Told What the device says in which field, for other languages.
+ *
+ * @typedef {{message: string, code?: string | null, told?: Told}} Problem
  *
  * @typedef {object} Block A piece of an answer as HTML that the device made safe.
  * @property {number} start Where its Markdown begins in the answer, in characters.
@@ -94,7 +98,8 @@
  * @property {number} bytes
  * @property {number} created_at Unix seconds.
  * @property {"uploaded" | "processed" | "error"} status
- * @property {string | null} [status_details]
+ * @property {string | null} [status_details] Why it could not be read, or what of it.
+ * @property {Told} [told]
  * @property {string} [collection] Empty: none.
  * @property {number} [chunks]
  *
@@ -108,6 +113,7 @@
  * @property {number | null} context
  * @property {string} refusal Why it does not serve; empty where nothing speaks against it.
  * @property {string} hint
+ * @property {Told} [told]
  *
  * @typedef {object} IngestionEvent
  * @property {string} stage What has been done last.
@@ -115,6 +121,7 @@
  * @property {number} total
  * @property {"uploaded" | "processed" | "error"} status
  * @property {string | null} message
+ * @property {Told} [told]
  * @property {number} percent Of the stage.
  * @property {number | null} seconds_left Of the stage, an estimate.
  */

@@ -1,7 +1,7 @@
 /** One document in the list: its name, how far it has come, what can be done with it. */
 
 import { el, formatBytes, icon } from "../core/dom.js";
-import { t } from "../core/strings.js";
+import { said, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
 /** @typedef {import("../core/types.js").IngestionEvent} IngestionEvent */
@@ -87,7 +87,7 @@ export class DocumentRow {
     this.collection = file.collection ?? "";
     this.#chunks = file.chunks ?? 0;
     this.#advance(1, 0);
-    this.#setStatus(file.status, file.status_details);
+    this.#setStatus(file.status, said(file, "status_details"));
   }
 
   /** @param {Pick<IngestionEvent, "status" | "message"> & Partial<IngestionEvent>} event */
@@ -98,8 +98,10 @@ export class DocumentRow {
       if (event.stage === "chunked" || event.stage === "embedded") this.#chunks = total;
       if (done < total) this.#advance(step, done / total, { done, total });
       else this.#advance(step + 1, 0);
+      // Pages are counted where they are looked at as pictures, which takes seconds each.
+      if (event.stage === "parsed" && done < total) this.#tell(t("documents.stage.pages", { page: done + 1, total }));
     }
-    this.#setStatus(event.status, event.message);
+    this.#setStatus(event.status, said(event, "message"));
   }
 
   /** The file could not be taken. @param {string} message */
@@ -107,14 +109,14 @@ export class DocumentRow {
     this.#setStatus("error", message);
   }
 
-  /** @param {"sending" | StoredFile["status"]} status @param {string | null} [message] */
+  /** @param {"sending" | StoredFile["status"]} status @param {string} [message] Of one that was read, what of it was not. */
   #setStatus(status, message) {
     this.element.dataset.status = status;
     this.#progress.hidden = status !== "uploaded" && status !== "sending";
     if (status === "processed") {
-      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && t("passages", { count: this.#chunks })].filter(Boolean).join(" · ");
+      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && t("passages", { count: this.#chunks }), message].filter(Boolean).join(" · ");
     }
-    if (status === "error") this.#detail.textContent = message ?? t("documents.error");
+    if (status === "error") this.#detail.textContent = message || t("documents.error");
     this.#drawTools();
   }
 
@@ -145,7 +147,12 @@ export class DocumentRow {
     const percent = Math.round(fraction * 100);
     this.#progress.setAttribute("aria-valuenow", String(Math.round(((step + fraction) / STEPS.length) * 100)));
     const stage = t(`documents.stage.${STEPS[current]}`);
-    this.#detail.textContent = count ? t("documents.stage.count", { stage, ...count }) : step === 0 && percent ? t("documents.stage.percent", { stage, percent }) : stage;
-    this.#progress.setAttribute("aria-valuetext", this.#detail.textContent);
+    this.#tell(count ? t("documents.stage.count", { stage, ...count }) : step === 0 && percent ? t("documents.stage.percent", { stage, percent }) : stage);
+  }
+
+  /** @param {string} stage In words. */
+  #tell(stage) {
+    this.#detail.textContent = stage;
+    this.#progress.setAttribute("aria-valuetext", stage);
   }
 }

@@ -3,7 +3,7 @@
 import { addFolder, listFolderFiles, listFolders, messageOf, removeFolder } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
 import { byId, el, icon } from "../core/dom.js";
-import { t } from "../core/strings.js";
+import { said, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Folder} Folder */
 
@@ -47,8 +47,8 @@ export class Folders {
 
   /** @param {Folder} folder */
   #row(folder) {
-    const { id, path, collection } = folder;
-    const remove = el("button", { class: "icon-button small", type: "button", title: t("folders.remove", { path }), "aria-label": t("folders.remove", { path }), "data-testid": "remove-folder" }, icon("icon-trash"));
+    const { id, path, short, collection } = folder;
+    const remove = el("button", { class: "icon-button small", type: "button", title: t("folders.remove", { path: short }), "aria-label": t("folders.remove", { path: short }), "data-testid": "remove-folder" }, icon("icon-trash"));
     remove.addEventListener("click", () => this.#remove(folder));
     const files = el("ul", { class: "folder-files" });
     const unfolded = this.#unfolded.has(id);
@@ -60,7 +60,7 @@ export class Folders {
     });
     return el("li", { class: "document", "data-testid": "folder", "data-state": folder.state },
       icon("icon-folder", "icon document-icon"),
-      el("div", { class: "document-text" }, el("p", { class: "document-name", title: path }, path), el("p", { class: "document-detail" }, t("folders.project", { name: collection })), fold),
+      el("div", { class: "document-text" }, el("p", { class: "document-name", title: path }, short), el("p", { class: "document-detail" }, t("folders.project", { name: collection })), fold),
       el("div", { class: "document-tools" }, remove));
   }
 
@@ -69,7 +69,7 @@ export class Folders {
     try {
       const { data, has_more } = await listFolderFiles(id);
       list.replaceChildren(
-        ...data.map(({ path, state, problem }) => el("li", { "data-testid": "folder-file", "data-state": state }, el("span", {}, path), el("small", {}, problem ?? t(`folders.file.${state}`)))),
+        ...data.map((file) => el("li", { "data-testid": "folder-file", "data-state": file.state }, el("span", {}, file.path), el("small", {}, said(file, "problem") || t(`folders.file.${file.state}`)))),
         ...(has_more ? [el("li", {}, t("folders.more"))] : []),
       );
     } catch (error) {
@@ -78,8 +78,8 @@ export class Folders {
   }
 
   /** @param {Folder} folder */
-  async #remove({ id, path }) {
-    const chosen = await confirmed({ title: t("folders.remove.title"), text: t("folders.remove.text", { path }), yes: t("folders.remove.yes"), danger: true });
+  async #remove({ id, short }) {
+    const chosen = await confirmed({ title: t("folders.remove.title"), text: t("folders.remove.text", { path: short }), yes: t("folders.remove.yes"), danger: true });
     if (chosen === "yes") await this.#change(() => removeFolder(id));
   }
 

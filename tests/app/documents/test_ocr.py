@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from app.documents.cell import layers
-from app.documents.parsing import Batch
+from app.documents.parsing import Batch, Looked
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
 from tests.app.peer_link.toy_peer import until
@@ -110,11 +110,35 @@ async def test_each_sentence_has_the_confidence_of_its_page(
     (tmp_path / "in").write_bytes(half_scanned_pdf())
     found = {}
 
-    async def take(batch: Batch) -> None:
-        found.update({each.text: (each.page, each.confidence) for each in batch.sentences})
+    async def take(batch: Batch | Looked) -> None:
+        if isinstance(batch, Batch):
+            found.update({each.text: (each.page, each.confidence) for each in batch.sentences})
 
     await parse(tmp_path / "in", "a", tmp_path / "out", take)
     assert found == {"One.": (1, None), "A plan.": (2, 61)}
+
+
+async def test_each_page_that_is_looked_at_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_fake(monkeypatch, tmp_path, "words = ['A', 'plan.']")
+    told: list[tuple[int, int]] = []
+
+    async def take(found: Batch | Looked) -> None:
+        if isinstance(found, Looked):
+            told.append((found.page, found.of))
+
+    frames = saved(picture("."), "TIFF", save_all=True, append_images=[picture(".")])
+    for content, pages in (
+        (half_scanned_pdf(), [(2, 3)]),
+        (scanned_pdf(picture("."), picture(".")), [(1, 2), (2, 2)]),
+        (frames, [(1, 2), (2, 2)]),
+        (SCAN, [(1, 1)]),
+    ):
+        told.clear()
+        (tmp_path / "in").write_bytes(content)
+        await parse(tmp_path / "in", "a", tmp_path / "out", take)
+        assert told == pages
 
 
 async def test_what_looks_like_a_picture_is_left_out(

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.slots import MAX_CONTEXT
+from dragon.told import told
 
 _MAGIC = b"GGUF"
 _STRING, _ARRAY = 8, 9
@@ -39,7 +40,9 @@ class Header:
             with path.open("rb") as file:
                 fields = _fields(file)
         except (OSError, ValueError, KeyError, struct.error) as error:
-            raise ConfigurationError(f"{path.name} is damaged, or not a .gguf file") from error
+            raise ConfigurationError(
+                told("model.damaged", "{name} is damaged, or not a .gguf file", name=path.name)
+            ) from error
         name = str(fields.get("general.architecture", ""))
         own = {
             key.removeprefix(f"{name}."): value

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dragon.errors import ModelServerError
+from dragon.told import told
 
 
 @dataclass(frozen=True)
@@ -66,4 +67,6 @@ def raise_failed(event: dict[str, Any]) -> None:
     """Raises `ModelServerError` for an event that is an error."""
     if error := event.get("error"):
         message = error.get("message", error) if isinstance(error, dict) else error
-        raise ModelServerError(f"the model server failed: {message}")
+        raise ModelServerError(
+            told("server.failed", "the model server failed: {why}", why=str(message))
+        )

@@ -17,6 +17,7 @@ import orjson
 
 from dragon.errors import ModelServerError
 from dragon.keys import is_loopback
+from dragon.told import told
 
 _CONNECT_S = 5.0
 _REPLY_S = 60.0
@@ -109,7 +110,11 @@ class Endpoint:
             connection.connect()
         except OSError as error:
             reason = error.strerror or error
-            raise LostError(f"the model server cannot be reached: {reason}") from error
+            raise LostError(
+                told(
+                    "server.unreached", "the model server cannot be reached: {why}", why=str(reason)
+                )
+            ) from error
         return Exchange(connection, connection.sock)
 
     def send(
@@ -136,9 +141,22 @@ class Endpoint:
             raise lost(error) from error
         status = response.status
         if status in _BUSY:
-            message = f"the model server is busy ({status} {reason})"
+            message = told(
+                "server.busy",
+                "the model server is busy ({status} {why})",
+                status=str(status),
+                why=str(reason),
+            )
             raise BusyError(message, _seconds(response.headers))
-        raise RefusedError(f"the model server refuses the request ({status} {reason})", status)
+        raise RefusedError(
+            told(
+                "server.refused",
+                "the model server refuses the request ({status} {why})",
+                status=str(status),
+                why=str(reason),
+            ),
+            status,
+        )
 
     def ask(self, method: str, path: str, body: Any = None, *, patience: float = 0.0) -> Any:
         """The JSON of a reply; a busy server is asked again for so many seconds.
@@ -179,7 +197,13 @@ class Endpoint:
 
 def lost(error: Exception) -> LostError:
     """That a connection broke, in a sentence."""
-    return LostError(f"the connection to the model server broke ({error or type(error).__name__})")
+    return LostError(
+        told(
+            "server.lost",
+            "the connection to the model server broke ({why})",
+            why=str(error) or type(error).__name__,
+        )
+    )
 
 
 def _reason(body: bytes) -> str:

@@ -21,6 +21,7 @@ from dragon.inference.backends.model_server.dialect import Position
 from dragon.inference.backends.model_server.endpoint import Endpoint
 from dragon.inference.backends.slots import Slots
 from dragon.inference.tokenizer import Tokenizer
+from dragon.told import told
 
 # Rows of an answer, where the server has fewer slots; more answers than it has slots wait.
 _LEAST_SLOTS = 4
@@ -179,7 +180,9 @@ class ModelServer:
                 asked = now
                 if now - began > _LONGEST_S or not self._endpoint.alive():
                     self._rows[slot].end()
-                    raise ModelServerError("the model server does not answer any more")
+                    raise ModelServerError(
+                        told("server.silent", "the model server does not answer any more")
+                    )
 
     def _name(self, position: Position, logits: torch.Tensor) -> None:
         """Fill in the logits, float32 [V], of the tokens that are named; a model may be padded."""

@@ -42,7 +42,8 @@ async def test_a_folder_from_adding_to_removal(
     )
     (last,) = (await client.get(f"{folder}/files?after=b.md")).json()["data"]
     assert last == {
-        "path": "c.txt", "state": "unread", "problem": "The file is empty.", "document": None
+        "path": "c.txt", "state": "unread", "problem": "The file is empty.", "document": None,
+        "told": {"problem": {"text": "The file is empty.", "code": "file.nothing", "values": {}}},
     }  # fmt: skip
     assert (await client.get(f"{folder}/files?state=unread")).json()["data"] == [last]
     file = (await client.get(f"/v1/files/{first['data'][1]['document']}")).json()
@@ -63,3 +64,14 @@ async def test_what_cannot_be_watched_is_refused_with_its_reason(
         response = await client.post("/api/folders", json={"path": path})
         assert (response.status_code, response.json()["error"]["param"]) == (400, "path")
     assert (await client.post("/api/folders", json={"path": ""})).status_code == 400
+
+
+async def test_a_path_in_the_home_folder_is_short(
+    client: httpx.AsyncClient, real: AppState, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(notes.parent))
+    added = (await client.post("/api/folders", json={"path": f"~/{notes.name}"})).json()
+    assert (added["path"], added["short"]) == (str(notes), f"~/{notes.name}")
+    monkeypatch.setenv("HOME", f"{notes.parent}/another")
+    (listed,) = (await client.get("/api/folders")).json()["data"]
+    assert listed["short"] == str(notes)
