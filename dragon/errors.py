@@ -66,9 +66,13 @@ class NotFoundError(DragonError):
 
 
 class OverloadedError(DragonError):
-    """No slot is free; the same request may succeed later."""
+    """No slot is free; the same request may succeed later: after `retry_s` seconds, if known."""
 
     code = "overloaded"
+
+    def __init__(self, message: str, *, retry_s: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class ModelServerError(DragonError):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 from dragon.errors import OverloadedError
 from dragon.inference.engine import Engine
-from dragon.inference.estimates import DecodeDelay
+from dragon.inference.estimates import DecodeDelay, Estimate
 from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
@@ -17,7 +19,11 @@ from dragon.link.registry import Message
 from peer.keys import Key
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
-from peer.usage import Usage
+from peer.turns import Turns
+from peer.usage import Usage, seconds_to_midnight
+
+_LASTING_S = 5.0
+"""How long an answer is taken to last before one has ended."""
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Holder:
     key: Key | None = None
     sessions: int = 0
     queued_bytes: int = 0
+    turns: Turns = field(default_factory=Turns)
 
     @property
     def name(self) -> str:
@@ -64,6 +71,7 @@ class Linked(Protocol):
 class Shared:
     """What all connections share; `sessions` counts the streams that are open on them.
 
+    `lasting` is for how many seconds they are open, `turns` are of those the peer had no room for.
     Once it is `draining` the peer is about to end.
     """
 
@@ -76,6 +84,8 @@ class Shared:
     decode: DecodeDelay
     usage: Usage
     sessions: int = 0
+    lasting: Estimate = field(default_factory=lambda: Estimate(_LASTING_S))
+    turns: Turns = field(default_factory=Turns)
     draining: bool = False
     connections: set[Linked] = field(default_factory=set)
     holders: WeakValueDictionary[str, Holder] = field(default_factory=WeakValueDictionary)
@@ -94,26 +104,39 @@ class Shared:
         return holder
 
     def admit(self, holder: Holder) -> None:
-        """Raises `OverloadedError` where a holder's devices may not open a stream now."""
+        """Raises `OverloadedError`, with when to ask again, where a holder may have no more now."""
         key = holder.key
-        # One alone must not keep out all others.
-        most = (key and key.answers) or max(1, self.max_sessions // 2)
-        if self.sessions >= self.max_sessions or holder.sessions >= most:
-            raise OverloadedError("the cloud peer is busy")
         if key and key.tokens_a_day and self.usage.of(key.name) >= key.tokens_a_day:
             raise OverloadedError(
                 f"the key has had its {key.tokens_a_day} tokens of today at the cloud peer; it has "
-                "more from midnight, UTC"
+                "more from midnight, UTC",
+                retry_s=seconds_to_midnight(datetime.now(UTC)),
             )
+        # One alone must not keep out all others.
+        most = (key and key.answers) or max(1, self.max_sessions // 2)
+        if holder.sessions >= most:
+            raise OverloadedError(
+                f"the cloud peer writes no more than {most} answers at once for one key",
+                retry_s=self._again(holder.turns, holder.sessions),
+            )
+        if self.sessions >= self.max_sessions:
+            raise OverloadedError(
+                "the cloud peer is writing as many answers as it can",
+                retry_s=self._again(self.turns, self.sessions),
+            )
+
+    def _again(self, turns: Turns, under_way: int) -> int:
+        return turns.next(time.monotonic(), self.lasting.value or _LASTING_S, under_way)
 
     def began(self, holder: Holder) -> None:
         """A stream was opened."""
         self.metrics.began(holder.name)
         self._count(holder, 1)
 
-    def ended(self, holder: Holder, tokens: int) -> None:
-        """A stream has ended, of so many tokens read and written."""
+    def ended(self, holder: Holder, tokens: int, seconds: float) -> None:
+        """A stream has ended, of so many tokens read and written, after so many seconds."""
         self._count(holder, -1)
+        self.lasting.add(seconds)
         self.metrics.had(holder.name, tokens)
         if holder.key is not None:
             self.usage.add(holder.name, tokens)

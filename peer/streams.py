@@ -7,10 +7,16 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from dragon.errors import ContextLengthError, DragonError, FrameError, InvalidRequestError
+from dragon.errors import (
+    ContextLengthError,
+    DragonError,
+    FrameError,
+    InvalidRequestError,
+    OverloadedError,
+)
 from dragon.inference.fairness import CALLER, HOUSEHOLD
 from dragon.link import control, registry
 from peer.context import Holder, Serving, Shared
@@ -29,10 +35,11 @@ class Sending(Protocol):
 
 @dataclass
 class Stream:
-    """What serves a stream, and since when it has made no progress."""
+    """What serves a stream, when it was opened, and since when it has made no progress."""
 
     serving: Serving
     task: asyncio.Task[None]
+    opened: float = field(default_factory=time.monotonic)
     sent: int = 0
     progress: int = -1
     since: float = 0.0
@@ -87,7 +94,8 @@ class Streams:
         """Free what a stream holds; a second call does nothing."""
         if (ended := self._open.pop(stream, None)) is None:
             return
-        self._shared.ended(self._holder, ended.serving.tokens)
+        lasted = time.monotonic() - ended.opened
+        self._shared.ended(self._holder, ended.serving.tokens, lasted)
         if ended.task is not asyncio.current_task():
             ended.task.cancel()
 
@@ -105,8 +113,9 @@ class Streams:
                 self.end(stream)
 
     def fail(self, stream: int, error: DragonError) -> None:
-        """Tell the device that it has to go on without."""
-        self._send(control.Fault(code=error.code, message=error.message), stream)
+        """Tell the device that it has to go on without, and until when if that is known."""
+        retry_s = error.retry_s if isinstance(error, OverloadedError) else None
+        self._send(control.Fault(code=error.code, message=error.message, retry_s=retry_s), stream)
 
     async def _serve(self, stream: int, serving: Serving, lane: int) -> None:
         """Send what a stream produces; a fault ends it, and the device goes on without."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 from dragon.whole_file import write_whole
@@ -63,6 +64,12 @@ class Usage:
         if (today := _today()) != self._day:
             self._day = today
             self._tokens.clear()
+
+
+def seconds_to_midnight(now: datetime) -> int:
+    """From a time of UTC until a new day begins; at least 1."""
+    midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+    return math.ceil((midnight - now).total_seconds())
 
 
 def _today() -> str:

@@ -44,6 +44,7 @@ class AnswerState:
         self.request = request
         self.found: SourcesFound | None = None
         self.not_asked: NotAsked | None = None
+        self.refused: str | None = None  # why the cloud had no room, as long as it does not join
         self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
@@ -76,6 +77,7 @@ class AnswerState:
                 self._finished = event
             case PeerChanged(joint=joint, position=position, reason=reason):
                 self.seams.append(Seam(self.length, joint, reason))
+                self.refused = reason if event.refused else None
                 if joint:
                     self._joint_since = position
                     self.not_asked = None

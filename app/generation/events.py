@@ -220,11 +220,15 @@ class PromptDetailed:
 
 @dataclass(frozen=True)
 class PeerChanged:
-    """From token `position` on the cloud takes part, or no longer does."""
+    """From token `position` on the cloud takes part, or no longer does.
+
+    `refused`: it was asked, and has no room now; the reason says when it has.
+    """
 
     joint: bool
     position: int
     reason: str
+    refused: bool = False
 
 
 @dataclass(frozen=True)

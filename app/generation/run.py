@@ -18,6 +18,7 @@ from app.generation.answer import Answer
 from app.generation.events import Detailed, Event, GenerationRequest, PeerChanged, Source
 from app.generation.plan import Plan, Retrieved, opening
 from app.peer_link.client import Link
+from app.peer_link.refusals import Refusal
 from dragon.errors import FrameError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
@@ -49,6 +50,7 @@ from dragon.sampling.role import Role
 _WATCH_S = 0.1
 _CROWD = 4  # answers at once that delay one another
 _PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
+_PATIENCE_FOR_ROOM_S = 60.0  # of answers that wait however late the cloud is
 
 
 class DeviceRun(Run[Event]):
@@ -105,9 +107,13 @@ class DeviceRun(Run[Event]):
         self._cloud_ready = False
         self._cloud_log_h: int | None = None
         self._cloud_replied = asyncio.Event()  # it has documents, or will not have any
+        self._entered = 0.0
+        self._again: asyncio.TimerHandle | None = None  # it is asked again when it has room
+        self._held = False  # no text is written before that
         self._reported: bool | None = None  # what was last reported: whether it takes part
 
     async def __aenter__(self) -> Self:
+        self._entered = time.monotonic()
         if self._link is not None:
             self._link.attached.add(self)
             if self._link.connected:
@@ -131,11 +137,16 @@ class DeviceRun(Run[Event]):
 
     async def public_sources(self) -> list[Source]:
         """The cloud's documents, once it has found them; none if it is not here, or late."""
-        if self._stream is not None:
+        if self._stream is not None or self._held:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._plan.deadline):
                     await self._cloud_replied.wait()
         return self.answer.public
+
+    def advance(self) -> None:
+        """As in `Run`, unless the answer waits for a cloud that has no room yet."""
+        if not self._held:
+            super().advance()
 
     def write(self, retrieved: Retrieved) -> None:
         """Prefill these rows, and write the answer once that is done.
@@ -175,8 +186,12 @@ class DeviceRun(Run[Event]):
             case _:
                 raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
 
-    def failed(self, message: str) -> None:
-        """The cloud has given this answer up; it is not asked for it again."""
+    def failed(self, message: str, refusal: Refusal | None = None) -> None:
+        """The cloud has given this answer up; it is asked again only if it has said when."""
+        if refusal is not None:
+            self._stream = None
+            self._put_off(refusal)
+            return
         if self._link is not None:
             self._link.attached.discard(self)
         self._end_stream(message)
@@ -186,16 +201,23 @@ class DeviceRun(Run[Event]):
         self._end_stream("the connection to the cloud was lost")
 
     def link_up(self) -> None:
-        """There is a connection again."""
+        """There is a connection again, or one to another peer."""
         if self.session.joinable:
             self._ask_cloud()
 
     # The cloud comes and goes.
 
-    def _ask_cloud(self) -> None:
-        """Open a stream where the text is by now, unless there is one."""
+    def _ask_cloud(self, *, put_off: bool = False) -> None:
+        """Open a stream where the text is by now, unless there is one.
+
+        A cloud that has no room is left alone, unless the answer was `put_off` until now.
+        """
         if self._link is None or self._stream is not None:
             return
+        if not put_off and (refusal := self._link.refusal) is not None:
+            self._put_off(refusal)
+            return
+        self._forget_time()
         # One-way, the cloud gets no word before it is known whether it takes part.
         oneway = self._request.mode is Mode.ONEWAY
         committed = () if oneway else tuple(self.session.committed)
@@ -205,6 +227,37 @@ class DeviceRun(Run[Event]):
         self.asked = True
         asked = opening(self._request, self._plan, committed, self._lane, joint=self.session.joint)
         self._link.send(asked, self._stream)
+
+    def _put_off(self, refusal: Refusal) -> None:
+        """Go on alone, and ask again when the cloud has room.
+
+        Where that is soon, an answer without text waits for it as it would for a late cloud.
+        """
+        self._forget_time()
+        loop, wait_s = asyncio.get_running_loop(), refusal.until - time.monotonic()
+        self._again = loop.call_later(wait_s, self._guarded, self._ask_again)
+        patience = _PATIENCE_FOR_ROOM_S if self._plan.deadline is None else self._plan.deadline
+        begun = bool(self.session.committed)
+        self.session.lose()
+        if self.session.joinable and not begun and refusal.until - self._entered < patience:
+            self._held = True
+        else:
+            self._held = False
+            self._cloud_replied.set()
+            self._report(False, self.session.membership.alone_since, str(refusal), refused=True)
+            self.advance()
+
+    def _ask_again(self) -> None:
+        """The time has come that the cloud said."""
+        if self._link is not None and self._link.connected and self.session.joinable:
+            self._ask_cloud(put_off=True)
+        else:
+            self._end_stream("the connection to the cloud was lost")
+
+    def _forget_time(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
 
     def _let_in(self, ready: control.Ready) -> None:
         """The cloud has its documents and takes part from here on.
@@ -222,6 +275,7 @@ class DeviceRun(Run[Event]):
         self.session.rule.weigh(ready.log_h)
         self.session.set_horizon(ready.horizon)
         rejoined = not self.session.joint
+        self._held = False
         if rejoined:
             self.session.join(self._base)
         if self.session.joint:
@@ -249,24 +303,25 @@ class DeviceRun(Run[Event]):
 
     def _lose(self, reason: str) -> None:
         """Go on without the cloud."""
-        if self.session.joint:
+        if self.session.joint or self._held:
+            self._held = False
             self.session.lose()
             self._report(False, self.session.membership.alone_since, reason)
             self.advance()
 
     def _report_departure(self) -> None:
         """Report that the session has let the cloud go: its context is full, or no agreement."""
-        if self.session.joint or self._reported is False:
+        if self.session.joint or self._held or self._reported is False:
             return
         full = len(self.session.committed) >= self.session.limits.horizon
         reason = "the cloud's context is full" if full else "the two sides could not agree"
         self._report(False, self.session.membership.alone_since, reason)
         self._close_stream("lost")
 
-    def _report(self, joint: bool, position: int, reason: str) -> None:
+    def _report(self, joint: bool, position: int, reason: str, *, refused: bool = False) -> None:
         if self._reported is not joint:
             self._reported = joint
-            self._items.put_nowait(PeerChanged(joint, position, reason))
+            self._items.put_nowait(PeerChanged(joint, position, reason, refused))
 
     def _end_stream(self, reason: str) -> None:
         """The stream was closed by the other side, or with the connection."""
@@ -292,15 +347,17 @@ class DeviceRun(Run[Event]):
                 quiet_since = now
             elif self.session.joint and self._cloud_ready:
                 waited += now - then
+            deadline = math.inf if self._plan.deadline is None else self._plan.deadline
+            # One that writes many answers at once is late for none of them.
+            crowd = max(1.0, self._engine.sharing / _CROWD)
+            if self._held and now - began > deadline * crowd:
+                self._lose("the cloud is late")
             if not self.session.joint or self._stream is None:
                 continue
             stall = self._pace.stall_limit()
-            deadline = math.inf if self._plan.deadline is None else self._plan.deadline
             if deadline == math.inf and not self._cloud_ready:
                 quiet_since = now  # however long it takes: the connection watches itself
                 continue
-            # One that writes many answers at once is late for none of them.
-            crowd = max(1.0, self._engine.sharing / _CROWD)
             if min(now - quiet_since, now - link.last_received(self._stream)) > stall:
                 link.drop(self._stream, "the peer does not answer")
             elif not self._cloud_ready:
@@ -331,7 +388,7 @@ class DeviceRun(Run[Event]):
         if self._link is None:
             return
         self._watcher = asyncio.create_task(self._watch(self._link))
-        if not self.session.joint:
+        if not self.session.joint and not self._held:
             detail = self._link.status.detail
             self._report(False, 0, detail or "there is no connection to the cloud")
 
@@ -377,6 +434,7 @@ class DeviceRun(Run[Event]):
             return
         self._released = True
         self.close()
+        self._forget_time()
         if self._watcher is not None:
             self._watcher.cancel()
         if self._link is not None:

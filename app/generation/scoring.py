@@ -17,6 +17,7 @@ from app.generation.attribution import TokenTexts, cut_off, described
 from app.generation.events import Detailed, GenerationRequest, PromptDetailed, Source, SourcesFound
 from app.generation.plan import Plan, Retrieved, answer_scoring, prompt_scoring
 from app.peer_link.client import Link
+from app.peer_link.refusals import Refusal
 from dragon.errors import FrameError, LinkError
 from dragon.inference import scoring
 from dragon.inference.adjustment import Adjustment
@@ -186,7 +187,7 @@ class _PeerScores:
         self._rows = message.rows
         self.sources = [public_source(document) for document in message.documents]
 
-    def failed(self, message: str) -> None:
+    def failed(self, message: str, refusal: Refusal | None = None) -> None:
         """Nothing more comes."""
         self._scores.put_nowait(LinkError(message))
 

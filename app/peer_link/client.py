@@ -9,11 +9,13 @@ import random
 import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from app.peer_link.connection import Connection, Observer, Receiver
+from app.peer_link.refusals import Refusal, Refusals
 from app.peer_link.status import PeerStatus
 from dragon.errors import HandshakeError, LinkError
 from dragon.inference.estimates import Pace
@@ -27,7 +29,8 @@ LOOK_S = 60.0
 """How often another of several peers may turn out to be better."""
 _BACKOFF_S = (0.1, 5.0)
 _STEADY_S = 2.0
-# A full peer counts as so much farther away than an idle one; changing over has to save so much.
+# A full peer, and one that has just refused an answer, count as so much farther away than an idle
+# one; changing over has to save so much.
 _FULL_S = 0.5
 _WORTH_S = 0.05
 # To connect, to greet and to be measured takes so many round trips, and a little for a busy peer.
@@ -73,6 +76,7 @@ class Link:
         self._numbers = itertools.count(1)
         self._current: Connection | None = None
         self._connections: set[Connection] = set()  # the current one, and those that end
+        self._refusals = Refusals()
         self._changed = asyncio.Event()
         self._served: set[asyncio.Task[None]] = set()
         self._status = PeerStatus("connecting")
@@ -90,6 +94,11 @@ class Link:
             return self._status
         rtt = self._pace.link.round_trip.seen
         return PeerStatus("connected", None if rtt is None else round(1000 * rtt, 1))
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why the peer is not to be asked for an answer now, although it is connected."""
+        return None if self._current is None else self._refusals.of(self._current.address)
 
     def open(self, receiver: Receiver, answer: str) -> int:
         """A new stream id for an answer, whose frames go to the receiver from now on."""
@@ -167,7 +176,7 @@ class Link:
                     break
                 # One of a lower cost would have greeted by then.
                 if found:
-                    longest = max(_LEAST_WAIT_S, _ROUND_TRIPS * min(map(_cost, found)))
+                    longest = max(_LEAST_WAIT_S, _ROUND_TRIPS * min(map(self._cost, found)))
                     wait = max(0.0, began + longest - time.monotonic())
         except BaseException:
             _abort(found)
@@ -179,7 +188,7 @@ class Link:
             _abort(each for each in late if isinstance(each, Connection))
         if not found:
             return _together(failed)
-        best = min(found, key=_cost)
+        best = min(found, key=self._cost)
         _abort(each for each in found if each is not best)
         return best
 
@@ -187,7 +196,7 @@ class Link:
         """A connection to this peer, measured where there are others, or why there is none."""
         connection = Connection(
             peer, self._key, self._hello, self._vocab_size, self._pace.link.anew(), self._observer,
-            self._on_change,
+            self._refusals, self._on_change,
         )  # fmt: skip
         try:
             await connection.open(measured=len(self._peers) > 1)
@@ -237,10 +246,10 @@ class Link:
         while not (connection.ended or connection.draining):
             self._changed.clear()
             look_s = random.uniform(0.5, 1.0) * self._look_s
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(look_s if several else None):
                     await self._changed.wait()
-            except TimeoutError:
+            if several and not (connection.ended or connection.draining):
                 connection = await self._better_than(connection)
 
     async def _better_than(self, connection: Connection) -> Connection:
@@ -248,18 +257,23 @@ class Link:
         found = await self._best([peer for peer in self._peers if peer != connection.address])
         if isinstance(found, PeerStatus):
             return connection
-        if connection.ended or _cost(found) + _WORTH_S < _cost(connection):
+        if connection.ended or self._cost(found) + _WORTH_S < self._cost(connection):
             self._take(found)
             return found
         found.abort()
         return connection
+
+    def _cost(self, connection: Connection) -> float:
+        """What a peer costs an answer, in seconds."""
+        refused = self._refusals.of(connection.address) is not None
+        return (connection.meter.round_trip.value or 0.0) + _FULL_S * (connection.load + refused)
 
     def _with(self, stream: int) -> Connection | None:
         """The connection that a stream is open on."""
         return next((each for each in self._connections if stream in each.streams), None)
 
     def _on_change(self) -> None:
-        """A connection has ended, or its peer is about to."""
+        """A connection has ended, its peer is about to, or has no room for an answer."""
         if self._current is not None and self._current.ended:
             self._set_status(
                 PeerStatus("connecting", detail=told("link.broken", "the connection was lost"))
@@ -272,11 +286,6 @@ class Link:
         if status.detail and (status.state, True) != (before.state, bool(before.detail)):
             peers = ", ".join(peer.url for peer in self._peers)
             log.warning("no link to the cloud peer at %s: %s", peers, status.detail)
-
-
-def _cost(connection: Connection) -> float:
-    """What a peer costs an answer, in seconds."""
-    return (connection.meter.round_trip.value or 0.0) + _FULL_S * connection.load
 
 
 def _abort(connections: Iterable[Connection]) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from app.peer_link.refusals import Refusal, Refusals
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.inference.estimates import LinkMeter
 from dragon.link import batching, control, registry
@@ -36,8 +37,8 @@ class Receiver(Protocol):
     def receive(self, message: registry.Message) -> None:
         """A message of the stream."""
 
-    def failed(self, message: str) -> None:
-        """The peer has given the stream up; the stream is closed."""
+    def failed(self, message: str, refusal: Refusal | None = None) -> None:
+        """The peer has given the stream up, or refused it for now; the stream is closed."""
 
     def link_down(self) -> None:
         """The connection was lost; the stream is closed."""
@@ -56,7 +57,8 @@ class Observer(Protocol):
 class Connection:
     """A connection to a peer and the streams on it. `load` is how full the peer says it is, 0 to 1.
 
-    `changed` is called when the peer is about to end, and when the connection has ended.
+    `changed` is called when the peer is about to end, when it has no room for an answer, and when
+    the connection has ended.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Connection:
         vocab_size: int,
         meter: LinkMeter,
         observer: Observer,
+        refusals: Refusals,
         changed: Callable[[], None],
     ) -> None:
         self.address = address
@@ -81,6 +84,7 @@ class Connection:
         self._hello = hello
         self._vocab_size = vocab_size
         self._observer = observer
+        self._refusals = refusals
         self._changed = changed
         self._outbound: asyncio.Queue[registry.Frame] = asyncio.Queue()
 
@@ -153,6 +157,7 @@ class Connection:
     def close(self, stream: int, reason: str) -> None:
         """Close a stream on both sides; frames that still arrive for it are dropped."""
         if self.streams.pop(stream, None) is not None:
+            self._refusals.over(self.address)
             self.send(control.Close(reason=reason), stream)
 
     def leave(self) -> None:
@@ -237,11 +242,19 @@ class Connection:
                 raise LinkError(message.message)
             case control.Fault():
                 if (receiver := self.streams.pop(stream, None)) is not None:
-                    receiver.failed(message.message)
+                    receiver.failed(message.message, self._refused(message))
             case _:
                 # A stream that was just closed may still be sent to.
                 if (receiver := self.streams.get(stream)) is not None:
                     receiver.receive(message)
+
+    def _refused(self, fault: control.Fault) -> Refusal | None:
+        if fault.retry_s is None:
+            return None
+        refusal = Refusal.now(fault.message, fault.retry_s)
+        self._refusals.add(self.address, refusal)
+        self._changed()
+        return refusal
 
     def _take(self, pong: control.Pong) -> None:
         self.meter.pong(pong.number, time.monotonic())

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.peer_link.client import Link
+from app.peer_link.refusals import Refusal
 from dragon.errors import FrameError, LinkError
 from dragon.inference.backends.backend import Backend, KVAccess
 from dragon.inference.tokenizer import Tokenizer
@@ -91,7 +92,7 @@ class _Fetching:
             raise FrameError("nothing but the documents is expected here, and those once")
         self._finish_if_whole()
 
-    def failed(self, message: str) -> None:
+    def failed(self, message: str, refusal: Refusal | None = None) -> None:
         """The peer does not send any."""
         if not self.hits.done():
             self.hits.set_exception(LinkError(message))

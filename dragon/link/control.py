@@ -16,10 +16,11 @@ from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode, Sampling
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
+MAX_RETRY_S = 24 * 60 * 60
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -160,10 +161,15 @@ class Close(Control):
 
 
 class Fault(Control):
-    """Something failed: of a stream only that answer is lost, of the link all of it."""
+    """Something failed: of a stream only that answer is lost, of the link all of it.
+
+    With `retry_s` a stream was turned away for want of room, and may be asked for again after so
+    many seconds.
+    """
 
     code: str
     message: Text
+    retry_s: Annotated[int, Field(ge=1, le=MAX_RETRY_S)] | None = None
 
 
 class Ping(Control):

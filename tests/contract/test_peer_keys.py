@@ -108,11 +108,14 @@ def test_a_key_has_its_answers_at_once_and_its_tokens_a_day(peer: Service, setup
         device.send(opening(1))
         assert next_control(device)["kind"] == "ready"
         device.send(opening(2))
-        assert next_control(device)["code"] == "overloaded"  # one at once
+        fault = next_control(device)  # one at once
+        assert fault["code"] == "overloaded"
+        assert 1 <= fault["retry_s"] <= 30
         device.send(close(1))
         device.send(opening(3))
         fault = next_control(device)
         assert "5 tokens of today" in fault["message"]
+        assert 1 <= fault["retry_s"] <= 24 * 60 * 60
         # By its name, and never by what it is.
         assert of_key(peer, "dragon_peer_key_answers_total", "clara") == 1
         assert of_key(peer, "dragon_peer_key_refusals_total", "clara") == 2

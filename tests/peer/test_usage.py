@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from peer import usage
-from peer.usage import Usage
+from peer.usage import Usage, seconds_to_midnight
 
 
 async def test_a_restart_gives_nobody_another_day(tmp_path: Path) -> None:
@@ -58,3 +59,15 @@ def test_a_damaged_file_is_counted_anew(tmp_path: Path, damaged: str) -> None:
     path = tmp_path / usage.USAGE
     path.write_text(damaged)
     assert Usage(path).of("anna") == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "left"),
+    [
+        (datetime(2026, 3, 1, 0, 0, 0, tzinfo=UTC), 24 * 60 * 60),
+        (datetime(2026, 12, 31, 23, 59, 58, 500_000, tzinfo=UTC), 2),
+        (datetime(2026, 3, 1, 23, 59, 59, 999_999, tzinfo=UTC), 1),
+    ],
+)
+def test_the_day_ends_at_midnight(now: datetime, left: int) -> None:
+    assert seconds_to_midnight(now) == left

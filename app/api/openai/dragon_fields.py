@@ -63,6 +63,7 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         unread_documents=found.unread_documents,
         closest=[SourceReply.of(source) for source in found.closest],
         not_asked=None if answer.not_asked is None else NotAskedReply(**asdict(answer.not_asked)),
+        refused=answer.refused,
         hops=list(end.hops),
         participation=list(end.participation),
         verdicts=end.verdicts,

@@ -98,6 +98,8 @@ export class AnswerView {
       this.message.not_asked = { words: frame.words };
     } else if (frame.type === "peer") {
       if (frame.joint) delete this.message.not_asked;
+      if (frame.refused) this.message.refused = frame.reason;
+      else delete this.message.refused;
       announce(t(frame.joint ? "answer.joined" : "answer.alone"));
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
@@ -211,7 +213,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, asked, not_asked: spared, unread_documents: unread } = this.message;
+    const { error, asked, refused, not_asked: spared, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
@@ -229,6 +231,7 @@ export class AnswerView {
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
       missed && t(sent ? "answer.nothing.both" : "answer.nothing"),
       missed && !sent && !this.actions.reachable() && asked?.cloud !== "never" && t("answer.unreached"),
+      refused && t("answer.refused", { reason: refused }),
       unread && t("answer.unread", { count: unread }),
       repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
     ].filter(Boolean).join(" ")));

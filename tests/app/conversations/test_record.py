@@ -114,6 +114,13 @@ def test_a_continued_answer_keeps_what_stood_before(answer: AnswerState) -> None
     }
 
 
+def test_why_the_cloud_had_no_room_is_kept_unless_it_joins(answer: AnswerState) -> None:
+    answer.take(PeerChanged(False, 3, "full: try again in 3 s", refused=True))
+    assert Written(Before(), 0, answer).record["refused"] == "full: try again in 3 s"
+    answer.take(PeerChanged(True, 3, "back"))
+    assert "refused" not in Written(Before(), 0, answer).record
+
+
 def test_an_answer_that_fails(answer: AnswerState) -> None:
     written = Written(Before(), 2, answer, Ending(MessageState.ERROR, INTERNAL))
     assert written.record["error"] == INTERNAL.body()["error"]

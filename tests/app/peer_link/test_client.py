@@ -14,6 +14,7 @@ import pytest
 
 from app.peer_link.client import LOOK_S, Link
 from app.peer_link.fetch import Fetcher
+from app.peer_link.refusals import Refusal
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
@@ -22,6 +23,7 @@ from dragon.link.address import PeerAddress
 from dragon.protocol.messages import Resync
 from tests.app.peer_link.toy_peer import VOCABULARY, ToyPeer, toy_peer, until
 
+FULL = control.Fault(code="overloaded", message="full", retry_s=30)
 QUERY = control.Fetch(query="?", top_k=1, raw=False)
 
 
@@ -47,7 +49,7 @@ class Received:
     def receive(self, message: registry.Message) -> None:
         self.got.append(message)
 
-    def failed(self, message: str) -> None:
+    def failed(self, message: str, refusal: Refusal | None = None) -> None:
         self.got.append(message)
 
     def link_down(self) -> None:
@@ -208,6 +210,38 @@ async def test_a_peer_that_has_become_better_takes_over() -> None:
         link.send(QUERY, link.open(Received(), "b"))
         await until(second.opened)
         assert link.connected
+
+
+async def test_a_peer_without_room_is_left_alone_until_it_is_done_with_an_answer() -> None:
+    async with toy_peer() as peer, linked(peer) as (link, _):
+        begun, refused = link.open(Received(), "a"), Received()
+        await peer.send(FULL, link.open(refused, "b"))
+        await until(lambda: refused.got == ["full"])
+        assert link.connected
+        assert str(link.refusal) == "full: try again in 30 s"
+        link.close(begun, "finished")
+        assert link.refusal is None
+
+
+async def test_another_peer_takes_the_answers_that_one_has_no_room_for() -> None:
+    async with (
+        toy_peer() as first,
+        toy_peer(delay_s=0.02) as second,
+        linked(first, second) as (link, _),
+    ):
+        receiver = Received()
+        link.attached.add(receiver)
+        await first.send(FULL, link.open(receiver, "a"))
+        await until(lambda: receiver.got == ["full", "up"])
+        assert link.refusal is None
+        link.send(QUERY, link.open(Received(), "b"))
+        await until(second.opened)
+        # Where none has room, it stays.
+        await second.send(FULL, link.open(receiver, "c"))
+        await until(lambda: receiver.got == ["full", "up", "full"])
+        link.send(QUERY, link.open(Received(), "d"))
+        await until(lambda: len(second.opened()) == 2)
+        assert not first.opened()
 
 
 async def test_it_says_of_each_peer_why_there_is_no_link() -> None:

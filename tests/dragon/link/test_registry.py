@@ -131,7 +131,7 @@ controls: st.SearchStrategy[Message] = st.one_of(
         log_likelihood=likelihoods,
     ),
     st.builds(Close, reason=text),
-    st.builds(Fault, code=text, message=text),
+    st.builds(Fault, code=text, message=text, retry_s=st.none() | st.integers(1, 86_400)),
     st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
     st.builds(Ping, number=numbers),
     st.builds(Pong, number=numbers, load=st.floats(0.0, 1.0)),

@@ -1,0 +1,56 @@
+"""Peers that have said when they take another answer: until then they are not asked for one."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+from dragon.link.address import PeerAddress
+
+MOST_S = 60.0
+"""However long a peer says: by then a key may have been given more."""
+_MINUTE, _HOUR = 60, 3600
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a peer took no answer, and when it takes one, by the monotonic clock."""
+
+    reason: str
+    until: float
+
+    @classmethod
+    def now(cls, reason: str, retry_s: float) -> Refusal:
+        """One that was just said, for so many seconds."""
+        return cls(reason, time.monotonic() + retry_s)
+
+    def __str__(self) -> str:
+        left = max(1, math.ceil(self.until - time.monotonic()))
+        if left < 2 * _MINUTE:
+            said = f"{left} s"
+        elif left < 2 * _HOUR:
+            said = f"{math.ceil(left / _MINUTE)} min"
+        else:
+            said = f"{math.ceil(left / _HOUR)} h"
+        return f"{self.reason}: try again in {said}"
+
+
+class Refusals:
+    """What peers have said that still holds."""
+
+    def __init__(self) -> None:
+        self._by_peer: dict[PeerAddress, tuple[Refusal, float]] = {}
+
+    def of(self, peer: PeerAddress) -> Refusal | None:
+        """Why a peer is not asked for an answer now; None where it may be."""
+        refusal, until = self._by_peer.get(peer, (None, 0.0))
+        return refusal if time.monotonic() < until else None
+
+    def add(self, peer: PeerAddress, refusal: Refusal) -> None:
+        """A peer has refused an answer."""
+        self._by_peer[peer] = refusal, min(refusal.until, time.monotonic() + MOST_S)
+
+    def over(self, peer: PeerAddress) -> None:
+        """A peer may have room again, since it is done with an answer of this device."""
+        self._by_peer.pop(peer, None)
