@@ -7,7 +7,6 @@ on alone from the last committed token, reports that once, and lets the cloud in
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Self
 
 from app.generation.answer import Answer
 from app.generation.events import Detailed, Event, GenerationRequest, PeerChanged, Source
+from app.generation.lateness import Failure, Lateness, Seen
 from app.generation.plan import Plan, Retrieved, opening
 from app.peer_link.client import Link
 from app.peer_link.refusals import Refusal
@@ -48,8 +48,6 @@ from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
 _WATCH_S = 0.1
-_CROWD = 4  # answers at once that delay one another
-_PATIENCE_S, _PATIENCE_A_TOKEN_S = 5.0, 0.5
 _PATIENCE_FOR_ROOM_S = 60.0  # of answers that wait however late the cloud is
 
 
@@ -336,50 +334,41 @@ class DeviceRun(Run[Event]):
 
     async def _watch(self, link: Link) -> None:
         """The only clock of a run: the deadline of the first token, and stalls."""
-        began = quiet_since = now = time.monotonic()
-        written, waited = 0, 0.0
+        lateness = Lateness(
+            time.monotonic(),
+            self._plan.deadline,
+            self._pace,
+            bounded=self._request.mode is not Mode.SEQUENCEWISE,
+        )
         while True:
             await asyncio.sleep(_WATCH_S)
-            then, now = now, time.monotonic()
-            # Messages alone are no progress: a peer could send some for ever.
-            if self.session.busy or len(self.session.committed) != written:
-                written = len(self.session.committed)
-                quiet_since = now
-            elif self.session.joint and self._cloud_ready:
-                waited += now - then
-            deadline = math.inf if self._plan.deadline is None else self._plan.deadline
-            # One that writes many answers at once is late for none of them.
-            crowd = max(1.0, self._engine.sharing / _CROWD)
-            if self._held and now - began > deadline * crowd:
-                self._lose("the cloud is late")
-            if not self.session.joint or self._stream is None:
-                continue
-            stall = self._pace.stall_limit()
-            if deadline == math.inf and not self._cloud_ready:
-                quiet_since = now  # however long it takes: the connection watches itself
-                continue
-            if min(now - quiet_since, now - link.last_received(self._stream)) > stall:
-                link.drop(self._stream, "the peer does not answer")
-            elif not self._cloud_ready:
-                if now - began > deadline * crowd:
+            match lateness.look(self._seen(link)):
+                case Failure.LATE:
                     self._lose("the cloud is late")
-            elif waited > self._patience() * crowd and self._request.mode is not Mode.SEQUENCEWISE:
-                # Whatever it sends or says of its pace.
-                self._close_stream("does not go on")
-                self.failed("the cloud does not go on")
-            elif now - quiet_since > stall * 2**self.session.resyncs:
-                quiet_since = now
-                self.session.stalled()
-                self._report_departure()
-                self.advance()
+                case Failure.SILENT if self._stream is not None:
+                    link.drop(self._stream, "the peer does not answer")
+                case Failure.SLOW:
+                    self._close_stream("does not go on")
+                    self.failed("the cloud does not go on")
+                case Failure.STALLED:
+                    self.session.stalled()
+                    self._report_departure()
+                    self.advance()
 
-    def _patience(self) -> float:
-        """For how many seconds this answer may have waited for the cloud by now.
-
-        Beside the round trip, which bounds no answer, so much a token as people still read along.
-        """
-        round_trip = min(1.0, self._pace.link.round_trip.value or 0.0)
-        return _PATIENCE_S + len(self.session.committed) * (_PATIENCE_A_TOKEN_S + round_trip)
+    def _seen(self, link: Link) -> Seen:
+        """What the clock sees of the answer."""
+        now = time.monotonic()
+        return Seen(
+            now=now,
+            written=len(self.session.committed),
+            busy=self.session.busy,
+            joint=self.session.joint and self._stream is not None,
+            ready=self._cloud_ready,
+            held=self._held,
+            received=now if self._stream is None else link.last_received(self._stream),
+            resyncs=self.session.resyncs,
+            sharing=self._engine.sharing,
+        )
 
     # The answer as it is written.
 
