@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import random
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -247,7 +248,9 @@ class Connection:
     async def _ping(self) -> None:
         for number in itertools.count():
             self._send_ping()
-            await asyncio.sleep(_PING_S if number > 2 else _PING_S / 10)
+            # Not to the second: after a stall the timers of all connections would run out together.
+            rest = random.uniform(0.75, 1.25) * _PING_S
+            await asyncio.sleep(rest if number > 2 else rest / 10)
             now = time.monotonic()
             if now - self._last_received > _SILENCE_S:
                 self._hang_up("is silent")

@@ -10,6 +10,10 @@ Real services as installed, on loopback. Each scenario makes rows of its own.
 - `second caller`: a page's user who asks now and then, beside an API client with 200 at once.
 - `sockets`: 2,000 connections that say nothing, or half of a request's head.
 - `bodies`: eight of the largest bodies that are taken, at once.
+- `greedy-key`: the time a token of four keys that ask one answer at a time, while a fifth does the
+  same and while it asks 32 at once; then the one by the other.
+- `idle-devices`: what each of 1,000 devices takes of a peer's memory that do nothing but live, how
+  an answer gets on beside them, and what becomes of 200 answers asked for at once.
 - `frames`: a million wrong frames (`harness.faults.fuzz`) to a side's decoder and sessions.
 - `cuts`: 200 kills, 50 power cuts, 200 failures of each kind (`bench.cuts`).
 
@@ -34,6 +38,7 @@ from websockets.exceptions import ConnectionClosed
 from bench.experiments.cuts import cut_short
 from bench.lib import report
 from bench.lib.crowds import NOTE, Row, bodies, body, both, crowd, second_caller, sockets
+from bench.lib.many_devices import greedy_key, idle_devices
 from bench.lib.watched import Watched
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import batching, registry
@@ -143,6 +148,8 @@ SCENARIOS: dict[str, Callable[[], Iterator[Row]]] = {
     "second-caller": second_caller,
     "sockets": sockets,
     "bodies": bodies,
+    "greedy-key": greedy_key,
+    "idle-devices": idle_devices,
     "frames": frames,
     "cuts": cuts,
 }

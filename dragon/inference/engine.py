@@ -30,6 +30,7 @@ from dragon.inference.decoder import Decoder, step
 from dragon.inference.fairness import NOBODY, Caller, SharedQueue, shared
 from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
 from dragon.inference.rows import Row
+from dragon.inference.turn_length import TurnLength
 from dragon.inference.weighting import Rescoring
 from dragon.protocol.messages import Work
 from dragon.told import told
@@ -40,9 +41,6 @@ T = TypeVar("T")
 MAX_WAITING = 256
 # Of the last turn's time: what the next one may wait for decoders to share its forward.
 _PATIENCE = 1.0
-# How long a turn may take that several callers share, but for so many steps.
-_TURN_S = 0.04
-_LEAST_STEPS = 8
 # While an answer is being written, this many times what an idle job took goes by before the next
 # one: it delays fewer than one token in twenty.
 _IDLE_REST = 40
@@ -68,7 +66,7 @@ class Engine:
         self._prefilling = SharedQueue[tuple[Decoder, Iterator[int]]]()
         self._writing: set[Decoder] = set()
         self._callers: dict[Decoder, Caller] = {}
-        self._steps_a_turn = _LEAST_STEPS
+        self._turn = TurnLength()
         self._patience = 0.0
         self._rested = 0.0  # when the next idle job may run beside answers
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
@@ -281,7 +279,10 @@ class Engine:
     def _next_steps(self) -> tuple[list[Step], list[Step]]:
         """The steps of this turn, and those of the next: callers share a turn of limited length."""
         return shared(
-            self._inbox.steps, lambda step: self._caller_of(step.decoder), self._steps_a_turn
+            self._inbox.steps,
+            lambda step: self._caller_of(step.decoder),
+            self._turn.most,
+            self._turn.most_of_several,
         )
 
     def _caller_of(self, decoder: Decoder) -> Caller:
@@ -296,12 +297,12 @@ class Engine:
             groups.setdefault(key, []).append(request)
         for group in groups.values():
             self._run_group(group)
+        took = time.perf_counter() - began
         if self._batching:
             self._answered = {request.decoder for request in steps}
-            self._patience = _PATIENCE * (time.perf_counter() - began)
+            self._patience = _PATIENCE * took
         if steps:
-            long = len(steps) * _TURN_S / (time.perf_counter() - began)
-            self._steps_a_turn = max(_LEAST_STEPS, int(long))
+            self._turn.add(len(steps), took)
 
     def _run_group(self, group: list[Step]) -> None:
         group.sort(key=lambda request: request.decoder.slots)  # side by side, in few runs

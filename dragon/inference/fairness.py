@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -146,13 +147,25 @@ class SharedQueue(Generic[T]):
         self._waiting = {household: queue for household, queue in self._waiting.items() if queue}
 
 
+def due(wanted: Mapping[Household, int]) -> int:
+    """Items of a turn in which every household has its share of what the least wanting one has."""
+    level = min(count / household.weight for household, count in wanted.items())
+    return sum(
+        min(count, math.ceil(level * household.weight)) for household, count in wanted.items()
+    )
+
+
 def shared(
-    items: Sequence[T], caller_of: Callable[[T], Caller], most: int
+    items: Sequence[T],
+    caller_of: Callable[[T], Caller],
+    most: int,
+    most_of_several: Callable[[int], int] | None = None,
 ) -> tuple[list[T], list[T]]:
     """At most so many items, and those left over, in order.
 
     They are taken from the households in proportion to their weights, and from the callers of one
-    in turn. A caller alone has all of its items served.
+    in turn. A caller alone has all of its items served. Several households have no more than
+    `most_of_several`, if given, makes of what is `due` to them.
     """
     turns: dict[Caller, int] = {}
     queues: dict[Household, list[tuple[int, int]]] = {}
@@ -160,6 +173,9 @@ def shared(
         caller = caller_of(item)
         turn = turns[caller] = turns.get(caller, -1) + 1
         queues.setdefault(caller.household, []).append((turn, index))
+    if len(queues) > 1 and most_of_several is not None:
+        wanted = {household: len(queue) for household, queue in queues.items()}
+        most = min(most, most_of_several(due(wanted)))
     if len(turns) < 2 or len(items) <= most:
         return list(items), []
     order = sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragon.inference.fairness import Caller, FairQueue, Household, SharedQueue, shared
+from dragon.inference.fairness import Caller, FairQueue, Household, SharedQueue, due, shared
 
 
 def test_callers_take_turns_and_each_keeps_its_order() -> None:
@@ -109,3 +109,22 @@ def test_who_works_without_pause_keeps_his_place() -> None:
         if served[-1] == "few":
             queue.put(few, "few")
     assert served.count("few") == 5
+
+
+def test_households_have_what_the_least_wanting_one_has_and_little_more() -> None:
+    items = [*(f"a{number}" for number in range(32)), "b0", "c0"]
+    chosen, rest = shared(items, alone, 100, lambda due: due)
+    assert chosen == ["a0", "b0", "c0"]
+    assert sorted([*chosen, *rest]) == sorted(items)
+    chosen, _ = shared(items, alone, 100, lambda due: due + 2)
+    assert chosen == ["a0", "a1", "a2", "b0", "c0"]
+    chosen, _ = shared(items, alone, 4, lambda due: due + 2)
+    assert chosen == ["a0", "a1", "b0", "c0"]
+    # Of one household's, whoever is alone has all.
+    assert shared(items[:32], alone, 100, lambda due: due) == (items[:32], [])
+
+
+def test_what_is_due_goes_by_weight() -> None:
+    a, b = Household("a", 2), Household("b", 0.5)
+    assert due({a: 9, b: 1}) == 5
+    assert due({a: 1, b: 9}) == 2
