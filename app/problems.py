@@ -57,8 +57,10 @@ class Problem:
         }
 
     def shown(self) -> dict[str, Any]:
-        """The body as it is stored and shown: the page says it in the browser's language."""
-        return {"error": with_told(self.body()["error"])}
+        """The body and what is told in it, as stored and sent to the page, which says it."""
+        body = self.body()
+        told_of = with_told(body["error"]).get("told")
+        return {**body, "told": told_of} if told_of else body
 
     @property
     def _message(self) -> str:

@@ -28,7 +28,7 @@ from app.documents.erasure import Erasable, Erasure
 from app.documents.folders.versions import is_delivered_mail, superseded
 from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Looked, Parsing
-from app.documents.progress import Channel, Progress, Stage
+from app.documents.progress import Channel, Progress, Stage, ended
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError
@@ -225,10 +225,10 @@ class Ingestion:
             self.index.hide(gone)
         return await self.erase(gone)
 
-    async def _publish(self, document_id: str) -> int:
+    async def _publish(self, document_id: str) -> Document:
         """All of it can be found: hide the documents that this one replaces, in one step.
 
-        Returns how many sentences it has.
+        Returns the document.
         """
         async with self.sessions() as session:
             await self._update(session, document_id, status=Status.PROCESSED)
@@ -237,7 +237,7 @@ class Ingestion:
         with suppress(OperationalError):  # the log stays; the next one tries again
             await database.empty_log(self.sessions, wait_ms=0)
         async with self.sessions() as session:
-            return (await session.get_one(Document, document_id)).chunks
+            return await session.get_one(Document, document_id)
 
     async def _embed(self, document: Document, channel: Channel) -> None:
         """Make the vectors that a document lacks."""
@@ -250,8 +250,8 @@ class Ingestion:
 
         await self.embedding.embed(document.id, rank, progress)
 
-        count = await to_the_end(self._publish(document.id))
-        channel.publish(Progress(Stage.INDEXED, Status.PROCESSED, count, count))
+        ready = await to_the_end(self._publish(document.id))
+        channel.publish(ended(ready))
 
     async def rows_replaced(self, session: AsyncSession, document_id: str) -> dict[str, list[int]]:
         """Delete the rows of what a document, once it is processed, replaces, for `erase`.

@@ -44,9 +44,13 @@ class Progress:
 
 async def final(document: Document) -> AsyncIterator[Progress]:
     """The single, final event of a document that is not being ingested."""
-    status = Status(document.status)
-    details = document.status_details
-    yield Progress(Stage.INDEXED, status, document.chunks, document.chunks, details)
+    yield ended(document)
+
+
+def ended(document: Document) -> Progress:
+    """The end of a document's ingestion, with what is to be said of it."""
+    status, count = Status(document.status), document.chunks
+    return Progress(Stage.INDEXED, status, count, count, document.status_details)
 
 
 class Channel:

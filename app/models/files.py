@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from app.home import short
 from app.models.model import Kind, Model
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.llama_cpp.header import Header
@@ -33,8 +34,8 @@ def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
     yield from _in(data_dir, told("model.where.data", "data directory"), _DEPTHS[:2])
     yield from _in(home / ".cache/llama.cpp", "llama.cpp", _DEPTHS[:1])
     yield from _in(home / ".local/share/nomic.ai/GPT4All", "GPT4All", _DEPTHS[:1])
-    yield from _in(home / "models", str(home / "models"), _DEPTHS)
-    yield from _in(home / "Downloads", str(home / "Downloads"), _DEPTHS[:1])
+    yield from _in(home / "models", short(home / "models"), _DEPTHS)
+    yield from _in(home / "Downloads", short(home / "Downloads"), _DEPTHS[:1])
 
 
 def ollama(home: Path, data_dir: Path) -> Iterator[Model]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
+from app.home import short
 from app.models import files, hub, servers
 from app.models.model import SETTINGS, Kind, Model
 from app.settings import Settings
@@ -97,7 +98,7 @@ def _elsewhere(setting: str) -> Model:
         return Model(setting, Kind.SERVER, told("model.where.server", "a server"), setting)
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():
-        return files.gguf(path, str(path.parent))
+        return files.gguf(path, short(path.parent))
     if path.is_dir():
         return replace(hub.directory(path, "float32"), setting=str(path.resolve()))
     return Model(

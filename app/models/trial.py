@@ -43,13 +43,14 @@ _LONGEST_S = 600.0
 
 @dataclass(frozen=True)
 class Report:
-    """What a model did: its text, tokens a second, the most memory in bytes.
+    """What a model did: its answer to the question, tokens a second, the most memory in bytes.
 
     `memory` is None where another program has the model. `peer` says whether the peer that is set
     has the same vocabulary, and `fits` is that in short; None where that is not known.
     """
 
     model: str
+    question: str
     answer: str
     tokens_per_s: float
     memory: int | None
@@ -183,6 +184,7 @@ def _tried(settings: Settings) -> Report:
     fits, peer = _compared(settings, tokenizer.fingerprint, model.name)
     return Report(
         model=model.name,
+        question=QUESTION,
         answer=tokenizer.decode(tokens).strip(),
         tokens_per_s=len(tokens) / seconds,
         memory=None if is_server(settings.model) else memory,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -35,6 +38,8 @@ DRAG = """(kind) => {
   document.body.dispatchEvent(new DragEvent(kind, {dataTransfer: carried, bubbles: true}));
 }"""
 FLOOR = Floor(20)  # ms a step on both sides, as on hardware with a larger model
+WORDS = re.compile(r".{24}")  # of an answer that has begun
+GAP = 16  # pixels between tabs
 COMMON, RARE = 8, 12  # colours of a picture: those of most of it, and of the others
 LOOKS = {
     "light": ("light", ViewportSize(width=1280, height=900)),  # room for both answers
@@ -47,7 +52,7 @@ class Tour:
     """A signed-in tab in one look, and the pictures taken of it."""
 
     def __init__(
-        self, browser: Browser, device: Service, peer: Service, out: Path, look: str
+        self, browser: Browser, device: Service, peer: Service, home: Path, out: Path, look: str
     ) -> None:
         scheme, size = LOOKS[look]
         context = browser.new_context(
@@ -57,15 +62,14 @@ class Tour:
             locale="en-GB",
         )
         self.page: Page = context.new_page()
-        self.device, self.peer = device, peer
+        self.device, self.peer, self.home = device, peer, home
         self.narrow = size["width"] < 800
         self._out, self._look = out, look
 
-    def take(self, name: str) -> None:
-        """A picture of what is seen."""
+    def take(self, name: str, *others: Page) -> None:
+        """A picture of what is seen, and beside it of what other tabs show."""
         self.page.mouse.move(1, 1)
-        picture = Image.open(BytesIO(self.page.screenshot(animations="disabled"))).convert("RGB")
-        plain = in_few_colours(picture)
+        plain = in_few_colours(side_by_side([seen(page) for page in (self.page, *others)]))
         path = self._out / f"{name}-{self._look}.webp"
         plain.save(path, lossless=True, quality=100, method=6)  # small, however long it takes
 
@@ -87,6 +91,27 @@ class Tour:
         self.press("send")
         answer = self.page.get_by_test_id("answer").nth(count)
         answer.and_(self.page.locator("[data-state=done]")).wait_for()
+
+    @contextmanager
+    def held(self, question: str, *others: Page) -> Iterator[None]:
+        """Ask, and have the device stand still once all tabs show some of the answer."""
+        pages = (self.page, *others)
+        while True:
+            answers = [page.get_by_test_id("answer") for page in pages]
+            new = [each.nth(each.count()) for each in answers]
+            self.page.get_by_test_id("prompt").fill(question)
+            self.press("send")
+            for answer in new:
+                answer.locator(".block").filter(has_text=WORDS).first.wait_for()
+            self.device.signal(signal.SIGSTOP)
+            try:
+                if all(answer.get_attribute("data-state") == "streaming" for answer in new):
+                    yield
+                    return
+            finally:
+                self.device.signal(signal.SIGCONT)
+                for answer in new:
+                    expect(answer).to_have_attribute("data-state", "done")
 
     def new_chat(self) -> None:
         self.sidebar()
@@ -113,6 +138,22 @@ class Tour:
     def close_panel(self) -> None:
         if self.page.locator("#inspector").is_visible():
             self.page.locator("#inspector-close").click()
+
+
+def seen(page: Page) -> Image.Image:
+    """What a tab shows."""
+    return Image.open(BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
+
+
+def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Pictures of one height, a little apart."""
+    width = sum(each.width + GAP for each in pictures) - GAP
+    whole = Image.new("RGB", (width, pictures[0].height), "gray")
+    left = 0
+    for each in pictures:
+        whole.paste(each, (left, 0))
+        left += each.width + GAP
+    return whole
 
 
 def in_few_colours(picture: Image.Image) -> Image.Image:
@@ -154,22 +195,21 @@ def beginning(tour: Tour) -> None:
 
 def folders(tour: Tour) -> None:
     """A watched folder with its files, as long as it takes."""
-    with tempfile.TemporaryDirectory() as home:
-        notes = Path(home) / "Boathouse"
-        notes.mkdir()
-        (notes / "Oar.txt").write_text("The oar hangs behind the red door.\n")
-        (notes / "Empty.txt").touch()
-        tour.page.get_by_test_id("folder-path").fill(str(notes))
-        tour.press("add-folder")
-        folder = tour.page.get_by_test_id("folder")
-        expect(folder).to_contain_text("1 file ready")
-        folder.locator("summary").click()
-        folder.get_by_test_id("folder-file").last.scroll_into_view_if_needed()
-        tour.page.get_by_test_id("add-folder").scroll_into_view_if_needed()
-        tour.take("folders")
-        tour.press("remove-folder")
-        tour.press("confirm-delete")
-        expect(folder).to_have_count(0)
+    notes = tour.home / "Notes"
+    notes.mkdir()
+    (notes / "Oar.txt").write_text("The oar hangs behind the red door.\n")
+    (notes / "Empty.txt").touch()
+    tour.page.get_by_test_id("folder-path").fill("~/Notes")
+    tour.press("add-folder")
+    folder = tour.page.get_by_test_id("folder")
+    expect(folder).to_contain_text("1 file ready")
+    folder.locator("summary").click()
+    folder.get_by_test_id("folder-file").last.scroll_into_view_if_needed()
+    tour.page.get_by_test_id("add-folder").scroll_into_view_if_needed()
+    tour.take("folders")
+    tour.press("remove-folder")
+    tour.press("confirm-delete")
+    expect(folder).to_have_count(0)
 
 
 def answers(tour: Tour) -> None:
@@ -211,6 +251,26 @@ def answers(tour: Tour) -> None:
     tour.press("again")
     page.get_by_test_id("other-passage").wait_for()
     tour.take("again")
+
+
+def writing(tour: Tour) -> None:
+    """An answer that is being written, in one tab and in two."""
+    tour.new_chat()
+    tour.ask("What is the wifi password of the cabin?")
+    size = tour.page.viewport_size
+    assert size is not None
+    second = tour.page.context.new_page()
+    second.goto(tour.page.url)
+    second.get_by_test_id("answer").wait_for()
+    tour.page.bring_to_front()
+    with tour.held("Summarise The cabin by the lake.md.", second):
+        tour.take("writing")
+        if not tour.narrow:
+            for page in (tour.page, second):
+                page.set_viewport_size({"width": 790, "height": 900})
+            tour.take("tabs", second)
+            tour.page.set_viewport_size(size)
+    second.close()
 
 
 def many(tour: Tour) -> None:
@@ -293,7 +353,14 @@ def apart(tour: Tour) -> None:
     tour.take("offline")
 
 
-STATES: tuple[Callable[[Tour], None], ...] = (beginning, answers, many, around, apart)
+STATES: tuple[Callable[[Tour], None], ...] = (
+    beginning,
+    answers,
+    many,
+    around,
+    writing,
+    apart,
+)
 
 
 def main() -> None:
@@ -311,14 +378,17 @@ def main() -> None:
         for look in options.looks:
             with tempfile.TemporaryDirectory() as folder:
                 data = Path(folder)
-                setup = Setup(data, services.AS_INSTALLED, FLOOR, FLOOR)
+                home = data / "home"
+                home.mkdir()
+                env = {**services.AS_INSTALLED, "HOME": str(home)}
+                setup = Setup(data, env, FLOOR, FLOOR)
                 with (
                     services.peer(setup, services.demo_corpus(data)) as peer,
                     relay(peer.port, Network(RTT_MS / 1000)) as link,
                     services.device(setup, link.port) as device,
                 ):
                     services.wait_joint(device, RTT_MS)
-                    tour = Tour(browser, device, peer, options.out, look)
+                    tour = Tour(browser, device, peer, home, options.out, look)
                     tour.begin()
                     for state in STATES:
                         state(tour)

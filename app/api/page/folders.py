@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from app.api.openai.openapi import failures
 from app.container import State
 from app.documents.folders.folders import FileState, Folder
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
+from app.home import short
 from dragon.told import with_told
 
 router = APIRouter(prefix="/api/folders", tags=["folders"])
@@ -75,6 +75,4 @@ async def remove_folder(folder: str, state: State) -> dict[str, Any]:
 
 def _view(folder: Folder) -> dict[str, Any]:
     """A folder, and `short`, its path as people write it: ~ for the home folder."""
-    home, path = os.path.realpath(os.path.expanduser("~")), folder.path
-    within = home != "/" and f"{path}/".startswith(f"{home}/")
-    return {**asdict(folder), "short": f"~{path.removeprefix(home)}" if within else path}
+    return {**asdict(folder), "short": short(folder.path)}

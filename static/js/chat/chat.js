@@ -170,7 +170,7 @@ export class Chat {
   /** Takes a frame; those of other conversations' answers fall on the floor. @param {any} frame */
   receive(frame) {
     if (frame.type === "began") return this.#began(frame);
-    if (frame.type === "error" && this.#asked?.id === frame.id) return this.#refused(said(frame.error, "message"));
+    if (frame.type === "error" && this.#asked?.id === frame.id) return this.#refused(said({ ...frame.error, told: frame.told }, "message"));
     const view = this.#views.get(frame.id);
     if (!(view instanceof AnswerView)) return;
     if (frame.type === "message") {

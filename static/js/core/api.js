@@ -88,7 +88,7 @@ export const listModels = () => request("/api/models");
  *
  * @param {string} name
  * @param {AbortSignal} signal
- * @returns {Promise<{answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string, told?: import("./types.js").Told}>}
+ * @returns {Promise<{question: string, answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string, told?: import("./types.js").Told}>}
  */
 export const tryModel = (name, signal) => request("/api/models/try", "POST", { name }, signal);
 

@@ -82,6 +82,7 @@ export class Models {
       const { memory } = report;
       const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), cloud: said(report, "peer") };
       result.replaceChildren(
+        el("p", { class: "hint" }, t("model.asked", { question: report.question })),
         el("blockquote", { "data-testid": "trial-answer" }, report.answer || t("model.silent")),
         el("p", { class: "hint", "data-testid": "trial-figures" }, t(memory === null ? "model.pace" : "model.pace.memory", figures)),
         el("p", { class: "hint" }, t("model.fingerprint", { fingerprint: report.fingerprint.slice(0, 8) })));

@@ -14,6 +14,7 @@
  * @property {number | null} [page] Counted from 1.
  * @property {number | null} [start] Where the passage is in the document's text, in characters.
  * @property {number | null} [end]
+ * @property {boolean} [deleted] Its document is, and with it all but weight and score.
  * @property {number} [hop] The hop of the answer, counted from 0.
  * @property {string | null} [query] What was asked of a table, in SQL.
  * @property {number | null} [confidence] In percent, of text that was recognised in a picture.
@@ -35,7 +36,7 @@
  *
  * @typedef {Record<string, import("./strings.js").Told> | null} Told What the device says in which field, for other languages.
  *
- * @typedef {{message: string, code?: string | null, told?: Told}} Problem
+ * @typedef {{message: string, code?: string | null}} Problem
  *
  * @typedef {object} Block A piece of an answer as HTML that the device made safe.
  * @property {number} start Where its Markdown begins in the answer, in characters.
@@ -75,6 +76,7 @@
  * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
+ * @property {Told} [told]
  * @property {string[]} [ledgers] The answer's ids in the ledger of what left this device.
  *
  * @typedef {object} Conversation

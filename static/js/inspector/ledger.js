@@ -70,7 +70,7 @@ function described(entry) {
   );
   return [
     said(`${entry.left || t("ledger.joint")}.`, t("ledger.joint.text")),
-    el("p", { class: "hint" }, t(drafts ? "ledger.runs.quoted" : answer ? "ledger.runs.known" : "ledger.runs.none")),
+    el("p", { class: "hint" }, t(`ledger.runs.${drafts ? "quoted" : answer ? "known" : documents ? "none" : "unread"}`)),
     el("h3", {}, t("ledger.runs")),
     el("dl", { class: "facts", "data-testid": "fivegrams" },
       el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from app.models.trial import Trials
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
+from dragon.told import Told
 
 
 def named(path: Path) -> Model:
@@ -62,7 +64,7 @@ async def test_one_at_a_time_and_it_ends_with_whoever_asked(
         await trials.run(named(Path("b")), _forever)
     left.set()
     assert await first is None
-    monkeypatch.setattr(trial, "COMMAND", ("echo", '{"error": "No."}'))
+    monkeypatch.setattr(trial, "COMMAND", ("echo", json.dumps({"error": Told("No.").shown()})))
     with pytest.raises(InvalidRequestError, match="No"):
         await trials.run(named(Path("b")), _forever)
 
@@ -75,5 +77,6 @@ def test_a_process_that_was_killed_points_at_memory() -> None:
 
 
 def test_what_a_runtime_prints_before_is_no_matter() -> None:
+    said = json.dumps({"error": Told("No tokenizer.").shown()})
     with pytest.raises(InvalidRequestError, match="No tokenizer"):
-        trial.result(b'loading\n{"error": "No tokenizer."}' + os.linesep.encode(), 0)
+        trial.result(f"loading\n{said}{os.linesep}".encode(), 0)

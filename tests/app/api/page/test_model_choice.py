@@ -14,7 +14,7 @@ from app.models.model import Model
 from app.models.trial import Report
 from dragon.errors import InvalidRequestError
 
-REPORT = Report("a", "An answer.", 12.5, 1_000, 2048, "feed", True, "The peer fits.")
+REPORT = Report("a", "A question?", "An answer.", 12.5, 1_000, 2048, "feed", True, "The peer fits.")
 
 
 @pytest.fixture(autouse=True)
