@@ -16,6 +16,7 @@ CODE = "What is the new gate code?"
         ("How will we get it?", [CODE], "How will we get it? (new gate code)"),
         ("and when?", ["Who fixes the tap?"], "and when? (fixes tap)"),
         ("What about the ring?", ["Who made the crown?"], "What about the ring? (made crown)"),
+        ("What if it rains?", ["When is the fair?"], "What if it rains? (fair)"),
         # Over questions that lean themselves, the latest words first.
         ("And why?", [CODE, "Who changes it?"], "And why? (changes new gate code)"),
         ("And why?", [CODE, "Who fixes the tap?"], "And why? (fixes tap)"),
@@ -43,6 +44,6 @@ def test_a_very_long_question_before_does_not_drown_it() -> None:
     assert len(standing_alone("And why?", [before]).split()) <= 16
 
 
-@pytest.mark.parametrize("question", ["And when?", "What does it cost?", "How about you?", "why"])
+@pytest.mark.parametrize("question", ["And when?", "What does it cost?", "How about you?", "what if", "why"])
 def test_what_leans(question: str) -> None:
     assert leans(question)
