@@ -18,7 +18,7 @@ from dragon.errors import (
     OverloadedError,
     StorageError,
 )
-from dragon.told import Told, encodable, told, with_told
+from dragon.told import encodable, told, with_told
 
 log = logging.getLogger("dragon.errors")
 
@@ -49,7 +49,7 @@ class Problem:
         """`{"error": {...}}`, as clients of the API get it."""
         return {
             "error": {
-                "message": self._message,
+                "message": encodable(self.message),
                 "type": self.type,
                 "param": self.param and encodable(self.param),
                 "code": self.code,
@@ -58,13 +58,8 @@ class Problem:
 
     def shown(self) -> dict[str, Any]:
         """The body and what is told in it, as stored and sent to the page, which says it."""
-        body = self.body()
-        told_of = with_told(body["error"]).get("told")
-        return {**body, "told": told_of} if told_of else body
-
-    @property
-    def _message(self) -> str:
-        return self.message if isinstance(self.message, Told) else encodable(self.message)
+        told_of = with_told({"message": self.message}).get("told")
+        return self.body() | ({"told": told_of} if told_of else {})
 
 
 INTERNAL = Problem(

@@ -19,14 +19,14 @@ class Told(str):
         cls, text: str, code: str = "", values: Mapping[str, str | int] | None = None
     ) -> Self:
         """The sentence; `told` makes one of a template."""
-        self = super().__new__(cls, text)
+        self = super().__new__(cls, encodable(text))
         self.code, self.values = code, values or {}
         return self
 
     def shown(self) -> dict[str, Any]:
         """As JSON: text, code, values."""
         values = {
-            name: value.shown() if isinstance(value, Told) else value
+            name: value.shown() if isinstance(value, Told) else _clean(value)
             for name, value in self.values.items()
         }
         return {"text": str(self), "code": self.code, "values": values}
@@ -46,8 +46,7 @@ def told(code: str, english: str, /, **values: str | int) -> Told:
 
     `static/text` has the template of each code in every language.
     """
-    clean = {name: encodable(v) if type(v) is str else v for name, v in values.items()}
-    return Told(english.format(**clean), code, clean)
+    return Told(english.format(**values), code, values)
 
 
 def row(parts: Sequence[Told], between: str) -> Told:
@@ -67,3 +66,7 @@ def with_told(fields: Mapping[str, Any]) -> dict[str, Any]:
     """An object's fields, and in `told` what there is to know of the sentences among them."""
     found = {name: value.shown() for name, value in fields.items() if isinstance(value, Told)}
     return {**fields, "told": found} if found else {**fields}
+
+
+def _clean(value: str | int) -> str | int:
+    return encodable(value) if isinstance(value, str) else value

@@ -10,10 +10,10 @@ the service, and never looks at what is in a file.
 reads jobs from standard input, one JSON array a line: FILE, NAME, OUT, CPU_SECONDS, MEMORY_BYTES.
 For each it writes the pages, joined by form feeds, to OUT as UTF-8, and JSON objects, a line each:
 `parsing.Looked` for each page that is looked at as a picture, `parsing.Batch` for so many
-sentences at a time, in order, then `parsing.Read`. Or the one line is
-{"error": sentence}, or {"errno": number} where the disk failed. They come on standard output in
-frames, so that a file cannot pretend to be at its end: "d" with the number of bytes that follow,
-"e" with the exit status. At the end of standard input all ends.
+sentences at a time, in order, then `parsing.Read`. Or the last line is {"error": sentence}, or
+{"errno": number} where the disk failed. They come on standard output in frames, so that a file
+cannot pretend to be at its end: "d" with the number of bytes that follow, "e" with the exit status.
+At the end of standard input all ends.
 """
 
 from __future__ import annotations
@@ -153,12 +153,8 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         while rows := [_row(each, reading, kind) for each in itertools.islice(found, size)]:
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
             size = min(2 * size, _MOST_SENTENCES)
-        said = {
-            "kind": kind,
-            "note": reading.note and reading.note.shown(),
-            "properties": asdict(reading.properties),
-        }
-        yield said
+        note = reading.note and reading.note.shown()
+        yield {"kind": kind, "note": note, "properties": asdict(reading.properties)}
     except UnreadableError as error:
         yield {"error": error.message.shown()}
     except OSError as error:

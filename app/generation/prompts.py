@@ -127,16 +127,16 @@ def require_room(characters: int, model: Model, param: str, *, to_cut: bool = Fa
             )
         return
     if (least := model.tokenizer.least_tokens(characters)) >= model.context_length:
-        raise _too_long(told("context.least", "at least {count}", count=str(least)), model, param)
+        raise _too_long(told("context.least", "at least {count}", count=least), model, param)
 
 
 def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -> tuple[int, ...]:
     if len(tokens) >= model.context_length and not to_cut:
-        raise _too_long(str(len(tokens)), model, param)
+        raise _too_long(len(tokens), model, param)
     return tuple(tokens)
 
 
-def _too_long(tokens: str, model: Model, param: str) -> ContextLengthError:
+def _too_long(tokens: int | str, model: Model, param: str) -> ContextLengthError:
     return ContextLengthError(
         told(
             "context.prompt",

@@ -58,7 +58,7 @@ class Recognised:
 class Tesseract:
     """The program `tesseract`, and the folders that it reads.
 
-    It is `tell`ing which page it looks at, from 1, and of how many.
+    `tell` is called with the number of each page that is looked at, from 1, and of how many.
     """
 
     program: Path

@@ -239,7 +239,7 @@ export class AnswerView {
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
     if (spared?.words && !this.message.private) {
       this.#offer(t("answer.offer.words", { words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
-    } else if ((missed || repeated) && !sent && this.actions.reachable()) {
+    } else if (missed && !sent && this.actions.reachable()) {
       this.#offer(t("answer.offer.question"), "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.textContent;
