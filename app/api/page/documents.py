@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.openai.openapi import failures
 from app.api.page.passage_view import blocks_around, rendered
 from app.container import AppState, State
+from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import Kind
 from app.documents.redaction import Quoted, Redaction
 from app.documents.store import MAX_WINDOW
@@ -47,6 +48,7 @@ async def view(
     In the HTML `passage_view.BEGIN` and `END` stand around what is from `mark` on `until` there.
     """
     found, text = await state.documents.text(document)
+    text = text.replace(PAGE_BREAK, "\n")  # which no browser shows
     start, end = min(start, len(text)), min(end, len(text), start + MAX_WINDOW)
     html = None
     if found.kind == Kind.MARKDOWN:

@@ -14,6 +14,7 @@ from app.documents.redaction import REDACTED
 from app.documents.store import DocumentStore
 from app.generation.events import GenerationRequest
 from app.storage.tables import MessageState
+from harness.pdf import pdf
 from tests import fakes
 from tests.app.stores import ingest, traces
 from tests.fakes import FakeGeneration
@@ -67,3 +68,12 @@ async def test_an_answer_that_is_written_from_it_ends_and_is_redacted(
     assert traces(tmp_path, b"walnut", b"gems.txt", document.id.encode()) == []
     gone = (await client.post("/api/documents/quoted", json=some)).json()
     assert gone == {"messages": 0, "conversations": 0}
+
+
+async def test_pages_stand_on_lines_of_their_own(
+    client: httpx.AsyncClient, real: AppState, store: DocumentStore
+) -> None:
+    document = await ingest(store, "two.pdf", pdf("One.", "Two."))
+    seen = (await client.get(f"/api/documents/{document.id}/view?start=0&end=100")).json()
+    assert [line for line in seen["text"].splitlines() if line] == ["One.", "Two."]
+    assert "\f" not in seen["text"]
