@@ -12,7 +12,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +20,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
+from bench.lib.pictures import in_few_colours, side_by_side
 from harness import services
 from harness.network_emulator import Network, relay
 from harness.services import KEY, Floor, Service, Setup
@@ -39,8 +40,6 @@ DRAG = """(kind) => {
 }"""
 FLOOR = Floor(20)  # ms a step on both sides, as on hardware with a larger model
 WORDS = re.compile(r".{24}")  # of an answer that has begun
-GAP = 16  # pixels between tabs
-COMMON, RARE = 8, 12  # colours of a picture: those of most of it, and of the others
 LOOKS = {
     "light": ("light", ViewportSize(width=1280, height=900)),  # room for both answers
     "dark": ("dark", ViewportSize(width=1280, height=900)),
@@ -143,28 +142,6 @@ class Tour:
 def seen(page: Page) -> Image.Image:
     """What a tab shows."""
     return Image.open(BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
-
-
-def side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
-    """Pictures of one height, a little apart."""
-    width = sum(each.width + GAP for each in pictures) - GAP
-    whole = Image.new("RGB", (width, pictures[0].height), "gray")
-    left = 0
-    for each in pictures:
-        whole.paste(each, (left, 0))
-        left += each.width + GAP
-    return whole
-
-
-def in_few_colours(picture: Image.Image) -> Image.Image:
-    """A picture of the page without the many shades of its letters' edges: half as large a file."""
-    found = picture.getcolors(picture.width * picture.height) or []
-    most = sorted(found, reverse=True)[:COMMON]
-    common = [level for _, colour in most if isinstance(colour, tuple) for level in colour]
-    rare = picture.quantize(RARE, Image.Quantize.MAXCOVERAGE).getpalette() or []
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([*common, *rare[: 3 * RARE]])
-    return picture.quantize(palette=palette, dither=Image.Dither.NONE).convert("RGB")
 
 
 def beginning(tour: Tour) -> None:

@@ -17,9 +17,12 @@ from PIL import Image
 
 from app.documents.cell import layers
 from app.documents.parsing import Batch, Looked
+from app.documents.progress import Progress, Stage
 from app.documents.readers.sniff import Kind
+from app.storage.tables import Status
 from dragon.errors import DocumentError
 from tests.app.peer_link.toy_peer import until
+from tests.app.stores import opened
 from tests.documents import email, parse
 from tests.scans import fake_tesseract, half_scanned_pdf, picture, saved, scanned_pdf
 
@@ -139,6 +142,27 @@ async def test_each_page_that_is_looked_at_is_told(
         (tmp_path / "in").write_bytes(content)
         await parse(tmp_path / "in", "a", tmp_path / "out", take)
         assert told == pages
+
+
+async def test_ingestion_tells_of_the_pages_and_of_those_that_are_uncertain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "programs" / "lib" / "go"
+    wait = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    with_fake(monkeypatch, tmp_path, f"{wait}\nwords = ['A', 'plan.']; confidence = 61")
+    go.parent.mkdir()
+    async with opened(tmp_path / "data") as store:
+        document = await store.add("plan.pdf", scanned_pdf(picture("."), picture(".")))
+        seen = []
+        async for each in await store.watch(document.id):
+            seen.append(each)
+            if (each.stage, each.done, each.total) == (Stage.PARSED, 0, 2):
+                go.touch()
+    assert Progress(Stage.PARSED, done=0, total=2, percent=0) in seen
+    assert seen[-1].status == Status.PROCESSED
+    assert seen[-1].message == (
+        "Text recognition (OCR) was uncertain: page 1 (61 %), page 2 (61 %)"
+    )
 
 
 async def test_what_looks_like_a_picture_is_left_out(
