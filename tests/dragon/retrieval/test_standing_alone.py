@@ -44,6 +44,8 @@ def test_a_very_long_question_before_does_not_drown_it() -> None:
     assert len(standing_alone("And why?", [before]).split()) <= 16
 
 
-@pytest.mark.parametrize("question", ["And when?", "What does it cost?", "How about you?", "what if", "why"])
+@pytest.mark.parametrize(
+    "question", ["And when?", "What does it cost?", "How about you?", "what if", "why"]
+)
 def test_what_leans(question: str) -> None:
     assert leans(question)
