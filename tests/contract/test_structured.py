@@ -9,6 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.services
 
 COUNT = int(os.environ.get("DRAGON_TEST_SCHEMAS", "12"))
 TOKENS = 160
+AT_ONCE = 4
 TORCH, LLAMA, SERVER = "torch", "llama.cpp", "llama-server"
 MODEL = EMBEDDED_MODEL.name
 ASK = [{"role": "user", "content": "Who keeps the lighthouse of Askham?"}]
@@ -115,9 +117,9 @@ def held(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": ASK, "response_format": form, **more}
 
 
-@pytest.mark.timeout(60 + 8 * COUNT)
-def test_every_reply_validates(device: Service, closing: dict[str, float]) -> None:
-    ends: Counter[str] = Counter()
+def drawn() -> list[tuple[dict[str, Any], int]]:
+    """Schemas, each with a seed."""
+    found = []
 
     @settings(
         max_examples=COUNT,
@@ -127,23 +129,35 @@ def test_every_reply_validates(device: Service, closing: dict[str, float]) -> No
         suppress_health_check=list(HealthCheck),
     )
     @given(SCHEMAS, st.integers(0, 99))
-    def tried(schema: dict[str, Any], seed: int) -> None:
-        for mode in ("oneway", "coupled", "local"):
-            more = {"seed": seed, "temperature": 1, "max_tokens": TOKENS, "logit_bias": closing}
-            body = held(schema, dragon={"aggregation": mode}, **more)
-            reply = client.post("/v1/chat/completions", json=body)
-            if reply.status_code == 400:  # nothing satisfies it
-                assert "response_format" in reply.text, reply.text
-                ends["refused"] += 1
-                continue
-            assert reply.status_code == 200, reply.text
-            choice = reply.json()["choices"][0]
-            ends[choice["finish_reason"]] += 1
-            if choice["finish_reason"] == "stop":
-                jsonschema.validate(json.loads(choice["message"]["content"]), schema)
+    def keep(schema: dict[str, Any], seed: int) -> None:
+        found.append((schema, seed))
 
-    with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
-        tried()
+    keep()
+    return found
+
+
+@pytest.mark.timeout(60 + 8 * COUNT)
+def test_every_reply_validates(device: Service, closing: dict[str, float]) -> None:
+    def end(schema: dict[str, Any], seed: int, mode: str) -> str:
+        more = {"seed": seed, "temperature": 1, "max_tokens": TOKENS, "logit_bias": closing}
+        body = held(schema, dragon={"aggregation": mode}, **more)
+        reply = client.post("/v1/chat/completions", json=body)
+        if reply.status_code == 400:  # nothing satisfies it
+            assert "response_format" in reply.text, reply.text
+            return "refused"
+        assert reply.status_code == 200, reply.text
+        (choice,) = reply.json()["choices"]
+        if choice["finish_reason"] == "stop":
+            jsonschema.validate(json.loads(choice["message"]["content"]), schema)
+        return str(choice["finish_reason"])
+
+    modes = ("oneway", "coupled", "local")
+    asked = [(schema, seed, mode) for schema, seed in drawn() for mode in modes]
+    with (
+        httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        ends = Counter(pool.map(lambda each: end(*each), asked))
     print(dict(ends))
     assert ends["stop"] > 0.6 * ends.total()
 
