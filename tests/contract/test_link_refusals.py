@@ -76,6 +76,7 @@ def test_a_side_that_does_not_fit_is_told_what_to_change(
         fault = next_control(connection)
         assert fault["kind"] == "error"
         assert advice in fault["message"]
+        assert fault["code"] == f"handshake.{next(iter(changes))}"
         with pytest.raises(ConnectionClosed):
             next_control(connection)
 

@@ -21,6 +21,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
 from dragon.protocol.messages import Resync
+from dragon.told import Told
 from tests.app.peer_link.toy_peer import VOCABULARY, ToyPeer, toy_peer, until
 
 FULL = control.Fault(code="overloaded", message="full", retry_s=30)
@@ -253,4 +254,10 @@ async def test_it_says_of_each_peer_why_there_is_no_link() -> None:
         assert link.status.state == "connecting"
         for address, reason in zip(addresses, ("no room", "asleep"), strict=True):
             assert f"{address.url}: the peer refuses the link: {reason}" in link.status.detail
+        detail = link.status.detail
+        assert isinstance(detail, Told)
+        first = detail.values["first"]
+        assert isinstance(first, Told)
+        assert isinstance(first.values["why"], Told)
+        assert first.values["why"].code == "link.ending"
         running.cancel()

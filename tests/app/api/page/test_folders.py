@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import httpx
@@ -75,3 +76,17 @@ async def test_a_path_in_the_home_folder_is_short(
     monkeypatch.setenv("HOME", f"{notes.parent}/another")
     (listed,) = (await client.get("/api/folders")).json()["data"]
     assert listed["short"] == str(notes)
+
+
+async def test_a_header_tells_the_page_how_to_say_an_error(
+    client: httpx.AsyncClient, real: AppState
+) -> None:
+    reply = await client.post("/api/folders", json={"path": "/nowhere at all"})
+    told = json.loads(reply.headers["X-Dragon-Told"])
+    assert told["text"] == reply.json()["error"]["message"]
+    assert (told["code"], told["values"]["path"]) == ("folder.closed", "/nowhere at all")
+    assert told["values"]["why"]["code"] == "folder.missing"
+    # One that quotes much of what was sent could be more than a client takes.
+    reply = await client.post("/api/folders", json={"path": "/" + "ü" * 2000})
+    assert "cannot be watched" in reply.json()["error"]["message"]
+    assert "X-Dragon-Told" not in reply.headers
