@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -17,23 +18,29 @@ from dragon.protocol.committed_text import CommittedText
 from dragon.protocol.messages import Correction, Draft
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.role import Role
+from harness import two_sided
 from harness.raw_link import hello, tokenizer
 from harness.services import KEY
 
-_TEXT = "The capital of Kenya is"
 _VOCABULARY = tokenizer().vocab_size
+
+
+@cache
+def _texts() -> list[str]:
+    """What is asked about: public questions of the two-sided benchmark."""
+    return [each.text for each in two_sided.read(two_sided.QUESTIONS) if each.side == "public"]
 
 
 @dataclass
 class LightAnswer:
     """An answer of so many tokens at most: what was said of it and when each token came.
 
-    Times are of `time.perf_counter`, in seconds.
+    `replied` is when it was taken, with its passages, or `refused`. Times are of
+    `time.perf_counter`, in seconds.
     """
 
     tokens: int
     asked: float
-    ready: float | None = None
     refused: control.Fault | None = None
     replied: float | None = None
     came: list[float] = field(default_factory=list)
@@ -61,11 +68,12 @@ class LightDevice:
     async def ask(self, tokens: int) -> LightAnswer:
         """Have an answer begun, by the next of its seeds."""
         stream = next(self._streams)
+        text = _texts()[stream % len(_texts())]
         answer = self._answers[stream] = LightAnswer(tokens, time.perf_counter())
         asked = control.Open(
-            conversation=tuple(tokenizer().encode(_TEXT)),
+            conversation=tuple(tokenizer().encode(text)),
             raw=True,
-            query=_TEXT,
+            query=text,
             judged=False,
             mode=Mode.ONEWAY,
             sampling=Sampling(temperature=1.0, seed=stream),
@@ -102,7 +110,7 @@ class LightDevice:
             case control.Ping():
                 await self._socket.send(registry.encode(control.Pong(number=message.number)))
             case control.Ready() if answer is not None:
-                answer.ready = answer.replied = now
+                answer.replied = now
             case control.Fault() if answer is not None:
                 answer.refused, answer.replied = message, now
                 self._end(stream, answer)
