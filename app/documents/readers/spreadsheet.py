@@ -7,8 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from app.documents.readers.archive import Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line
 from app.documents.readers.tables import table_lines
+
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
+_MOST_REPEATED = 50_000
 
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
 
@@ -20,6 +25,8 @@ def sheets_text(data: bytes, kind: str) -> str:
     """
     from python_calamine import CalamineError, CalamineWorkbook
 
+    if kind == ".ods":
+        _refuse_repetition(Archive(data, kind))
     try:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
         sheets = [(name, book.get_sheet_by_name(name).to_python()) for name in book.sheet_names]
@@ -30,6 +37,25 @@ def sheets_text(data: bytes, kind: str) -> str:
         for name, rows in sheets
         if (tables := list(_tables(rows)))
     )
+
+
+def _refuse_repetition(archive: Archive) -> None:
+    """Raises UnreadableError for rows that say to be there very often: a line makes millions.
+
+    Those behind the last one with something in it cost nothing, and are what people have.
+    """
+    repeated = 0
+    for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
+        behind = 0
+        for row in table.iter(f"{_TABLE}table-row"):
+            count = row.get(f"{_TABLE}number-rows-repeated", "1")
+            behind += int(count) - 1 if count.isdecimal() else 0
+            if any(cell.get(_VALUE) or len(cell) for cell in row):
+                repeated, behind = repeated + behind, 0
+    if repeated > _MOST_REPEATED:
+        raise UnreadableError(
+            f"The file repeats rows more than {_MOST_REPEATED:,} times. Save it again without them."
+        )
 
 
 def _tables(sheet: Sequence[Sequence[Cell]]) -> Iterator[str]:

@@ -126,14 +126,9 @@ ODT_TYPE = "application/vnd.oasis.opendocument.text"
 
 ROW, CELL = "<table:table-row", "<table:table-cell"
 MANY = '="999999999"'
-HUGE_SHEET = changed(
-    changed(
-        ods({"A": [("x", "y")]}), "content.xml", ROW, f"{ROW} table:number-rows-repeated{MANY}"
-    ),
-    "content.xml",
-    CELL,
-    f"{CELL} table:number-columns-repeated{MANY}",
-)
+SHEET = ods({"A": [("x", "y")]})
+LONG_SHEET = changed(SHEET, "content.xml", ROW, f"{ROW} table:number-rows-repeated{MANY}")
+BLANK = f"{ROW} table:number-rows-repeated{MANY}>{CELL} table:number-columns-repeated{MANY}/></table:table-row>"
 
 
 @pytest.mark.parametrize("content", [SLIDES, TEXT], ids=["pptx", "odt"])
@@ -200,13 +195,24 @@ async def test_an_entity_brings_in_no_file(tmp_path: Path, content: bytes) -> No
             changed(TEXT, "content.xml", "<office:text", "<text:p>" * 100_000 + "<office:text"),
             "nested too deeply",
         ),
-        ("a", HUGE_SHEET, "This .ods file is damaged."),
+        ("a", LONG_SHEET, "The file repeats rows more than 50,000 times."),
+        (
+            "a",
+            changed(SHEET, "content.xml", "<table:table ", f"<table:table >{BLANK}"),
+            "The file repeats rows",
+        ),
     ],
 )
 async def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     with pytest.raises(DocumentError, match=message):
         await text_of(tmp_path, content, name)
     assert os.listdir(tmp_path) == ["in"]
+
+
+async def test_blank_rows_below_a_sheet_are_as_people_have_them(tmp_path: Path) -> None:
+    end = "</table:table>"
+    _, text = await text_of(tmp_path, changed(SHEET, "content.xml", end, BLANK + end))
+    assert text == "# A\n\nx; y"
 
 
 async def test_a_hostile_row_is_as_wide_as_a_table_may_be(tmp_path: Path) -> None:
