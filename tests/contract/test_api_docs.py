@@ -16,6 +16,7 @@ import pytest
 from harness import services
 from harness.services import AS_INSTALLED, KEY, ROOT, Service, Setup
 from tests.contract.asking import upload
+from tests.scans import fake_tesseract, picture, saved
 
 pytestmark = pytest.mark.services
 
@@ -30,7 +31,14 @@ SECTIONS = (
     "Reranking",
     "Ollama",
     "Assistants",
+    "Waiting for the cloud",
+    "Folders",
+    "Text in pictures",
 )
+PRINTED = {
+    "Folders": "walk.md indexed",
+    "Text in pictures": "The alarm code of the boathouse is 4410-B. 72",
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,10 @@ def shell(text: str) -> Example:
 
 @pytest.fixture(scope="module")
 def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    setup = Setup(tmp_path_factory.mktemp("docs"), AS_INSTALLED)
+    scanned = "words = 'The alarm code of the boathouse is 4410-B.'.split(); confidence = 72"
+    programs = fake_tesseract(tmp_path_factory.mktemp("tesseract"), scanned)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    setup = Setup(tmp_path_factory.mktemp("docs"), {**AS_INSTALLED, "PATH": path})
     with services.peer(setup, corpus) as peer, services.device(setup, peer.port) as running:
         upload(running, "ravello.txt", NOTE)
         services.wait_joint(running)
@@ -76,16 +87,20 @@ def device(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_examples_print_what_they_say(section: str, device: Service) -> None:
-    found = examples(section)
+def test_examples_print_what_they_say(section: str, device: Service, tmp_path: Path) -> None:
+    notes, scan = tmp_path / "Notes", tmp_path / "scan.png"
+    notes.mkdir()
+    (notes / "walk.md").write_text("The walk begins at the chapel.")
+    scan.write_bytes(saved(picture("The alarm code"), "PNG"))
+    found = examples(section, PRINTED.get(section, "...7731-M..."))
     assert found
-    run(found, device)
+    run(found, device, NOTES=str(notes), SCAN=str(scan))
 
 
-def run(found: Sequence[Example], device: Service) -> None:
-    """Run examples, and compare what they print."""
+def run(found: Sequence[Example], device: Service, **more: str) -> None:
+    """Run examples with more variables, and compare what they print."""
     shown = {"A": f"Authorization: Bearer {KEY}", "J": "Content-Type: application/json"}
-    env = {**os.environ, **shown, "KEY": KEY, "B": device.url}
+    env = {**os.environ, **shown, "KEY": KEY, "B": device.url, **more}
     for example in found:
         done = subprocess.run(
             example.command, env=env, capture_output=True, text=True, check=False, timeout=120

@@ -128,7 +128,10 @@ ROW, CELL = "<table:table-row", "<table:table-cell"
 MANY = '="999999999"'
 SHEET = ods({"A": [("x", "y")]})
 LONG_SHEET = changed(SHEET, "content.xml", ROW, f"{ROW} table:number-rows-repeated{MANY}")
-BLANK = f"{ROW} table:number-rows-repeated{MANY}>{CELL} table:number-columns-repeated{MANY}/></table:table-row>"
+BLANK = (
+    f"{ROW} table:number-rows-repeated{MANY}>"
+    f"{CELL} table:number-columns-repeated{MANY}/></table:table-row>"
+)
 
 
 @pytest.mark.parametrize("content", [SLIDES, TEXT], ids=["pptx", "odt"])
