@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONFORMANCE := .venv-conformance
+# Of clients that do not go together with the newest versions of the others.
+APART := .venv-conformance-apart
+APART_TESTS := tests/conformance/test_instructor.py tests/conformance/test_llama_index.py
 
 .PHONY: run lock test test-app test-browser test-contract test-rest conformance lint fmt bench screenshots
 
@@ -27,10 +30,11 @@ test-rest: $(VENV)/test.stamp
 	$(BIN)/pytest --ignore=tests/app --ignore=tests/browser --ignore=tests/contract
 
 # Other people's clients and harnesses, their current versions, against a running device and peer.
-conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp
+conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp $(APART)/stamp
 	$(BIN)/python -m tests.conformance.serve \
 	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py tests/conformance/test_schema.py" \
-	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini --ignore=tests/conformance/test_schema.py tests/conformance"
+	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini $(addprefix --ignore=,tests/conformance/test_schema.py $(APART_TESTS)) tests/conformance" \
+	  "$(APART)/bin/python -m pytest -c tests/conformance/pytest.ini $(APART_TESTS)"
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -90,8 +94,9 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@ $(VENV)/run.stamp
 
 # Not pinned: what people install today. Its pip is new, since older ones do not find a solution.
-$(CONFORMANCE)/stamp: pyproject.toml
-	$(PYTHON) -m venv $(CONFORMANCE)
-	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
-	$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --group conformance
+# The group of dependencies has the environment's name, less its beginning.
+$(CONFORMANCE)/stamp $(APART)/stamp: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --group $(@D:.venv-%=%)
 	touch $@

@@ -93,11 +93,19 @@ def _config() -> Qwen2Config:
 
 
 def save_calling(directory: Path, text: str) -> Path:
-    """Save a model that writes `text`, whose chat template has tools in the form of Qwen's."""
+    """Save a model that writes `text`, whose chat template has tools in the form of Qwen's.
+
+    It names the tools and does not say how they are called: these would be the text's own words.
+    """
     model = save(directory, text)
     path = model / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     begun = "{{- '<|im_start|>assistant\\n' }}"  # the model begins behind a token of its own
     template = QWEN_TOOLS.replace(begun, "{{- '<|assistant|>' }}")
+    template = template.replace("tool | tojson", "tool.function.name")
+    shape = r'<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
+    if shape not in template:
+        raise RuntimeError("the template does not say how tools are called as it did")
+    template = template.replace(shape, "")
     path.write_text(json.dumps(config | {"chat_template": template}), encoding="utf-8")
     return model
