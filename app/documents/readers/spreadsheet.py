@@ -10,6 +10,7 @@ from itertools import groupby
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line
 from app.documents.readers.tables import table_lines
+from dragon.told import told
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
@@ -54,7 +55,11 @@ def _refuse_repetition(archive: Archive) -> None:
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:
         raise UnreadableError(
-            f"The file repeats rows more than {_MOST_REPEATED:,} times. Save it again without them."
+            told(
+                "file.rows",
+                "The file repeats rows more than {count} times. Save it again without them.",
+                count=_MOST_REPEATED,
+            )
         )
 
 
