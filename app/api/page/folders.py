@@ -19,6 +19,7 @@ from dragon.told import with_told
 router = APIRouter(prefix="/api/folders", tags=["folders"])
 
 _MOST_FILES = 1000
+_LONGEST_PATH = 4096  # of Linux; escaped in a URL it is still within the head of a request
 
 
 class NewFolder(BaseModel):
@@ -26,7 +27,7 @@ class NewFolder(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    path: Annotated[str, Field(min_length=1, max_length=4096)]
+    path: Annotated[str, Field(min_length=1, max_length=_LONGEST_PATH)]
     collection: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None
 
 
@@ -55,7 +56,7 @@ async def list_files(
     folder: str,
     state: State,
     only: Annotated[FileState | None, Query(alias="state")] = None,
-    after: Annotated[str, Query(max_length=8192)] = "",
+    after: Annotated[str, Query(max_length=_LONGEST_PATH)] = "",
     limit: Annotated[int, Query(ge=1, le=_MOST_FILES)] = _MOST_FILES,
 ) -> dict[str, Any]:
     """Files of a folder by path, from the one behind `after` on, all or those in a state."""

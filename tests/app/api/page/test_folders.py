@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from app.container import AppState
+from cli.http_protocol import MAX_HEAD_BYTES
 from tests.app.documents.folders.watched import eventually
 
 COUNTS = {"waiting": 0, "words": 0, "indexed": 0, "unread": 0, "left_out": 0}
@@ -90,3 +92,11 @@ async def test_a_header_tells_the_page_how_to_say_an_error(
     reply = await client.post("/api/folders", json={"path": "/" + "ü" * 2000})
     assert "cannot be watched" in reply.json()["error"]["message"]
     assert "X-Dragon-Told" not in reply.headers
+
+
+async def test_the_longest_path_fits_the_head_of_a_request(client: httpx.AsyncClient) -> None:
+    described = (await client.get("/openapi.json")).json()["paths"]["/api/folders/{folder}/files"]
+    lengths = {
+        each["name"]: each["schema"].get("maxLength") for each in described["get"]["parameters"]
+    }
+    assert len(quote("\U0001f511" * lengths["after"])) < MAX_HEAD_BYTES
