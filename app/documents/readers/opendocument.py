@@ -94,7 +94,7 @@ def _cells(row: Any) -> list[str]:
     cells: list[str] = []
     for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
         repeated = cell.get(f"{_TABLE}number-columns-repeated", "1")
-        count = int(repeated) if repeated.isdecimal() else 1
+        count = int(repeated[:10]) if repeated.isdecimal() else 1
         cells += [" ".join(_blocks(cell))] * min(count, _MOST_COLUMNS - len(cells))
     return cells
 

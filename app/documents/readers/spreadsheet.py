@@ -50,7 +50,7 @@ def _refuse_repetition(archive: Archive) -> None:
         behind = 0
         for row in table.iter(f"{_TABLE}table-row"):
             count = row.get(f"{_TABLE}number-rows-repeated", "1")
-            behind += int(count) - 1 if count.isdecimal() else 0
+            behind += int(count[:10]) - 1 if count.isdecimal() else 0
             if any(cell.get(_VALUE) or len(cell) for cell in row):
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:

@@ -199,6 +199,7 @@ async def test_an_entity_brings_in_no_file(tmp_path: Path, content: bytes) -> No
             "nested too deeply",
         ),
         ("a", LONG_SHEET, "The file repeats rows more than 50000 times."),
+        ("a", changed(LONG_SHEET, "content.xml", "999999999", "9" * 5000), "repeats rows"),
         (
             "a",
             changed(SHEET, "content.xml", "<table:table ", f"<table:table >{BLANK}"),
