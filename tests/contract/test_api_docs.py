@@ -23,6 +23,7 @@ pytestmark = pytest.mark.services
 DOCS = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 NOTE = "Holiday flat in Ravello.\nThe key safe code is 7731-M and it hangs left of the door.\n"
 SECTIONS = (
+    "Models",
     "Sampling parameters",
     "Structured output",
     "Tools",
