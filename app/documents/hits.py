@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import Select
 
+from app.documents.readers.sniff import Kind
 from app.storage.tables import Chunk, Document
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.relevance import Hit
@@ -34,6 +35,11 @@ class DocumentHit(Hit):
     sentences: tuple[str, ...] = ()
     confidence: int | None = None
     around: str = ""
+
+    @property
+    def tabular(self) -> bool:
+        """Whether it is a row of a table file, which stands alone."""
+        return bool(self.kind) and Kind(self.kind).tabular
 
 
 @dataclass(frozen=True)

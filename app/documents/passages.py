@@ -6,8 +6,9 @@ They are for a model that writes, or for a person who reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from sqlalchemy import select
@@ -15,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
-from app.documents.readers.sniff import Kind
 from app.documents.search import Finder
 from app.documents.texts import APART, text_of
 from app.storage.tables import Chunk
@@ -48,7 +48,7 @@ class Passages:
         computed, hits = await self.finder.related(query, SENTENCES * k, scope)
         near = await to_the_end(self._near(hits))
         # Cutting reads whole texts.
-        cut = await asyncio.to_thread(self._cut, hits, near, k, TO_WRITE_FROM)
+        cut = await asyncio.to_thread(self._cut, hits, near, k, TO_WRITE_FROM, self._texts())
         return [*(replace(hit, context="") for hit in computed), *cut][:k]
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
@@ -58,7 +58,7 @@ class Passages:
         """
         hits = await self.finder.search(query, SENTENCES * k, scope, relevant=False)
         near = await to_the_end(self._near(hits))
-        return await asyncio.to_thread(self._cut, hits, near, k, TO_READ)
+        return await asyncio.to_thread(self._paragraphs, hits, near, k)
 
     async def _near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[Chunk]]:
         """The sentences around each hit, in order; none where its document was deleted."""
@@ -72,19 +72,28 @@ class Passages:
                 near[hit.id] = [*reversed(nearest), *await session.scalars(behind)]
         return near
 
+    def _texts(self) -> Callable[[str], str]:
+        """Reads the texts of documents by their ids, each once."""
+        return cache(partial(text_of, self.files))
+
+    def _paragraphs(
+        self, hits: Sequence[DocumentHit], near: dict[int, Sequence[Chunk]], k: int
+    ) -> list[DocumentHit]:
+        texts = self._texts()
+        near = {hit.id: _together(hit, near[hit.id], texts(hit.document)) for hit in hits}
+        return self._cut(hits, near, k, TO_READ, texts)
+
     def _cut(
         self,
         hits: Sequence[DocumentHit],
         near: dict[int, Sequence[Chunk]],
         k: int,
         length: Length,
+        text_by: Callable[[str], str],
     ) -> list[DocumentHit]:
-        texts = {each: text_of(self.files, each) for each in {hit.document for hit in hits}}
-        if length is TO_READ:
-            near = {hit.id: _together(hit, near[hit.id], texts[hit.document]) for hit in hits}
         passages = []
         for hit, sentences in around(hits, near, k, length):
-            text = texts[hit.document]
+            text = text_by(hit.document)
             start, end = sentences[0].start, sentences[-1].end
             # While it is being read, a document has its sentences, and no text yet.
             joined = " ".join(sentence.text for sentence in sentences)
@@ -106,7 +115,7 @@ class Passages:
 
 def _together(hit: DocumentHit, near: Sequence[Chunk], text: str) -> Sequence[Chunk]:
     """Of the sentences around a hit those of its paragraph; of a table its row alone."""
-    if hit.kind and Kind(hit.kind).tabular:
+    if hit.tabular:
         return [chunk for chunk in near if chunk.id == hit.id]
     paragraph: list[Chunk] = []
     for chunk in near:

@@ -7,7 +7,7 @@ vectors of what is embedded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Select, column, not_, select, table, text
@@ -18,7 +18,6 @@ from app.documents.continuation import SENTENCES, continuations
 from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
-from app.documents.readers.sniff import Kind
 from app.documents.spelling import respelled
 from app.documents.summaries import Summaries
 from app.documents.summary import subject
@@ -70,12 +69,14 @@ class Finder:
         found = await self.run_urgent(
             lambda: answering(asked, best, k, self.reranker, embedder=self.embedder)
         )
-        if found:
-            lengths = await to_the_end(self._lengths(found[0]))
-            found[0] = await self.run_urgent(
-                lambda: as_far_as_it_answers(asked, lengths, self.embedder, self.reranker)
-            )
-        return await asyncio.to_thread(self._in_paragraphs, found)
+        if not found:
+            return []
+        texts = await asyncio.to_thread(self._texts, found)
+        lengths = await to_the_end(self._lengths(found[0], texts))
+        found[0] = await self.run_urgent(
+            lambda: as_far_as_it_answers(asked, lengths, self.embedder, self.reranker)
+        )
+        return await asyncio.to_thread(_in_paragraphs, found, texts)
 
     async def related(
         self, query: str, k: int, scope: Scope = EVERYTHING
@@ -108,7 +109,7 @@ class Finder:
 
     def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
         """Sentences that know their documents' titles; rows of tables say all by themselves."""
-        prose = {hit.document for hit in hits if not (hit.kind and Kind(hit.kind).tabular)}
+        prose = {hit.document for hit in hits if not hit.tabular}
         titles = {each: title_of(self.tables.files, each) for each in prose}
         return [replace(hit, about=titles.get(hit.document, "")) for hit in hits]
 
@@ -129,26 +130,21 @@ class Finder:
         known = await asyncio.to_thread(self._from_tables, query, best)
         return [known] if known else None
 
-    async def _lengths(self, hit: DocumentHit) -> list[DocumentHit]:
+    async def _lengths(self, hit: DocumentHit, texts: Mapping[str, str]) -> list[DocumentHit]:
         """A passage, then with the sentences behind it."""
-        if hit.kind and Kind(hit.kind).tabular:
+        if hit.tabular:
             return [hit]
         after = Chunk.document_id == hit.document, Chunk.id > hit.id
         statement = select(Chunk.end).where(*after).order_by(Chunk.id).limit(SENTENCES)
         async with self.sessions() as session:
             ends = list(await session.scalars(statement))
-        text = self.tables.files / hit.document / "text"
-        longer = await asyncio.to_thread(continuations, text, hit.start, ends)
+        longer = continuations(texts[hit.document], hit.start, ends)
         return [hit, *(replace(hit, text=each, end=hit.start + len(each)) for each in longer)]
 
-    def _in_paragraphs(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
-        """Sentences with what stands around them; a row of a table stands alone."""
-        prose = {hit.document for hit in hits if not (hit.kind and Kind(hit.kind).tabular)}
-        texts = {each: text_of(self.tables.files, each) for each in prose}
-        return [
-            replace(hit, around=paragraph_at(texts.get(hit.document, ""), hit.start, hit.end))
-            for hit in hits
-        ]
+    def _texts(self, hits: Sequence[DocumentHit]) -> dict[str, str]:
+        """The texts of documents that are no tables, by their ids."""
+        prose = {hit.document for hit in hits if not hit.tabular}
+        return {each: text_of(self.tables.files, each) for each in prose}
 
     def _from_tables(self, query: str, best: Sequence[DocumentHit]) -> DocumentHit | None:
         """What the first of the nearest tables answers."""
@@ -195,6 +191,14 @@ class Finder:
             hit_of(chunk, filename, kind, vectors.get(chunk.id))
             for chunk, filename, kind in sorted(rows, key=lambda row: place[row[0].id])
         ]
+
+
+def _in_paragraphs(hits: Sequence[DocumentHit], texts: Mapping[str, str]) -> list[DocumentHit]:
+    """Sentences with what stands around them; a row of a table stands alone."""
+    return [
+        replace(hit, around=paragraph_at(texts.get(hit.document, ""), hit.start, hit.end))
+        for hit in hits
+    ]
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:

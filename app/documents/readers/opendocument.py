@@ -93,10 +93,18 @@ def _items(items: Any) -> Iterator[str]:
 def _cells(row: Any) -> list[str]:
     cells: list[str] = []
     for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
-        repeated = cell.get(f"{_TABLE}number-columns-repeated", "1")
-        count = int(repeated[:10]) if repeated.isdecimal() else 1
+        count = repetitions(cell, f"{_TABLE}number-columns-repeated")
         cells += [" ".join(_blocks(cell))] * min(count, _MOST_COLUMNS - len(cells))
     return cells
+
+
+def repetitions(element: Any, attribute: str) -> int:
+    """How often a cell or row says to be there.
+
+    Ten digits are enough, and Python converts no more than some thousands.
+    """
+    count = element.get(attribute, "1")
+    return int(count[:10]) if count.isdecimal() else 1
 
 
 def _inline(element: Any) -> Iterator[str]:

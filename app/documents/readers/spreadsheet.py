@@ -9,6 +9,7 @@ from itertools import groupby
 
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line
+from app.documents.readers.opendocument import repetitions
 from app.documents.readers.tables import table_lines
 from dragon.told import told
 
@@ -49,8 +50,7 @@ def _refuse_repetition(archive: Archive) -> None:
     for table in archive.xml("content.xml").iter(f"{_TABLE}table"):
         behind = 0
         for row in table.iter(f"{_TABLE}table-row"):
-            count = row.get(f"{_TABLE}number-rows-repeated", "1")
-            behind += int(count[:10]) - 1 if count.isdecimal() else 0
+            behind += repetitions(row, f"{_TABLE}number-rows-repeated") - 1
             if any(cell.get(_VALUE) or len(cell) for cell in row):
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:
