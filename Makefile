@@ -23,8 +23,9 @@ test-app: $(VENV)/test.stamp
 test-browser: $(VENV)/test.stamp
 	$(BIN)/pytest tests/browser
 
+# Much of its time it waits for networks, so two files at a time.
 test-contract: $(VENV)/test.stamp
-	$(BIN)/pytest tests/contract
+	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/contract
 
 test-rest: $(VENV)/test.stamp
 	$(BIN)/pytest --ignore=tests/app --ignore=tests/browser --ignore=tests/contract

@@ -1,62 +1,41 @@
-"""The device's run of an answer, in which the cloud may take part.
-
-The cloud may be late, go away, or come back at any token. None of that is an error: the device goes
-on alone from the last committed token, reports that once, and lets the cloud in again when it can.
-"""
+"""The device's run of an answer that it writes alone."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from app.generation.answer import Answer
-from app.generation.events import Detailed, Event, GenerationRequest, PeerChanged, Source
-from app.generation.lateness import Failure, Lateness, Seen
-from app.generation.plan import Plan, Retrieved, opening
-from app.peer_link.client import Link
-from app.peer_link.refusals import Refusal
-from dragon.errors import FrameError
+from app.generation.events import Detailed, Event, GenerationRequest, Source
+from app.generation.plan import Plan, Retrieved
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.fairness import CALLER, lane_of
 from dragon.inference.run import Run
 from dragon.inference.tokenizer import Tokenizer
-from dragon.link import control
-from dragon.link.registry import Message
 from dragon.protocol.committed_text import Settled
-from dragon.protocol.messages import (
-    Candidate,
-    Correction,
-    Draft,
-    Limits,
-    Resync,
-    Score,
-    SessionMessage,
-    Target,
-)
+from dragon.protocol.messages import Limits, SessionMessage
 from dragon.protocol.rules.registry import Start, session_of
 from dragon.protocol.session import anything
 from dragon.sampling.accountant import Budget
-from dragon.sampling.mixture import ETA_ONE, device_weight
-from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
-
-_WATCH_S = 0.1
-_PATIENCE_FOR_ROOM_S = 60.0  # of answers that wait however late the cloud is
 
 
 class DeviceRun(Run[Event]):
-    """An async context: entering it asks the cloud, leaving it frees both sides.
+    """An async context: leaving it frees what the answer holds.
 
-    Without a `link` the device writes alone. Raises `InvalidRequestError` for sampling parameters
-    that the mode does not take.
+    Raises `InvalidRequestError` for sampling parameters that the mode does not take.
     """
+
+    linked = False
+    """Whether there is a cloud to write with."""
+    asked = False
+    """Whether the cloud was sent the question."""
+    replied = False
+    """Whether the cloud said what it has found."""
 
     def __init__(
         self,
@@ -66,8 +45,8 @@ class DeviceRun(Run[Event]):
         budget: Budget | None = None,
         engine: Engine,
         tokenizer: Tokenizer,
-        link: Link | None,
         pace: Pace,
+        joint: bool = False,
     ) -> None:
         limits = Limits(tokenizer.end_ids, plan.limit)
         # Details are of both sides' distributions, and re-scored the cloud may come to weigh more.
@@ -86,38 +65,17 @@ class DeviceRun(Run[Event]):
             ),
             Role.DEVICE,
             pace,
-            joint=link is not None and link.connected,
+            joint=joint,
         )
         super().__init__(session, engine, pace)
         self.answer = Answer(request, tokenizer, plan.cloud_citations)
-        self.asked = False  # whether the cloud was sent the question
         self._request = request
         self._plan = plan
         self._budget = budget
         self._tokenizer = tokenizer
-        self._link = link
-        self._lane = lane_of(CALLER.get())
-        self._watcher: asyncio.Task[None] | None = None
         self._released = False
-        # What the cloud does in this run.
-        self._stream: int | None = None
-        self._base = 0  # tokens its stream was opened with
-        self._cloud_ready = False
-        self._cloud_log_h: int | None = None
-        self._cloud_replied = asyncio.Event()  # it has documents, or will not have any
-        self._entered = 0.0
-        self._again: asyncio.TimerHandle | None = None  # it is asked again when it has room
-        self._held = False  # no text is written before that
-        self._reported: bool | None = None  # what was last reported: whether it takes part
 
     async def __aenter__(self) -> Self:
-        self._entered = time.monotonic()
-        if self._link is not None:
-            self._link.attached.add(self)
-            if self._link.connected:
-                self._ask_cloud()
-            else:
-                self._lose("the connection to the cloud was lost")
         return self
 
     async def __aexit__(
@@ -128,23 +86,9 @@ class DeviceRun(Run[Event]):
     ) -> None:
         self._release("cancelled")
 
-    @property
-    def replied(self) -> bool:
-        """Whether the cloud said what it has found."""
-        return self._cloud_ready
-
     async def public_sources(self) -> list[Source]:
         """The cloud's documents, once it has found them; none if it is not here, or late."""
-        if self._stream is not None or self._held:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._plan.deadline):
-                    await self._cloud_replied.wait()
         return self.answer.public
-
-    def advance(self) -> None:
-        """As in `Run`, unless the answer waits for a cloud that has no room yet."""
-        if not self._held:
-            super().advance()
 
     def write(self, retrieved: Retrieved) -> None:
         """Prefill these rows, and write the answer once that is done.
@@ -162,238 +106,15 @@ class DeviceRun(Run[Event]):
         )
         limits = self.session.limits
         self.session.limits = replace(limits, tokens=min(limits.tokens, decoder.horizon))
-        self._leave_out()
         self._items.put_nowait(self.answer.take_own(retrieved.found()))
-
-    # Called by the link.
-
-    def receive(self, message: Message) -> None:
-        """A message of the cloud. Raises `FrameError` for what belongs on no run's stream."""
-        match message:
-            case Draft() | Target() | Resync() | Candidate() | Score():
-                if isinstance(message, Draft):
-                    self._pace.observe_remote(message)
-                    round_trip = self._pace.link.round_trip.value or 0.0
-                    self.answer.trace.draft(
-                        Role.CLOUD, message.position, message.decode_us, round_trip / 2
-                    )
-                super().receive(message)
-                self._report_departure()
-            case control.Ready():
-                self._let_in(message)
-            case _:
-                raise FrameError(f"a peer sends no {type(message).__name__} in an answer")
-
-    def failed(self, message: str, refusal: Refusal | None = None) -> None:
-        """The cloud has given this answer up; it is asked again only if it has said when."""
-        if refusal is not None:
-            self._stream = None
-            self._put_off(refusal)
-            return
-        if self._link is not None:
-            self._link.attached.discard(self)
-        self._end_stream(message)
-
-    def link_down(self) -> None:
-        """The connection was lost; the cloud is asked again on the next one."""
-        self._end_stream("the connection to the cloud was lost")
-
-    def link_up(self) -> None:
-        """There is a connection again, or one to another peer."""
-        if self.session.joinable:
-            self._ask_cloud()
-
-    # The cloud comes and goes.
-
-    def _ask_cloud(self, *, put_off: bool = False) -> None:
-        """Open a stream where the text is by now, unless there is one.
-
-        A cloud that has no room is left alone, unless the answer was `put_off` until now.
-        """
-        if self._link is None or self._stream is not None:
-            return
-        if not put_off and (refusal := self._link.refusal) is not None:
-            self._put_off(refusal)
-            return
-        self._forget_time()
-        # One-way, the cloud gets no word before it is known whether it takes part.
-        oneway = self._request.mode is Mode.ONEWAY
-        committed = () if oneway else tuple(self.session.committed)
-        self._base = len(committed)
-        self._cloud_ready = False
-        self._stream = self._link.open(self, self._request.id)
-        self.asked = True
-        asked = opening(self._request, self._plan, committed, self._lane, joint=self.session.joint)
-        self._link.send(asked, self._stream)
-
-    def _put_off(self, refusal: Refusal) -> None:
-        """Go on alone, and ask again when the cloud has room.
-
-        Where that is soon, an answer without text waits for it as it would for a late cloud.
-        """
-        self._forget_time()
-        loop, wait_s = asyncio.get_running_loop(), refusal.until - time.monotonic()
-        self._again = loop.call_later(wait_s, self._guarded, self._ask_again)
-        patience = _PATIENCE_FOR_ROOM_S if self._plan.deadline is None else self._plan.deadline
-        begun = bool(self.session.committed)
-        self.session.lose()
-        if self.session.joinable and not begun and refusal.until - self._entered < patience:
-            self._held = True
-        else:
-            self._held = False
-            self._cloud_replied.set()
-            self._report(False, self.session.membership.alone_since, str(refusal), refused=True)
-            self.advance()
-
-    def _ask_again(self) -> None:
-        """The time has come that the cloud said."""
-        if self._link is not None and self._link.connected and self.session.joinable:
-            self._ask_cloud(put_off=True)
-        else:
-            self._end_stream("the connection to the cloud was lost")
-
-    def _forget_time(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
-
-    def _let_in(self, ready: control.Ready) -> None:
-        """The cloud has its documents and takes part from here on.
-
-        Raises `FrameError` if it has said so already.
-        """
-        if self._cloud_ready:
-            raise FrameError("a peer says once in an answer that it is ready")
-        self._cloud_ready = True
-        self._cloud_replied.set()
-        self._cloud_log_h = ready.log_h
-        if self._leave_out():
-            return
-        self._items.put_nowait(self.answer.take_public(ready.documents))
-        self.session.rule.weigh(ready.log_h)
-        self.session.set_horizon(ready.horizon)
-        rejoined = not self.session.joint
-        self._held = False
-        if rejoined:
-            self.session.join(self._base)
-        if self.session.joint:
-            position = len(self.session.committed) if rejoined else 0
-            again = " again" if self._reported is False else ""
-            self._report(True, position, f"the cloud takes part{again}")
-        else:
-            self._close_stream("too late")
-        self.advance()
-
-    def _leave_out(self) -> bool:
-        """Leave the cloud out if its documents are of little weight beside the device's."""
-        if self._request.mode is not Mode.ONEWAY or self._cloud_log_h is None:
-            return False
-        if self._decoder is None or self._stream is None or self._budget is not None:
-            return False
-        own = self._decoder.weighting.first.log_h
-        weight = 1.0 - device_weight(own, self._cloud_log_h) / ETA_ONE
-        if weight < self._plan.least_weight:
-            self.answer.take_public(())
-            self._close_stream("not needed")
-            self.failed("the cloud's documents have little to add")
-            return True
-        return False
-
-    def _lose(self, reason: str) -> None:
-        """Go on without the cloud."""
-        if self.session.joint or self._held:
-            self._held = False
-            self.session.lose()
-            self._report(False, self.session.membership.alone_since, reason)
-            self.advance()
-
-    def _report_departure(self) -> None:
-        """Report that the session has let the cloud go: its context is full, or no agreement."""
-        if self.session.joint or self._held or self._reported is False:
-            return
-        full = len(self.session.committed) >= self.session.limits.horizon
-        reason = "the cloud's context is full" if full else "the two sides could not agree"
-        self._report(False, self.session.membership.alone_since, reason)
-        self._close_stream("lost")
-
-    def _report(self, joint: bool, position: int, reason: str, *, refused: bool = False) -> None:
-        if self._reported is not joint:
-            self._reported = joint
-            self._items.put_nowait(PeerChanged(joint, position, reason, refused))
-
-    def _end_stream(self, reason: str) -> None:
-        """The stream was closed by the other side, or with the connection."""
-        self._stream = None
-        self._cloud_replied.set()
-        self._lose(reason)
-
-    def _close_stream(self, reason: str) -> None:
-        if self._link is not None and self._stream is not None:
-            self._link.close(self._stream, reason)
-            self._stream = None
-
-    async def _watch(self, link: Link) -> None:
-        """The only clock of a run: the deadline of the first token, and stalls."""
-        lateness = Lateness(
-            time.monotonic(),
-            self._plan.deadline,
-            self._pace,
-            bounded=self._request.mode is not Mode.SEQUENCEWISE,
-        )
-        while True:
-            await asyncio.sleep(_WATCH_S)
-            match lateness.look(self._seen(link)):
-                case Failure.LATE:
-                    self._lose("the cloud is late")
-                case Failure.SILENT if self._stream is not None:
-                    link.drop(self._stream, "the peer does not answer")
-                case Failure.SLOW:
-                    self._close_stream("does not go on")
-                    self.failed("the cloud does not go on")
-                case Failure.STALLED:
-                    self.session.stalled()
-                    self._report_departure()
-                    self.advance()
-
-    def _seen(self, link: Link) -> Seen:
-        """What the clock sees of the answer."""
-        now = time.monotonic()
-        return Seen(
-            now=now,
-            written=len(self.session.committed),
-            busy=self.session.busy,
-            joint=self.session.joint and self._stream is not None,
-            ready=self._cloud_ready,
-            held=self._held,
-            received=now if self._stream is None else link.last_received(self._stream),
-            resyncs=self.session.resyncs,
-            sharing=self._engine.sharing,
-        )
-
-    # The answer as it is written.
 
     def _begin(self, decoder: Decoder) -> None:
         self.answer.record.decoding = time.monotonic()
-        if self._link is None:
-            return
-        self._watcher = asyncio.create_task(self._watch(self._link))
-        if not self.session.joint and not self._held:
-            detail = self._link.status.detail
-            self._report(False, 0, detail or "there is no connection to the cloud")
 
     def _send(self, message: SessionMessage) -> None:
-        if self._link is None or self._stream is None:
-            return
-        if size := self._link.send(message, self._stream):
-            self.answer.record.sent(size)
-            if isinstance(message, Draft | Correction):
-                last = len(message.tokens) - 1 if isinstance(message, Correction) else 0
-                position = max(0, message.position + last)
-                self.answer.trace.draft(Role.DEVICE, position, message.decode_us)
+        """There is no other side."""
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
-        if self._link is not None:
-            self._report_departure()
         delta = self.answer.take(tokens, settled, last=self.session.finished)
         self._items.put_nowait(delta)
         if (cited := self.answer.cited(delta.text)) is not None:
@@ -409,23 +130,19 @@ class DeviceRun(Run[Event]):
     def _finish(self) -> None:
         """The text is complete."""
         cuts = None if self._decoder is None else self._decoder.statistics
-        linked = self._link is not None
-        finished = self.answer.finish(self.session, self._pace, cuts, linked=linked)
+        finished = self.answer.finish(self.session, self._pace, cuts, linked=self.linked)
         self._emit_details()
         self._items.put_nowait(finished)
         self._items.put_nowait(None)
-        # Both sides are free for others, whether or not the events are read.
+        # All is free for others, whether or not the events are read.
         self._release("finished")
 
     def _release(self, reason: str) -> None:
-        """Free both sides; a second call does nothing."""
-        if self._released:
-            return
-        self._released = True
-        self.close()
-        self._forget_time()
-        if self._watcher is not None:
-            self._watcher.cancel()
-        if self._link is not None:
-            self._link.attached.discard(self)
-        self._close_stream(reason)
+        """Free all that the answer holds; a second call does nothing."""
+        if not self._released:
+            self._released = True
+            self.close()
+            self._part(reason)
+
+    def _part(self, reason: str) -> None:
+        """Let the other side go, too."""

@@ -7,11 +7,13 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 
 from app.generation.cloud_view import CloudView
 from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
 from app.generation.hops import HopRequest, Hops
+from app.generation.joint_run import JointRun
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
@@ -279,13 +281,14 @@ class GenerationService:
         )
 
     def _run(self, request: GenerationRequest, budget: Budget | None) -> DeviceRun:
-        return DeviceRun(
-            replace(request, details=None) if _scored_whole(request) else request,
+        written = replace(request, details=None) if _scored_whole(request) else request
+        make = partial(JointRun, link=self.link) if _joint(request) else DeviceRun
+        return make(
+            written,
             self._plan(request),
             budget=budget,
             engine=self.engine,
             tokenizer=self.tokenizer,
-            link=self.link if _joint(request) else None,
             pace=self.pace,
         )
 

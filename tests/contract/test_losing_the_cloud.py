@@ -1,6 +1,6 @@
 """The peer dies, stops or vanishes in mid-answer: the text goes on, says so once, and ends.
 
-Covers `app.generation.answer`, `app.generation.run` and `app.peer_link.client`.
+Covers `app.generation.answer`, `app.generation.joint_run` and `app.peer_link.client`.
 """
 
 from __future__ import annotations
