@@ -66,23 +66,34 @@ def test_what_asks_for_a_summary(question: str, expected: set[str] | None) -> No
     assert subject(question) == expected
 
 
-def test_one_sentence_a_section_and_all_in_order() -> None:
-    lines = ["# A", "one two three four five", "one two three four six"]
-    lines += ["# B", "two two three four five", "# C", "too short", "six two three four five"]
+def chosen(lines: list[str], near: dict[str, float]) -> list[str]:
+    """What sums up these lines, whose vectors point in directions `near` 0.1 but for some."""
     text = "\n".join(lines)
-    near = {"one two three four six": 1.0, "two two three four five": 0.2}
     places = [
         Place(at, at + len(line), np.array([1.0, near.get(line, 0.1)], dtype=np.float32))
         for line in lines
         if not line.startswith("#")
         for at in [text.index(line)]
     ]
-    chosen = [text[each.start : each.end] for each in central(text, places)]
-    assert chosen == [
+    return [text[each.start : each.end] for each in central(text, places)]
+
+
+def test_one_sentence_a_section_and_all_in_order() -> None:
+    lines = ["# A", "one two three four five", "one two three four six"]
+    lines += ["# B", "two two three four five", "# C", "too short", "six two three four five"]
+    near = {"one two three four six": 1.0, "two two three four five": 0.2}
+    assert chosen(lines, near) == [
         "one two three four six",
         "two two three four five",
         "six two three four five",
     ]
+
+
+def test_of_sentences_about_as_central_the_one_with_facts() -> None:
+    plain, other, fact = "we met in the hall", "we spoke of it all", "the fair is on 19 July"
+    lines = ["# A", plain, other, fact, "# B", "we all went home then", "# C", "it was late by now"]
+    assert fact in chosen(lines, {})
+    assert fact not in chosen(lines, {fact: -3.0})
 
 
 async def test_a_document_is_summed_up_in_its_own_sentences(store: DocumentStore) -> None:
