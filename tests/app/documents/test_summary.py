@@ -67,14 +67,13 @@ def test_what_asks_for_a_summary(question: str, expected: set[str] | None) -> No
 
 
 def chosen(lines: list[str], near: dict[str, float]) -> list[str]:
-    """What sums up these lines, whose vectors point in directions `near` 0.1 but for some."""
+    """What sums up these lines, whose vectors point in the direction (1, 0.1) or (1, near)."""
     text = "\n".join(lines)
-    places = [
-        Place(at, at + len(line), np.array([1.0, near.get(line, 0.1)], dtype=np.float32))
-        for line in lines
-        if not line.startswith("#")
-        for at in [text.index(line)]
-    ]
+    places = []
+    for line in lines:
+        if not line.startswith("#"):
+            at, vector = text.index(line), np.array([1.0, near.get(line, 0.1)], dtype=np.float32)
+            places.append(Place(at, at + len(line), vector / np.linalg.norm(vector)))
     return [text[each.start : each.end] for each in central(text, places)]
 
 
