@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.backends.backend import require_full
+from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
 from dragon.inference.decoder import Decoder
 from dragon.inference.distribution import full_of
 from dragon.inference.estimates import Pace
@@ -32,7 +32,7 @@ class CloudRun(Run[Message]):
 
     def __init__(self, shared: Shared, pace: Pace, opening: control.Open) -> None:
         if opening.mode is Mode.SEQUENCEWISE:
-            require_full(shared.engine.model, "aggregation sequencewise")
+            require_full(shared.engine.model, *WHOLE_ANSWERS)
         limits = Limits(shared.tokenizer.end_ids, opening.max_tokens)
         catch_up = opening.catch_up and shared.engine.model.parallel
         session = session_of(

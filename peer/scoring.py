@@ -45,7 +45,7 @@ class CloudScoring:
     async def messages(self) -> AsyncGenerator[Message, None]:
         """The documents, then the distribution of each position, as the device has room for it."""
         asked, engine = self._asked, self._shared.engine
-        require_full(engine.model, "scoring a text")
+        require_full(engine.model, "scoring a text", "leave out echo or logprobs")
         found = await self._shared.retriever.find(asked, asked.prompt, asked.max_tokens)
         decoder = engine.open(
             found.rows,

@@ -25,7 +25,7 @@ from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
 from app.settings import Cloud, Settings
 from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.inference.backends.backend import require_full
+from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
@@ -326,9 +326,9 @@ class GenerationService:
         """
         model = self.engine.model
         if request.mode is Mode.SEQUENCEWISE:
-            require_full(model, "aggregation sequencewise")
+            require_full(model, *WHOLE_ANSWERS)
         if request.details is not None and request.details.prompt:
-            require_full(model, "echo with logprobs")
+            require_full(model, "echo with logprobs", "leave out one of them")
         if request.mode is Mode.CONTEXT_KV and model.kv is None:
             raise InvalidRequestError(
                 f"{model.name} takes no keys and values from elsewhere: use context_text",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PIECE = 512
 """Tokens of a prompt that a row is fed at once: other answers go on between two pieces."""
 
+WHOLE_ANSWERS = "aggregation sequencewise", "use aggregation oneway, coupled or local"
+"""What needs every token's probability, and what to do without them."""
+
 
 class KVAccess(Protocol):
     """Keys and values of a row's first tokens, which can be kept and sent."""
@@ -125,12 +128,12 @@ class Backend(Protocol):
         ...
 
 
-def require_full(model: Backend, wanted: str) -> None:
+def require_full(model: Backend, wanted: str, instead: str) -> None:
     """Raises `InvalidRequestError` where `wanted` needs more than the likeliest tokens."""
     if not model.full:
         raise InvalidRequestError(
             f"{wanted} needs the probability of every token, and {model.name} names the likeliest "
-            "only: use aggregation oneway, coupled or local, or a model that torch runs"
+            f"only: {instead}, or use a model that torch runs"
         )
 
 

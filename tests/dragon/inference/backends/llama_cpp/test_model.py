@@ -135,9 +135,9 @@ def test_slots_are_counted(llama: LlamaCpp) -> None:
 
 
 def test_what_needs_every_probability_is_refused(llama: LlamaCpp, reference: Backend) -> None:
-    backend.require_full(reference, "aggregation sequencewise")
+    backend.require_full(reference, *backend.WHOLE_ANSWERS)
     with pytest.raises(InvalidRequestError, match=r"sequencewise needs .* use aggregation oneway"):
-        backend.require_full(llama, "aggregation sequencewise")
+        backend.require_full(llama, *backend.WHOLE_ANSWERS)
 
 
 def test_its_tokenizer_is_the_same(

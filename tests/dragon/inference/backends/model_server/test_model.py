@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from dragon.errors import InvalidRequestError, ModelServerError, PreemptedError
-from dragon.inference.backends.backend import Backend, require_full
+from dragon.inference.backends.backend import WHOLE_ANSWERS, Backend, require_full
 from dragon.inference.backends.model_server.continuation import AHEAD
 from dragon.inference.backends.model_server.llama_server import LIKELIEST
 from dragon.inference.backends.model_server.model import ModelServer
@@ -170,10 +170,10 @@ def test_text_that_no_tokens_are_cut_from_is_refused_in_a_sentence(
 
 def test_what_needs_every_probability_is_refused(vllm: Running) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        require_full(vllm.model, "aggregation sequencewise")
+        require_full(vllm.model, *WHOLE_ANSWERS)
     assert caught.value.message == (
         "aggregation sequencewise needs the probability of every token, and dragon-7m names the "
-        "likeliest only: use aggregation oneway, coupled or local, or a model that torch runs"
+        "likeliest only: use aggregation oneway, coupled or local, or use a model that torch runs"
     )
 
 
