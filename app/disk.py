@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 
 from dragon.errors import StorageError
-from dragon.told import told
+from dragon.localizable import localizable
 
 RESERVED_BYTES = 64 << 20
 """Room on the disk that uploads leave free, for the database, the ledger and the log."""
@@ -35,7 +35,7 @@ def require_room(directory: Path, size: int) -> None:
     free = shutil.disk_usage(directory).free
     if free < size + RESERVED_BYTES:
         raise StorageError(
-            told(
+            localizable(
                 "disk.full",
                 "The device's disk is nearly full ({free} MiB free). Make room, and send the file "
                 "again.",

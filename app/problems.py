@@ -18,7 +18,7 @@ from dragon.errors import (
     OverloadedError,
     StorageError,
 )
-from dragon.told import encodable, told, with_told
+from dragon.localizable import encodable, localizable, with_localizable
 
 log = logging.getLogger("dragon.errors")
 
@@ -57,14 +57,14 @@ class Problem:
         }
 
     def shown(self) -> dict[str, Any]:
-        """The body and what is told in it, as stored and sent to the page, which says it."""
-        told_of = with_told({"message": self.message}).get("told")
-        return self.body() | ({"told": told_of} if told_of else {})
+        """The body and what makes it localizable, as stored and sent to the page."""
+        message = with_localizable({"message": self.message}).get("localizable")
+        return self.body() | ({"localizable": message} if message else {})
 
 
 INTERNAL = Problem(
     500,
-    told(
+    localizable(
         "device.failed",
         "Something went wrong in the device service; its log, under this request's id, says what.",
     ),
@@ -74,7 +74,7 @@ INTERNAL = Problem(
 
 DISK = Problem(
     507,
-    told(
+    localizable(
         "disk.failed",
         "The device cannot read or write its disk now. Make room on it, and try again.",
     ),

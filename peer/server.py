@@ -24,9 +24,9 @@ from dragon.inference.estimates import LinkMeter, Pace
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
+from dragon.localizable import Localizable
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
-from dragon.told import Told
 from peer.context import Holder, Shared
 from peer.fetch import CloudFetch
 from peer.run import CloudRun
@@ -123,7 +123,7 @@ class Connection:
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
-        code = error.message.code if isinstance(error.message, Told) else error.code
+        code = error.message.code if isinstance(error.message, Localizable) else error.code
         fault = control.Fault(code=code, message=error.message[:1000])
         with suppress(RuntimeError, WebSocketDisconnect):  # gone already
             await self._socket.send_text(str(registry.encode(fault)))

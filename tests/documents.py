@@ -138,6 +138,6 @@ async def parse(
     parsing = Parsing()
     try:
         read = await parsing.parse(source, name, out, *take, **limits)
-        return read.kind, read.note.told if read.note else None
+        return read.kind, read.note.localizable if read.note else None
     finally:
         await parsing.close()

@@ -16,9 +16,9 @@ from starlette.requests import ClientDisconnect
 
 from app.problems import INTERNAL, Problem, problem
 from dragon.errors import DragonError
-from dragon.told import Told
+from dragon.localizable import Localizable
 
-TOLD = "X-Dragon-Told"
+LOCALIZABLE = "X-Dragon-Localizable"
 _LONGEST = 8192  # a client may refuse longer ones
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 # Details that the framework gives of a route it does not have.
@@ -31,17 +31,17 @@ def error_response(found: Problem, headers: Mapping[str, str] | None = None) -> 
     return Response(
         orjson.dumps(found.body()),
         found.status,
-        {**_HEADERS.get(found.status, {}), **_told(found), **(headers or {})},
+        {**_HEADERS.get(found.status, {}), **_localizable(found), **(headers or {})},
         "application/json",
     )
 
 
-def _told(found: Problem) -> dict[str, str]:
+def _localizable(found: Problem) -> dict[str, str]:
     """What the page takes to say it in the browser's language."""
-    if not isinstance(found.message, Told):
+    if not isinstance(found.message, Localizable):
         return {}
-    header = json.dumps(found.message.shown())  # in ASCII
-    return {TOLD: header} if len(header) < _LONGEST else {}
+    header = json.dumps(found.message.as_json())  # in ASCII
+    return {LOCALIZABLE: header} if len(header) < _LONGEST else {}
 
 
 def install(app: FastAPI) -> None:

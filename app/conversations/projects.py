@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.uploads import clean_collection
 from app.storage.tables import Conversation, Document, Project
 from dragon.errors import InvalidRequestError
-from dragon.told import told
+from dragon.localizable import localizable
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Projects:
         Raises `InvalidRequestError` for a name that no collection may have.
         """
         if not (clean := clean_collection(name)):
-            raise InvalidRequestError(told("project.name", "A project needs a name."), param="name")
+            raise InvalidRequestError(
+                localizable("project.name", "A project needs a name."), param="name"
+            )
         row = insert(Project).values(name=clean, instruction=instruction.strip())
         async with self._sessions.begin() as session:
             values = {"instruction": row.excluded.instruction}
@@ -75,7 +77,9 @@ class Projects:
             held = select(func.count()).where(Document.collection == name)
             if await session.scalar(held):
                 raise InvalidRequestError(
-                    told("project.full", "'{name}' has documents. Delete them first.", name=name)
+                    localizable(
+                        "project.full", "'{name}' has documents. Delete them first.", name=name
+                    )
                 )
             of_project = Conversation.project == name
             await session.execute(update(Conversation).where(of_project).values(project=None))

@@ -22,7 +22,7 @@ from app.storage import message_search
 from app.storage.purge import Purge
 from app.storage.tables import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.told import told
+from dragon.localizable import localizable
 
 _TITLE = 60
 _WORD = re.compile(r"\w+")
@@ -157,7 +157,8 @@ class ConversationStore:
                 above = await _message(session, parent)
                 if above.conversation_id != found.id or above.role != "assistant":
                     raise InvalidRequestError(
-                        told("chat.order", "A question must follow an answer."), param="parent"
+                        localizable("chat.order", "A question must follow an answer."),
+                        param="parent",
                     )
             asked = await _add(session, found, parent, "user", question, private=private)
             answer = await _add(session, found, asked.id, "assistant", "", private=private)
@@ -171,7 +172,8 @@ class ConversationStore:
             asked = await _message(session, question)
             if asked.role != "user":
                 raise InvalidRequestError(
-                    told("chat.question", "Only a question can be answered."), param="message"
+                    localizable("chat.question", "Only a question can be answered."),
+                    param="message",
                 )
             found = await _conversation(session, asked.conversation_id)
             # A question once kept private stays so.
@@ -189,7 +191,7 @@ class ConversationStore:
             answer = await _message(session, identity)
             if answer.role != "assistant" or answer.state == MessageState.WRITING:
                 raise InvalidRequestError(
-                    told("chat.answer", "Only a finished answer goes on."), param="message"
+                    localizable("chat.answer", "Only a finished answer goes on."), param="message"
                 )
             answer.state = MessageState.WRITING
             if private and not answer.private:
@@ -310,13 +312,13 @@ def _new_id(kind: str) -> str:
 
 async def _conversation(session: AsyncSession, identity: str) -> Conversation:
     if (found := await session.get(Conversation, identity)) is None:
-        raise NotFoundError(told("chat.gone", "This chat no longer exists."))
+        raise NotFoundError(localizable("chat.gone", "This chat no longer exists."))
     return found
 
 
 async def _message(session: AsyncSession, identity: str) -> Message:
     if (found := await session.get(Message, identity)) is None:
-        raise NotFoundError(told("chat.message", "This message no longer exists."))
+        raise NotFoundError(localizable("chat.message", "This message no longer exists."))
     return found
 
 

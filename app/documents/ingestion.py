@@ -32,7 +32,7 @@ from app.documents.progress import Channel, Progress, Stage, ended
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError
-from dragon.told import told
+from dragon.localizable import localizable
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +40,10 @@ _CHUNKS = Chunk.metadata.tables[Chunk.__tablename__]  # without the ORM, in half
 
 _FEW_UNREAD = 8
 _RETRY_S, _MAX_RETRY_S = 0.5, 30.0
-_WAITING = told(
+_WAITING = localizable(
     "disk.waiting", "The device's disk is full or fails; it goes on once there is room."
 )
-_FAILED = told(
+_FAILED = localizable(
     "file.failed", "The document could not be ingested; the device's log says why. Try again."
 )
 
@@ -190,7 +190,7 @@ class Ingestion:
         properties = read.properties.model_dump(exclude_defaults=True) or None
         values: dict[str, object] = {
             "kind": read.kind,
-            "status_details": read.note and read.note.told,
+            "status_details": read.note and read.note.localizable,
             "properties": properties,
         }
         if read.properties.title and is_delivered_mail(document, read.kind):

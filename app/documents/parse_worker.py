@@ -131,10 +131,10 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
     from app.documents.readers.ocr import installed
     from app.documents.readers.read import read
     from app.documents.readers.sniff import Kind
+    from dragon.localizable import localizable
     from dragon.retrieval import chunking
-    from dragon.told import told
 
-    too_much = told(
+    too_much = localizable(
         "file.memory", "The file takes too much memory to read. Split it into smaller ones."
     )
     try:
@@ -153,19 +153,19 @@ def _answers(path: Path, name: str, out: Path) -> Iterator[dict[str, Any]]:
         while rows := [_row(each, reading, kind) for each in itertools.islice(found, size)]:
             yield {"sentences": rows, "pages": len(reading.pages), "length": length}
             size = min(2 * size, _MOST_SENTENCES)
-        note = reading.note and reading.note.shown()
+        note = reading.note and reading.note.as_json()
         yield {"kind": kind, "note": note, "properties": asdict(reading.properties)}
     except UnreadableError as error:
-        yield {"error": error.message.shown()}
+        yield {"error": error.message.as_json()}
     except OSError as error:
         if error.errno == errno.EFBIG:  # the limit on what it may write
-            yield {"error": too_much.shown()}
+            yield {"error": too_much.as_json()}
         else:
             yield {"errno": error.errno}
     except RecursionError:
-        yield {"error": NESTED.shown()}
+        yield {"error": NESTED.as_json()}
     except MemoryError:
-        yield {"error": too_much.shown()}
+        yield {"error": too_much.as_json()}
 
 
 def _row(sentence: Any, reading: Any, kind: Any) -> dict[str, Any]:

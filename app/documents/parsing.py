@@ -19,7 +19,7 @@ from app.documents.jobs import Lanes
 from app.documents.parse_worker import FRAME
 from app.documents.readers.sniff import Kind
 from dragon.errors import DocumentError
-from dragon.told import Told, told
+from dragon.localizable import Localizable, localizable
 from dragon.whole_file import synchronise
 
 SECONDS = 120
@@ -29,10 +29,12 @@ _LINE_BYTES = 16 << 20  # of a batch: ten times what it usually has
 _SMALL_BYTES = 1 << 20  # such a file does not wait behind a larger one
 _IDLE_S = 10.0
 
-_TOO_MUCH = told(
+_TOO_MUCH = localizable(
     "file.costly", "The file takes too much time or memory to read. Split it into smaller ones."
 )
-_DAMAGED = told("file.unread", "The file could not be read: it is damaged, or too large to parse.")
+_DAMAGED = localizable(
+    "file.unread", "The file could not be read: it is damaged, or too large to parse."
+)
 _ENVIRONMENT = ("PATH", "TESSDATA_PREFIX")  # what finding Tesseract takes
 _WORKER = Path(__file__).with_name("parse_worker.py")
 
@@ -81,16 +83,16 @@ class Properties(_FromParser):
 
 
 class Sentence(_FromParser):
-    """A `Told`."""
+    """A `Localizable`."""
 
     text: str
     code: str
     values: dict[str, int | str | Sentence]
 
     @property
-    def told(self) -> Told:
+    def localizable(self) -> Localizable:
         """The sentence itself."""
-        return Told.of(self.model_dump())
+        return Localizable.from_json(self.model_dump())
 
 
 class Read(_FromParser):
@@ -269,7 +271,7 @@ async def _followed(
     if isinstance(last, Read) and worker.status == 0:
         return last
     if isinstance(last, _Unread):
-        raise DocumentError(last.error.told)
+        raise DocumentError(last.error.localizable)
     if isinstance(last, _DiskFailed):
         raise OSError(last.errno, os.strerror(last.errno))
     # Sent by the resource limits, where the process has not ended by itself.

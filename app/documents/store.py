@@ -39,9 +39,9 @@ from app.documents.uploads import (
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
+from dragon.localizable import localizable
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.reranker import TextReranker
-from dragon.told import told
 from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ MAX_WINDOW = 100_000
 SEARCHED = frozenset({"user_data", "assistants"})
 """Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
 
-UNREAD = told("file.waiting", "The file is not read yet. Try again once it is.")
+UNREAD = localizable("file.waiting", "The file is not read yet. Try again once it is.")
 
 # A repeated upload counts as the newest, so that it replaces those uploaded since.
 _LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
@@ -185,7 +185,7 @@ class DocumentStore:
             raise DocumentError(NO_NAME, param="file")
         if content.size == 0:
             raise DocumentError(
-                told("file.empty", "The file is empty. Nothing was stored."), param="file"
+                localizable("file.empty", "The file is empty. Nothing was stored."), param="file"
             )
         async with self._changing:
             document_id = identity(name, collection, content.sha256)
@@ -296,7 +296,9 @@ class DocumentStore:
         """One document. Raises NotFoundError."""
         document = await self._find(document_id)
         if document is None:
-            raise NotFoundError(told("file.gone", "There is no file '{id}'.", id=document_id))
+            raise NotFoundError(
+                localizable("file.gone", "There is no file '{id}'.", id=document_id)
+            )
         return document
 
     async def content(self, document_id: str) -> BinaryIO:
@@ -307,7 +309,7 @@ class DocumentStore:
             return await asyncio.to_thread(path.open, "rb")
         except FileNotFoundError:
             await self.get(document_id)  # deleted at this moment?
-            message = told(
+            message = localizable(
                 "file.bytes", "The bytes of file '{id}' are gone; upload it again.", id=document_id
             )
             raise NotFoundError(message) from None

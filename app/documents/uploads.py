@@ -22,7 +22,7 @@ from dragon.errors import (
     InvalidRequestError,
     StorageError,
 )
-from dragon.told import told
+from dragon.localizable import localizable
 from dragon.whole_file import synchronise
 
 MAX_BYTES = 50 * 10**6
@@ -30,8 +30,8 @@ MAX_COLLECTION_CHARACTERS = 64
 
 # Marks in a document's directory: its row is not written yet, or is about to be deleted.
 ARRIVING, DELETING = "arriving", "deleting"
-NO_NAME = told("file.no_name", "The file has no name.")
-_TOO_LARGE = told(
+NO_NAME = localizable("file.no_name", "The file has no name.")
+_TOO_LARGE = localizable(
     "file.too_large", "The file is over the limit of {size} MB. Split it.", size=MAX_BYTES // 10**6
 )
 _MAX_FIELD_BYTES = 4096
@@ -114,7 +114,7 @@ def _storing() -> Iterator[None]:
     except OSError as error:
         why = error.strerror or "?"
         raise StorageError(
-            told(
+            localizable(
                 "file.unstored",
                 "The device could not store the file: {why}. Send it again.",
                 why=why,
@@ -139,7 +139,7 @@ def clean_collection(name: str) -> str:
     clean = name.strip()
     if not clean.isprintable() or len(name) > MAX_COLLECTION_CHARACTERS:
         raise InvalidRequestError(
-            told(
+            localizable(
                 "collection.name",
                 "A collection's name is at most {count} printable characters.",
                 count=MAX_COLLECTION_CHARACTERS,

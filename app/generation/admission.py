@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from dragon.errors import OverloadedError
 from dragon.inference.fairness import CALLER, FairQueue
-from dragon.told import told
+from dragon.localizable import localizable
 
 T = TypeVar("T")
 
@@ -104,5 +104,5 @@ class Admission:
 def refusal() -> OverloadedError:
     """Why a call is not served."""
     return OverloadedError(
-        told("device.busy", "The device is writing as many answers as it can: try again.")
+        localizable("device.busy", "The device is writing as many answers as it can: try again.")
     )

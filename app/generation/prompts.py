@@ -11,8 +11,8 @@ from app.generation import token_ids
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Tool
+from dragon.localizable import localizable
 from dragon.retrieval.standing_alone import standing_alone
-from dragon.told import told
 
 MAX_CUT = 300_000
 """Characters of a prompt that is to be cut."""
@@ -127,7 +127,7 @@ def require_room(characters: int, model: Model, param: str, *, to_cut: bool = Fa
             )
         return
     if (least := model.tokenizer.least_tokens(characters)) >= model.context_length:
-        raise _too_long(told("context.least", "at least {count}", count=least), model, param)
+        raise _too_long(localizable("context.least", "at least {count}", count=least), model, param)
 
 
 def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -> tuple[int, ...]:
@@ -138,7 +138,7 @@ def _fitting(tokens: Sequence[int], model: Model, param: str, *, to_cut: bool) -
 
 def _too_long(tokens: int | str, model: Model, param: str) -> ContextLengthError:
     return ContextLengthError(
-        told(
+        localizable(
             "context.prompt",
             "This model's maximum context length is {context} tokens, the answer included; "
             "however, your {param} resulted in {tokens} tokens. Please shorten it.",

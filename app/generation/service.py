@@ -31,13 +31,13 @@ from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.usual import Usual
 from dragon.link import control
+from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import first_number
 from dragon.sampling.accountant import Budget
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
-from dragon.told import told
 
 log = logging.getLogger(__name__)
 
@@ -338,7 +338,7 @@ class GenerationService:
         answer = _least(request)
         if len(request.conversation) > self.room(request):
             raise ContextLengthError(
-                told(
+                localizable(
                     "context.answer",
                     "This model's maximum context length is {context} tokens; however, you "
                     "requested {total} tokens ({prompt} in your prompt, {answer} for the "

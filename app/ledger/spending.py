@@ -19,8 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.storage.tables import PassageSpending
 from dragon.errors import InvalidRequestError
+from dragon.localizable import localizable
 from dragon.sampling.accountant import Budget, epsilon_of
-from dragon.told import told
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Spending:
                 spent[budget.order] = spent.get(budget.order, 0.0) + budget.total
                 if (total := _epsilon(spent)) > limit:
                     raise InvalidRequestError(
-                        told(
+                        localizable(
                             "budget.spent",
                             "epsilon: with this answer a passage that it would be written from has "
                             "spent {spent} of the {limit} that it has for good; ask with cloud: "

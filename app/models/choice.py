@@ -14,9 +14,9 @@ from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.keys import is_loopback
-from dragon.told import told
+from dragon.localizable import localizable
 
-BOTH = told("model.both", "`dragon up` starts the device and its peer with the same model.")
+BOTH = localizable("model.both", "`dragon up` starts the device and its peer with the same model.")
 
 
 def prepare(model: Model) -> None:
@@ -26,7 +26,7 @@ def prepare(model: Model) -> None:
     """
     if model.refusal:
         raise InvalidRequestError(
-            told(
+            localizable(
                 "model.refused",
                 "{name} does not serve. {why}",
                 name=model.name,
@@ -43,7 +43,7 @@ def prepare(model: Model) -> None:
         link.symlink_to(model.file)
     except OSError as error:
         raise StorageError(
-            told(
+            localizable(
                 "model.link",
                 "{path} could not be made: {why}",
                 path=str(link),
@@ -61,12 +61,12 @@ def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> s
     for name, value in model.settings.items():
         if os.environ.get(name, value) != value:
             change = (
-                told("model.set", "set it to {value}", value=value)
+                localizable("model.set", "set it to {value}", value=value)
                 if value
-                else told("model.unset", "do without it")
+                else localizable("model.unset", "do without it")
             )
             raise InvalidRequestError(
-                told(
+                localizable(
                     "model.environment",
                     "{name} is set in the environment, which counts more than .env: unset it "
                     "there, or {change}.",
@@ -79,7 +79,7 @@ def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> s
         _write(model.settings, env_file.resolve())
     except OSError as error:
         raise StorageError(
-            told(
+            localizable(
                 "model.unwritten",
                 "{path} could not be written: {why}",
                 path=str(env_file),

@@ -13,7 +13,7 @@ from app.home import short
 from app.models.model import Kind, Model
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.llama_cpp.header import Header
-from dragon.told import told
+from dragon.localizable import localizable
 
 INSTALL = "pip install 'dragon-rag[gguf]'"
 
@@ -31,7 +31,7 @@ def lm_studio(home: Path) -> Iterator[Model]:
 
 def in_usual_folders(home: Path, data_dir: Path) -> Iterator[Model]:
     """The data directory, and where downloads end up."""
-    yield from _in(data_dir, told("model.where.data", "data directory"), _DEPTHS[:2])
+    yield from _in(data_dir, localizable("model.where.data", "data directory"), _DEPTHS[:2])
     yield from _in(home / ".cache/llama.cpp", "llama.cpp", _DEPTHS[:1])
     yield from _in(home / ".local/share/nomic.ai/GPT4All", "GPT4All", _DEPTHS[:1])
     yield from _in(home / "models", short(home / "models"), _DEPTHS)
@@ -67,7 +67,7 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
         size = sum(part.stat().st_size for part in _parts(path))
     except (ConfigurationError, OSError) as error:
         why = error.message if isinstance(error, ConfigurationError) else str(error)
-        refusal = told("model.broken", "The file {why}.", why=why)
+        refusal = localizable("model.broken", "The file {why}.", why=why)
         return Model(name, Kind.FILE, where, setting, file=file, refusal=refusal)
     memory = size + header.context * header.kv_bytes
     return Model(
@@ -79,13 +79,13 @@ def gguf(path: Path, where: str, name: str = "", link: Path | None = None) -> Mo
 
 def _refusal(header: Header) -> str:
     if not header.writes:
-        return told(
+        return localizable(
             "model.architecture",
             "It does not write text (architecture {name}).",
             name=header.architecture or "unknown",
         )
     if find_spec("xllamacpp") is None or find_spec("gguf") is None:
-        return told("model.gguf", "llama.cpp is not installed: {command}", command=INSTALL)
+        return localizable("model.gguf", "llama.cpp is not installed: {command}", command=INSTALL)
     return ""
 
 
@@ -115,7 +115,7 @@ def _parts(path: Path) -> list[Path]:
     parts = [path.with_name(f"{base}-{i:05}-of-{count:05}.gguf") for i in range(1, count + 1)]
     if missing := [each.name for each in parts if not each.exists()]:
         raise ConfigurationError(
-            told("model.parts", "is not whole: {name} is missing", name=missing[0])
+            localizable("model.parts", "is not whole: {name} is missing", name=missing[0])
         )
     return parts
 

@@ -15,8 +15,8 @@ from app.models.model import SETTINGS, Kind, Model
 from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server
+from dragon.localizable import localizable
 from dragon.models import EMBEDDED_MODEL
-from dragon.told import told
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Listing:
             if model.name == name:
                 return model
         raise NotFoundError(
-            told(
+            localizable(
                 "model.unknown",
                 "No model is called {name}: `dragon models` lists what was found.",
                 name=repr(name),
@@ -86,7 +86,7 @@ def _demo() -> Model:
     return Model(
         EMBEDDED_MODEL.name,
         Kind.DEMO,
-        told("model.where.demo", "built in"),
+        localizable("model.where.demo", "built in"),
         str(EMBEDDED_MODEL),
         size=size,
     )
@@ -95,7 +95,7 @@ def _demo() -> Model:
 def _elsewhere(setting: str) -> Model:
     """What is set by hand, and was not found."""
     if is_server(setting):
-        return Model(setting, Kind.SERVER, told("model.where.server", "a server"), setting)
+        return Model(setting, Kind.SERVER, localizable("model.where.server", "a server"), setting)
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():
         return files.gguf(path, short(path.parent))
@@ -104,7 +104,7 @@ def _elsewhere(setting: str) -> Model:
     return Model(
         setting,
         Kind.DIRECTORY,
-        told("model.where.later", "Hugging Face hub, not downloaded yet"),
+        localizable("model.where.later", "Hugging Face hub, not downloaded yet"),
         setting,
     )
 

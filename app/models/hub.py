@@ -11,9 +11,9 @@ from typing import Any
 from app.home import short
 from app.models import files
 from app.models.model import Kind, Model
-from dragon.told import told
+from dragon.localizable import localizable
 
-WHERE = told("model.where.hub", "Hugging Face cache")
+WHERE = localizable("model.where.hub", "Hugging Face cache")
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
@@ -58,13 +58,13 @@ def directory(path: Path, dtype: str) -> Model:
         first = str(error).strip().partition("\n")[0]
         return replace(
             model,
-            refusal=told(
+            refusal=localizable(
                 "model.configuration", "Its configuration cannot be read: {why}", why=first
             ),
         )
     if not weights:
         return replace(
-            model, refusal=told("model.weights", "Its weights have not been downloaded.")
+            model, refusal=localizable("model.weights", "Its weights have not been downloaded.")
         )
     text = config.get_text_config()
     loaded = _BYTES[dtype]
@@ -86,16 +86,18 @@ def _kv_bytes(config: Any, item: int) -> int:
 def _refusal(path: Path, config: Any, text: Any) -> str:
     architectures = getattr(config, "architectures", None) or []
     if architectures and not any("CausalLM" in name or "LMHead" in name for name in architectures):
-        return told("model.writes", "It does not write text ({name}).", name=str(architectures[0]))
+        return localizable(
+            "model.writes", "It does not write text ({name}).", name=str(architectures[0])
+        )
     if not (path / "tokenizer.json").exists():
-        return told("model.tokenizer", "It has no tokenizer.json.")
+        return localizable("model.tokenizer", "It has no tokenizer.json.")
     if any("sliding" in kind for kind in getattr(text, "layer_types", None) or ()):
-        return told(
+        return localizable(
             "model.sliding",
             "It has sliding attention, which is not supported; its .gguf file may serve.",
         )
     if getattr(text, "attn_logit_softcapping", None) is not None:
-        return told(
+        return localizable(
             "model.capped",
             "It caps attention scores, which is not supported; its .gguf file may serve.",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from dragon.told import told
+from dragon.localizable import localizable
 
 SETTINGS = ("DRAGON_MODEL", "DRAGON_MODEL_NAME", "DRAGON_TOKENIZER")
 
@@ -68,7 +68,7 @@ class Model:
         """Refused where it takes more than so many bytes of memory."""
         if self.refusal or self.memory is None or self.memory <= memory:
             return self
-        says = told(
+        says = localizable(
             "model.large",
             "It needs about {needed} of memory; this machine has {there}.",
             needed=gigabytes(self.memory),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.models.model import Kind, Model
-from dragon.told import told
+from dragon.localizable import localizable
 
 PORTS = {
     11434: "Ollama",
@@ -21,7 +21,7 @@ PORTS = {
 }
 _TIMEOUT_S = 0.5
 _OURS = "dragon"
-_NO_TOKENIZER = told(
+_NO_TOKENIZER = localizable(
     "model.server.tokenizer",
     "Set DRAGON_TOKENIZER to the tokenizer of its model: a directory, a hub name or a .gguf file. "
     "The .gguf files of Ollama and LM Studio serve without their server.",
@@ -38,9 +38,9 @@ def running() -> Iterator[Model]:
 def _at(port: int, usual: str) -> Iterator[Model]:
     status, listed = _asked(port, "/v1/models")
     url = f"http://127.0.0.1:{port}"
-    where = told("model.where.port", "{name} on port {port}", name=usual, port=str(port))
+    where = localizable("model.where.port", "{name} on port {port}", name=usual, port=str(port))
     if status in (401, 403):
-        says = told("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
+        says = localizable("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
         yield Model(url, Kind.SERVER, where, url, refusal=says)
         return
     data = listed.get("data") if isinstance(listed, dict) else None
@@ -57,7 +57,7 @@ def _at(port: int, usual: str) -> Iterator[Model]:
             *(
                 f"{url}#{name}" if several else url,
                 Kind.SERVER,
-                told("model.where.served", "{where}: {name}", where=where, name=name),
+                localizable("model.where.served", "{where}: {name}", where=where, name=name),
                 url,
             ),
             size=size if isinstance(size, int) else None,

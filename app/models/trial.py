@@ -3,7 +3,7 @@
     python -m app.models.trial
 
 tries what the settings in its environment name, and writes one JSON object as its last line: a
-`Report`, or {"error": sentence}, sentences being `Told`.
+`Report`, or {"error": sentence}, sentences being `Localizable`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dragon.errors import (
     OverloadedError,
 )
 from dragon.inference.choice import is_server
-from dragon.told import Told, told
+from dragon.localizable import Localizable, localizable
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -57,7 +57,7 @@ class Report:
     context: int
     fingerprint: str
     fits: bool | None
-    peer: Told
+    peer: Localizable
 
 
 COMMAND = (sys.executable, "-m", "app.models.trial")
@@ -78,10 +78,10 @@ def result(output: bytes, status: int | None) -> Report:
     except ValueError:
         said = {}
     if "error" in said:
-        raise InvalidRequestError(Told.of(said["error"]))
+        raise InvalidRequestError(Localizable.from_json(said["error"]))
     if not said and status is not None and status < 0:
         raise InvalidRequestError(
-            told(
+            localizable(
                 "trial.killed",
                 "The process that loaded it was killed (signal {signal}), most likely for want of "
                 "memory: close other programs, or choose a smaller model.",
@@ -90,9 +90,11 @@ def result(output: bytes, status: int | None) -> Report:
         )
     if not said:
         raise InvalidRequestError(
-            told("trial.unloaded", "The model could not be loaded; the log of DRAGON says why.")
+            localizable(
+                "trial.unloaded", "The model could not be loaded; the log of DRAGON says why."
+            )
         )
-    return Report(**said | {"peer": Told.of(said["peer"])})
+    return Report(**said | {"peer": Localizable.from_json(said["peer"])})
 
 
 class Trials:
@@ -111,7 +113,7 @@ class Trials:
         """
         if self._busy:
             raise OverloadedError(
-                told("trial.busy", "Another model is being tried; wait until that is done.")
+                localizable("trial.busy", "Another model is being tried; wait until that is done.")
             )
         self._busy = True
         try:
@@ -134,7 +136,7 @@ class Trials:
                 return None
             if not written.done():
                 raise InvalidRequestError(
-                    told("trial.slow", "The model was not loaded within ten minutes.")
+                    localizable("trial.slow", "The model was not loaded within ten minutes.")
                 )
             return result(written.result()[0], process.returncode)
         finally:
@@ -163,11 +165,11 @@ def main() -> None:
 
     try:
         report = _tried(Settings.read())
-        said = asdict(report) | {"peer": report.peer.shown()}
+        said = asdict(report) | {"peer": report.peer.as_json()}
     except DragonError as error:
         message = error.message
-        told_of = message if isinstance(message, Told) else Told(message)
-        said = {"error": told_of.shown()}
+        shown = message if isinstance(message, Localizable) else Localizable(message)
+        said = {"error": shown.as_json()}
     print(json.dumps(said), flush=True)
 
 
@@ -209,7 +211,7 @@ async def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
     return tokens
 
 
-def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, Told]:
+def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | None, Localizable]:
     """Whether the peer would take part with this model, and that as a sentence."""
     from app.peer_link.probe import greet
     from dragon.link.control import Hello
@@ -225,20 +227,20 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
         greet(settings.peers[0], key, hello)
     except HandshakeError as error:
         if on_this_machine(settings):
-            return False, told(
+            return False, localizable(
                 "trial.unfit", "The peer that runs now does not fit it. {both}", both=BOTH
             )
-        return False, told("trial.refused", "The peer refuses it: {why}.", why=error.message)
+        return False, localizable("trial.refused", "The peer refuses it: {why}.", why=error.message)
     except LinkError:
         return (
             None,
-            told(
+            localizable(
                 "trial.alone",
                 "No peer answers at {url}, so vocabularies were not compared.",
                 url=settings.peers[0].url,
             ),
         )
-    return True, told("trial.fits", "The peer has the same vocabulary.")
+    return True, localizable("trial.fits", "The peer has the same vocabulary.")
 
 
 if __name__ == "__main__":

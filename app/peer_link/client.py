@@ -21,7 +21,7 @@ from dragon.errors import HandshakeError, LinkError
 from dragon.inference.estimates import Pace
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
-from dragon.told import Told, row, told
+from dragon.localizable import Localizable, joined, localizable
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _WORTH_S = 0.05
 _ROUND_TRIPS = 6
 _LEAST_WAIT_S = 0.1
 _UNAVAILABLE = 503  # a peer that is about to end
-_TOLD = {401: "link.key", _UNAVAILABLE: "link.ending"}
+_CODES = {401: "link.key", _UNAVAILABLE: "link.ending"}
 _ERRORS = (OSError, TimeoutError, WebSocketException, LinkError)
 
 
@@ -204,13 +204,13 @@ class Link:
             if isinstance(error, HandshakeError):
                 return PeerStatus("refused", detail=error.message)
             why = str(error.strerror)
-            return PeerStatus("refused", detail=Told(why, "link.certificate", {"why": why}))
+            return PeerStatus("refused", detail=Localizable(why, "link.certificate", {"why": why}))
         except InvalidStatus as error:
             status = error.response.status_code
             body = (error.response.body or b"")[:500].decode(errors="replace")
             why = body or f"HTTP {status}"
-            code = _TOLD.get(status, "link.other")
-            detail = Told(f"the peer refuses the link: {why}", code, {"why": why})
+            code = _CODES.get(status, "link.other")
+            detail = Localizable(f"the peer refuses the link: {why}", code, {"why": why})
             return PeerStatus("connecting" if status == _UNAVAILABLE else "refused", detail=detail)
         except _ERRORS as error:
             return PeerStatus("connecting", detail=_unreached(error))
@@ -276,7 +276,9 @@ class Link:
         """A connection has ended, its peer is about to, or has no room for an answer."""
         if self._current is not None and self._current.ended:
             self._set_status(
-                PeerStatus("connecting", detail=told("link.broken", "the connection was lost"))
+                PeerStatus(
+                    "connecting", detail=localizable("link.broken", "the connection was lost")
+                )
             )
         self._changed.set()
 
@@ -299,13 +301,13 @@ def _together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
         return next(iter(failed.values()))
     refused = all(status.state == "refused" for status in failed.values())
     details = [
-        told("link.one", "{url}: {why}", url=peer.url, why=status.detail)
+        localizable("link.one", "{url}: {why}", url=peer.url, why=status.detail)
         for peer, status in failed.items()
     ]
-    return PeerStatus("refused" if refused else "connecting", detail=row(details, "; "))
+    return PeerStatus("refused" if refused else "connecting", detail=joined(details, "; "))
 
 
-def _unreached(error: Exception) -> Told:
+def _unreached(error: Exception) -> Localizable:
     """Why there is no connection: what the system says, which is in English."""
     why = str(error) or "no answer"
-    return Told(why, "link.unreached", {"why": why})
+    return Localizable(why, "link.unreached", {"why": why})

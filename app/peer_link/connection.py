@@ -20,8 +20,8 @@ from dragon.link import batching, control, registry
 from dragon.link.address import PeerAddress
 from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
+from dragon.localizable import Localizable
 from dragon.sampling.role import Role
-from dragon.told import Told
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class Connection:
         reply = await self._socket.recv(decode=True)
         _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
         if isinstance(other, control.Fault):
-            raise HandshakeError(Told(other.message, other.code))
+            raise HandshakeError(Localizable(other.message, other.code))
         if not isinstance(other, control.Hello):
             raise FrameError("the peer's first frame is no hello")
         check_hello(self._hello, other)

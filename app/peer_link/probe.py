@@ -16,8 +16,8 @@ from dragon.link import control, registry
 from dragon.link.address import PeerAddress
 from dragon.link.control import MAX_PROBE, Control, Hello, Ping, Pong, Probe
 from dragon.link.handshake import check_hello
+from dragon.localizable import Localizable
 from dragon.sampling.role import Role
-from dragon.told import Told
 
 _TIMEOUT_S = 30.0
 _PINGS = 20
@@ -108,7 +108,7 @@ def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], boo
         frame = str(connection.recv(left, decode=True))
         _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
         if isinstance(message, control.Fault):
-            raise HandshakeError(Told(message.message, message.code))
+            raise HandshakeError(Localizable(message.message, message.code))
         if isinstance(message, kind) and wanted(message):
             return message
         if not isinstance(message, Ping):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, ColumnElement, ForeignKey, MetaData, false, literal_column, true
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.storage.told_text import ToldText
+from app.storage.localizable_text import LocalizableText
 
 
 class Base(DeclarativeBase):
@@ -56,7 +56,7 @@ class Document(Base):
     bytes: Mapped[int]
     created_at: Mapped[int] = mapped_column(index=True)
     status: Mapped[str] = mapped_column(index=True)  # a value of Status
-    status_details: Mapped[str | None] = mapped_column(ToldText)
+    status_details: Mapped[str | None] = mapped_column(LocalizableText)
     chunks: Mapped[int] = mapped_column(server_default="0")  # so far
     replaces: Mapped[bool] = mapped_column(server_default=false())
     expires_at: Mapped[int | None]
@@ -118,7 +118,7 @@ class WatchedFile(Base):
     size: Mapped[int | None]
     changed_ns: Mapped[int | None]
     sha256: Mapped[str | None] = mapped_column(index=True)
-    problem: Mapped[str | None] = mapped_column(ToldText)
+    problem: Mapped[str | None] = mapped_column(LocalizableText)
     document_id: Mapped[str | None] = mapped_column(
         ForeignKey("documents.id", ondelete="SET NULL"), index=True
     )

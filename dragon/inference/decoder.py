@@ -19,12 +19,12 @@ from dragon.inference.likelihood import SequenceLikelihood
 from dragon.inference.quotes import Quoting
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weighting, Weights
+from dragon.localizable import localizable
 from dragon.protocol.messages import Work
 from dragon.sampling.bounded import ReferredSide
 from dragon.sampling.mixture import Side
 from dragon.sampling.noise import Ids
 from dragon.sampling.quantized import Cut, cut
-from dragon.told import told
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Decoder:
         self.horizon = model.context - longest
         if self.horizon < 1 or min(self.bases) < 1:
             raise ContextLengthError(
-                told(
+                localizable(
                     "context.document",
                     "the prompt has {tokens} tokens with its document, and the model's context is "
                     "{context}: shorten the conversation",

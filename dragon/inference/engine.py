@@ -32,8 +32,8 @@ from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deli
 from dragon.inference.rows import Row
 from dragon.inference.turn_length import TurnLength
 from dragon.inference.weighting import Rescoring
+from dragon.localizable import localizable
 from dragon.protocol.messages import Work
-from dragon.told import told
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Engine:
         )
         if len(rows) > self.model.cache.rows(decoder.positions):
             raise ContextLengthError(
-                told(
+                localizable(
                     "context.passages",
                     "{count} passages, each before the conversation and the answer, take {tokens} "
                     "tokens each, and the engine has room for {room} of them: shorten the "
@@ -129,7 +129,7 @@ class Engine:
         with self._changed:
             if len(self._inbox.openings) >= MAX_WAITING:
                 raise OverloadedError(
-                    told(
+                    localizable(
                         "device.waiting",
                         "too many answers are waiting to begin: try again later",
                     )

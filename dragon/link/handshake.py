@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dragon.errors import HandshakeError
 from dragon.link.control import Hello
-from dragon.told import Told
+from dragon.localizable import Localizable
 
 
 def check_hello(own: Hello, other: Hello) -> None:
     """Raises `HandshakeError` with what to change when the two sides cannot write together."""
     if own.version != other.version:
         raise HandshakeError(
-            Told(
+            Localizable(
                 f"the other side speaks protocol version {other.version}, this one {own.version}: "
                 "run the same release on both",
                 "handshake.version",
@@ -19,7 +19,7 @@ def check_hello(own: Hello, other: Hello) -> None:
         )
     if own.tokenizer != other.tokenizer:
         raise HandshakeError(
-            Told(
+            Localizable(
                 f"the models have different tokenizers or chat templates ({own.model} here, "
                 f"{other.model} there): set DRAGON_MODEL to models of one family on both sides",
                 "handshake.tokenizer",
@@ -27,7 +27,7 @@ def check_hello(own: Hello, other: Hello) -> None:
         )
     if own.relevance != other.relevance:
         raise HandshakeError(
-            Told(
+            Localizable(
                 "the sides measure relevance differently: set DRAGON_EMBEDDER and DRAGON_RERANKER "
                 "alike on both, and run the same release",
                 "handshake.relevance",
@@ -35,7 +35,7 @@ def check_hello(own: Hello, other: Hello) -> None:
         )
     if own.noise != other.noise:
         raise HandshakeError(
-            Told(
+            Localizable(
                 "the sides do not compute the same noise: run the same release of DRAGON and NumPy",
                 "handshake.noise",
             )

@@ -90,19 +90,19 @@ def test_every_text_is_used_and_every_used_one_exists() -> None:
 def test_every_sentence_of_the_device_can_be_said() -> None:
     """Each by its code, with no other blanks than the values it comes with."""
     made = {code for path in _python() for code in _codes(path.read_text())}
-    assert made == {key.removeprefix("told.") for key in ENGLISH if key.startswith("told.")}
+    assert made == {key.removeprefix("message.") for key in ENGLISH if key.startswith("message.")}
 
 
 def _codes(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         match node:
-            case ast.Call(func=ast.Name("told"), args=[ast.Constant(str(code)), *_]):
+            case ast.Call(func=ast.Name("localizable"), args=[ast.Constant(str(code)), *_]):
                 blanks = {f"{{{keyword.arg}}}" for keyword in node.keywords}
                 for path in FILES:
-                    said = json.loads(path.read_text()).get(f"told.{code}", "")
+                    said = json.loads(path.read_text()).get(f"message.{code}", "")
                     assert set(_BLANK.findall(said)) <= blanks, (path.stem, code)
                 yield code
-            case ast.Call(func=ast.Name("Told"), args=[_, ast.Constant(str(code)), *_]):
+            case ast.Call(func=ast.Name("Localizable"), args=[_, ast.Constant(str(code)), *_]):
                 yield code
             case ast.Constant(str(code)) if code.startswith("link.") and "/" not in code:
                 yield code  # chosen by the status of a refusal

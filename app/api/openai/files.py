@@ -21,8 +21,8 @@ from app.documents.store import MAX_WINDOW, DocumentStore
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Form
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError
+from dragon.localizable import with_localizable
 from dragon.retrieval.chunking import PAGE_BREAK
-from dragon.told import with_told
 
 router = APIRouter(prefix="/v1", tags=["files"])
 
@@ -72,8 +72,7 @@ class FileObject(BaseModel):
     """OpenAI's `file` object; `created_at` is in Unix seconds.
 
     Ours are `collection`, "" being the default one, `chunks`, how many there are so far,
-    `properties`, which the file says of itself, and what is `told` in `status_details`, for other
-    languages.
+    `properties`, which the file says of itself, and what makes `status_details` `localizable`.
     """
 
     id: str
@@ -88,13 +87,14 @@ class FileObject(BaseModel):
     chunks: int
     expires_at: int | None = Field(default=None, exclude_if=lambda at: at is None)
     properties: Properties | None = Field(default=None, exclude_if=lambda known: known is None)
-    told: dict[str, Any] | None = Field(default=None, exclude_if=lambda known: known is None)
+    localizable: dict[str, Any] | None = Field(default=None, exclude_if=lambda known: known is None)
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
         """The object that stands for a document."""
+        details = with_localizable({"status_details": document.status_details})
         return cls.model_validate(document, from_attributes=True).model_copy(
-            update={"told": with_told({"status_details": document.status_details}).get("told")}
+            update={"localizable": details.get("localizable")}
         )
 
 
@@ -303,4 +303,4 @@ async def file_events(file_id: str, documents: Store) -> StreamingResponse:
 
 async def _server_sent(progress: AsyncIterator[Progress]) -> AsyncIterator[bytes]:
     async for each in progress:
-        yield b"data: " + orjson.dumps(with_told(asdict(each))) + b"\n\n"
+        yield b"data: " + orjson.dumps(with_localizable(asdict(each))) + b"\n\n"

@@ -14,7 +14,7 @@ from app.container import State
 from app.documents.folders.folders import FileState, Folder
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.home import short
-from dragon.told import with_told
+from dragon.localizable import with_localizable
 
 router = APIRouter(prefix="/api/folders", tags=["folders"])
 
@@ -62,7 +62,7 @@ async def list_files(
     """Files of a folder by path, from the one behind `after` on, all or those in a state."""
     found = await state.documents.folders.files(folder, only, after, limit + 1)
     return {
-        "data": [with_told(asdict(file)) for file in found[:limit]],
+        "data": [with_localizable(asdict(file)) for file in found[:limit]],
         "has_more": len(found) > limit,
     }
 

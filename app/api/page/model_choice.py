@@ -13,7 +13,7 @@ from app.api.openai.openapi import failures
 from app.container import State
 from app.models.choice import choose, prepare
 from app.models.found import look
-from dragon.told import with_told
+from dragon.localizable import with_localizable
 
 router = APIRouter(prefix="/api/models", tags=["models"])
 
@@ -31,7 +31,7 @@ async def list_models(state: State) -> dict[str, Any]:
     """What was found; the names of the one that answers now and of the next start's."""
     found = await asyncio.to_thread(look, state.settings)
     models = [
-        with_told({name: value for name, value in asdict(model).items() if name != "file"})
+        with_localizable({name: value for name, value in asdict(model).items() if name != "file"})
         for model in found.models
     ]
     return {"data": models, "current": found.current, "next": found.next}
@@ -44,7 +44,7 @@ async def try_model(body: Named, request: Request, state: State) -> dict[str, An
     model = found.named(body.name)
     await asyncio.to_thread(prepare, model)
     report = await state.trials.run(model, lambda: _gone(request))
-    return None if report is None else with_told(asdict(report))
+    return None if report is None else with_localizable(asdict(report))
 
 
 @router.post("/use", responses=failures(404))

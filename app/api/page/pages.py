@@ -16,7 +16,7 @@ from app.api.page.parameters import DEFAULT_TEMPERATURE
 from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
 from app.container import AppState, State
 from app.packaged import packaged
-from dragon.told import with_told
+from dragon.localizable import with_localizable
 
 STATIC = packaged("static")
 _BLANK = re.compile(r"\{([a-z.]+)\}")
@@ -97,7 +97,7 @@ async def status(state: State) -> dict[str, Any]:
             "top_k": state.generation.top_k,
             "temperature": DEFAULT_TEMPERATURE,
         },
-        "peer": with_told(asdict(state.generation.peer_state)),
+        "peer": with_localizable(asdict(state.generation.peer_state)),
         "documents": await state.documents.count(),
     }
 

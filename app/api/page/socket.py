@@ -35,7 +35,7 @@ from app.problems import reported
 from app.settings import Cloud
 from app.storage.tables import Conversation, Message, MessageState
 from dragon.errors import DragonError, InvalidRequestError, OverloadedError
-from dragon.told import told, with_told
+from dragon.localizable import localizable, with_localizable
 
 router = APIRouter()
 _MAX_ANSWERS = 8
@@ -116,7 +116,7 @@ class _Page:
     async def _write(self, frame: Say | Again | Continue) -> None:
         if self._state.background_runs.count >= _MAX_RUNS:
             raise OverloadedError(
-                told(
+                localizable(
                     "device.runs",
                     "At most {count} answers are written at once.",
                     count=_MAX_RUNS,
@@ -232,7 +232,7 @@ class _Page:
         while True:
             now = self._state.generation.peer_state
             if last is None or _standing(now) != _standing(last):
-                await self._send({"type": "status", "peer": with_told(asdict(now))})
+                await self._send({"type": "status", "peer": with_localizable(asdict(now))})
                 last = now
             await asyncio.sleep(_STATUS_SECONDS)
 

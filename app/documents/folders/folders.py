@@ -18,7 +18,7 @@ from app.documents.folders.watcher import FolderState, Watcher
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, clean_collection
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.errors import InvalidRequestError, NotFoundError
-from dragon.told import Told, told
+from dragon.localizable import Localizable, localizable
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Folders:
             if known is not None:
                 if collection not in (None, known.folder.collection):
                     raise _refusal(
-                        told(
+                        localizable(
                             "folder.collection",
                             "{path} is watched as the collection '{name}'.",
                             path=str(root),
@@ -202,7 +202,7 @@ class Folders:
         """No file may be in two folders, nor be the device's own."""
         if len(self._watchers) >= MOST:
             raise _refusal(
-                told(
+                localizable(
                     "folder.most",
                     "At most {count} folders are watched: watch one that holds several.",
                     count=MOST,
@@ -210,13 +210,15 @@ class Folders:
             )
         if root.is_relative_to(self._data_dir):
             raise _refusal(
-                told("folder.own", "{path} is in the device's data directory.", path=str(root))
+                localizable(
+                    "folder.own", "{path} is in the device's data directory.", path=str(root)
+                )
             )
         for each in self._watchers.values():
             other = Path(each.folder.path)
             if root.is_relative_to(other):
                 raise _refusal(
-                    told(
+                    localizable(
                         "folder.inside",
                         "{path} is in {other}, which is watched already.",
                         path=str(root),
@@ -225,7 +227,7 @@ class Folders:
                 )
             if other.is_relative_to(root):
                 raise _refusal(
-                    told(
+                    localizable(
                         "folder.around",
                         "{path} holds {other}, which is watched: remove that one first.",
                         path=str(root),
@@ -248,13 +250,13 @@ def _real(path: Path) -> Path:
         expanded = path.expanduser()
         if not expanded.is_absolute():
             raise _refusal(
-                told("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
+                localizable("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
             )
         root = expanded.resolve(strict=True)
         next(root.iterdir(), None)
     except (OSError, RuntimeError, ValueError) as error:
         raise _refusal(
-            told(
+            localizable(
                 "folder.closed", "{path} cannot be watched: {why}.", path=str(path), why=_why(error)
             )
         ) from None
@@ -263,19 +265,21 @@ def _real(path: Path) -> Path:
 
 def _why(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return told("folder.missing", "No such file or directory")
+        return localizable("folder.missing", "No such file or directory")
     if isinstance(error, NotADirectoryError):
-        return told("folder.no_folder", "Not a directory")
+        return localizable("folder.no_folder", "Not a directory")
     if isinstance(error, PermissionError):
-        return told("folder.forbidden", "Permission denied")
-    return (isinstance(error, OSError) and error.strerror) or told(
+        return localizable("folder.forbidden", "Permission denied")
+    return (isinstance(error, OSError) and error.strerror) or localizable(
         "folder.no_path", "it is no path"
     )
 
 
 def _no_folder(folder: str) -> NotFoundError:
-    return NotFoundError(told("folder.gone", "There is no watched folder '{id}'.", id=folder))
+    return NotFoundError(
+        localizable("folder.gone", "There is no watched folder '{id}'.", id=folder)
+    )
 
 
-def _refusal(message: Told) -> InvalidRequestError:
+def _refusal(message: Localizable) -> InvalidRequestError:
     return InvalidRequestError(message, param="path")

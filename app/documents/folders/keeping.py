@@ -26,11 +26,11 @@ from app.documents.ingestion import Ingestion
 from app.documents.readers.sniff import telling_suffix
 from app.documents.uploads import Incoming, arrived, clean_name, identity
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
-from dragon.told import told
+from dragon.localizable import localizable
 
 _AT_ONCE = 50  # files that are let go of in one transaction, during which nobody else writes
 
-CANCELLED = told("file.cancelled", "It was cancelled. Retry it, or delete it.")
+CANCELLED = localizable("file.cancelled", "It was cancelled. Retry it, or delete it.")
 
 
 def content_identity(name: str, collection: str, sha256: str) -> str:

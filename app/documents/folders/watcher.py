@@ -24,12 +24,14 @@ from app.documents.folders.scan import Identity, Mark, Scan, content_of, identit
 from app.documents.uploads import MAX_BYTES
 from app.storage.tables import WatchedFile, WatchedFolder
 from dragon.errors import StorageError
-from dragon.told import told
+from dragon.localizable import localizable
 
 log = logging.getLogger(__name__)
 
-TOO_LARGE = told("file.large", "The file is over the limit of {size} MB.", size=MAX_BYTES // 10**6)
-EMPTY = told("file.nothing", "The file is empty.")
+TOO_LARGE = localizable(
+    "file.large", "The file is over the limit of {size} MB.", size=MAX_BYTES // 10**6
+)
+EMPTY = localizable("file.nothing", "The file is empty.")
 
 _MAIL = frozenset({"cur", "new"})  # in mailboxes with names like `.Sent`, too
 
@@ -225,7 +227,7 @@ class Watcher:
             return False
         except OSError as error:
             why = error.strerror or "?"
-            problem = told("file.closed", "The file cannot be opened: {why}.", why=why)
+            problem = localizable("file.closed", "The file cannot be opened: {why}.", why=why)
             await self._refuse(file, problem, None)
             return True
         if content is None or content.mark != mark:

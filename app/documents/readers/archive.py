@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 from app.documents.readers.common import ENCRYPTED, NESTED, UnreadableError, damaged
-from dragon.told import told
+from dragon.localizable import localizable
 
 DOCX_TEXT = "word/document.xml"
 XLSX_BOOK = "xl/workbook.xml"
@@ -18,7 +18,7 @@ EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
 
 
-_ZIP = told("file.kind.packed", "ZIP or Office")
+_ZIP = localizable("file.kind.packed", "ZIP or Office")
 
 
 class Archive:
@@ -35,7 +35,7 @@ class Archive:
         expanded = sum(entry.file_size for entry in entries)
         if expanded > EXPANDED_BYTES or len(entries) > _MOST_ENTRIES:
             raise UnreadableError(
-                told(
+                localizable(
                     "file.unpacks",
                     "The file unpacks to more than {size} MB or {parts} parts. Split it into "
                     "smaller ones.",

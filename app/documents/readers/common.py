@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import re
 
-from dragon.told import Told, told
+from dragon.localizable import Localizable, localizable
 
 PAGE_BREAK = "\f"
-TAKEN = told(
+TAKEN = localizable(
     "file.taken",
     "Text, Markdown, PDF, Office files (DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF), HTML, CSV, JSON, "
     "EPUB, e-mail (EML, mbox) and images (PNG, JPEG, TIFF, WebP) can be read.",
 )
-ENCRYPTED = told("file.encrypted", "The file is encrypted. Save it without a password.")
-NESTED = told("file.nested", "The file is nested too deeply to be read.")
-NO_TEXT = told("file.no_text", "The file has no text in it.")
+ENCRYPTED = localizable("file.encrypted", "The file is encrypted. Save it without a password.")
+NESTED = localizable("file.nested", "The file is nested too deeply to be read.")
+NO_TEXT = localizable("file.no_text", "The file has no text in it.")
 
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def damaged(kind: str) -> Told:
+def damaged(kind: str) -> Localizable:
     """What to say of a file of some kind that its own program wrote differently."""
-    return told(
+    return localizable(
         "file.damaged",
         "This {kind} file is damaged. Open it elsewhere and save it again.",
         kind=kind,
@@ -33,7 +33,7 @@ def damaged(kind: str) -> Told:
 class UnreadableError(Exception):
     """The file cannot be read; the message says why."""
 
-    def __init__(self, message: Told) -> None:
+    def __init__(self, message: Localizable) -> None:
         super().__init__(message)
         self.message = message
 

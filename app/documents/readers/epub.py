@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import NO_TEXT, UnreadableError
 from app.documents.readers.markup import html_text
-from dragon.told import told
+from dragon.localizable import localizable
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
@@ -30,7 +30,9 @@ def epub_chapters(archive: Archive) -> list[str]:
     order = [each.get("idref") for each in package.xpath("//*[local-name()='itemref']")]
     names = [items[each] for each in order if each in items]
     if _locked(archive) & set(names):
-        raise UnreadableError(told("file.drm", "The book is encrypted (DRM) and cannot be read."))
+        raise UnreadableError(
+            localizable("file.drm", "The book is encrypted (DRM) and cannot be read.")
+        )
     chapters = [html_text(archive.read(name)) for name in dict.fromkeys(names)]
     chapters = [chapter for chapter in chapters if chapter.strip()]
     if not chapters:

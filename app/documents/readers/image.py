@@ -8,18 +8,18 @@ from typing import Any
 
 from app.documents.readers.common import UnreadableError, damaged
 from app.documents.readers.ocr import MOST_PIXELS, Recognised, Tesseract
-from dragon.told import told
+from dragon.localizable import localizable
 
 _FORMATS = {"png": ("PNG",), "jpeg": ("JPEG", "MPO"), "tiff": ("TIFF",), "webp": ("WEBP",)}
 _LARGEST = 100_000_000  # pixels
 _MOST_PAGES = 1000
 _SMALL = 1500  # pixels: the longer side of a picture whose letters are worth enlarging
-_TOO_LARGE = told(
+_TOO_LARGE = localizable(
     "file.megapixels",
     "The image has more than {count} megapixels. Make it smaller.",
     count=_LARGEST // 1_000_000,
 )
-_TOO_MANY = told(
+_TOO_MANY = localizable(
     "file.image.pages", "The image has more than {count} pages. Split it.", count=_MOST_PAGES
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 from app.documents.readers.common import NESTED, UnreadableError, one_line, tidy
 from app.documents.readers.markup import html_text
 from app.documents.readers.properties import Properties, of_mail
-from dragon.told import Told, told
+from dragon.localizable import Localizable, localizable
 
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 # The line before each message of a mailbox; lines of text like it begin with > there.
@@ -31,7 +31,7 @@ def mail_text(data: bytes, read: Read) -> tuple[str, Properties]:
     return _text(message, read), _properties(message)
 
 
-def mailbox_text(data: bytes, read: Read) -> tuple[str, Told | None]:
+def mailbox_text(data: bytes, read: Read) -> tuple[str, Localizable | None]:
     """The messages of a mailbox, and a note if some cannot be read.
 
     Each is headed by subject, sender and date, under which each of its sentences is found.
@@ -50,7 +50,7 @@ def mailbox_text(data: bytes, read: Read) -> tuple[str, Told | None]:
         heading = ", ".join(filter(None, (title, sender, (properties.date or "")[:10])))
         texts.append(f"# {heading}\n\n{text}")
     note = (
-        told(
+        localizable(
             "file.note.messages",
             "{unread} of {count} messages cannot be read.",
             unread=unread,

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from app.documents.readers.common import UnreadableError, unwrapped
-from dragon.told import told
+from dragon.localizable import localizable
 
-NEEDED = told(
+NEEDED = localizable(
     "file.ocr.needed",
     "Reading that takes text recognition (OCR): install Tesseract on this machine "
     "(`apt install tesseract-ocr`, `brew install tesseract`), then retry.",
@@ -90,7 +90,7 @@ class Tesseract:
         found = sorted({*listed} - _NO_LANGUAGES, key=lambda each: (each != "eng", each))
         if not found:
             raise UnreadableError(
-                told(
+                localizable(
                     "file.ocr.language",
                     "Tesseract is installed without any language. Install one, such as "
                     "`tesseract-ocr-eng`, then retry.",

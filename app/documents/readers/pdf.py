@@ -9,14 +9,16 @@ import pypdfium2
 
 from app.documents.readers.common import UnreadableError, unwrapped
 from app.documents.readers.ocr import DPI, MOST_PIXELS, Recognised, Tesseract
-from dragon.told import told
+from dragon.localizable import localizable
 
 MOST_PAGES = 5000
-_TOO_MANY = told(
+_TOO_MANY = localizable(
     "file.pdf.pages", "The PDF has more than {count} pages. Split it.", count=MOST_PAGES
 )
-_ENCRYPTED = told("file.pdf.encrypted", "The PDF is encrypted. Save it without a password.")
-_DAMAGED = told("file.pdf.damaged", "The PDF is damaged. Open it elsewhere and save it again.")
+_ENCRYPTED = localizable("file.pdf.encrypted", "The PDF is encrypted. Save it without a password.")
+_DAMAGED = localizable(
+    "file.pdf.damaged", "The PDF is damaged. Open it elsewhere and save it again."
+)
 _PASSWORD_ERROR = 4
 _POINTS = 72  # an inch
 _SHAPES = (pypdfium2.raw.FPDF_PAGEOBJ_IMAGE, pypdfium2.raw.FPDF_PAGEOBJ_PATH)

@@ -22,16 +22,16 @@ from app.documents.readers.properties import NOTHING, Properties
 from app.documents.readers.rtf import rtf_text
 from app.documents.readers.sniff import decoded, sniff
 from app.documents.readers.spreadsheet import sheets_text
-from dragon.told import Told, row, told
+from dragon.localizable import Localizable, joined, localizable
 
 _MOST_NESTED_MAILS = 3
 _MOST_NAMED = 10
-_PICTURES = told(
+_PICTURES = localizable(
     "file.pictures",
     "The file has no text in it but pictures, as when it was scanned. {needed}",
     needed=NEEDED,
 )
-_FAILED = told(
+_FAILED = localizable(
     "file.ocr.failed",
     "Text recognition (OCR) failed on the file, or took too long. Scan it anew, or split it.",
 )
@@ -48,7 +48,7 @@ class Reading:
 
     kind: str
     pages: list[str]
-    note: Told | None = None
+    note: Localizable | None = None
     properties: Properties = NOTHING
     confidence: Mapping[int, int] = field(default_factory=dict)
 
@@ -101,22 +101,22 @@ def _looked_at(
     if unread:
         notes.append(_left_out(unread, len(pages)) if ocr else _scanned(unread, len(pages)))
     if unsure := [_unsure(n, page) for n, page in seen.items() if page.unsure]:
-        more = [Told("...")] if len(unsure) > _MOST_NAMED else []
-        listed = row([*unsure[:_MOST_NAMED], *more], ", ")
+        more = [Localizable("...")] if len(unsure) > _MOST_NAMED else []
+        listed = joined([*unsure[:_MOST_NAMED], *more], ", ")
         uncertain = "Text recognition (OCR) was uncertain: {pages}"
-        notes.append(told("file.note.uncertain", uncertain, pages=listed))
+        notes.append(localizable("file.note.uncertain", uncertain, pages=listed))
     confidence = {number: page.confidence for number, page in seen.items()}
-    return Reading(kind, texts, row(notes, " ") if notes else None, confidence=confidence)
+    return Reading(kind, texts, joined(notes, " ") if notes else None, confidence=confidence)
 
 
-def _unsure(number: int, page: Recognised) -> Told:
-    return told(
+def _unsure(number: int, page: Recognised) -> Localizable:
+    return localizable(
         "file.note.page", "page {page} ({confidence} %)", page=number, confidence=page.confidence
     )
 
 
-def _scanned(unread: int, count: int) -> Told:
-    return told(
+def _scanned(unread: int, count: int) -> Localizable:
+    return localizable(
         "file.note.scanned",
         "{unread} of {count} pages have no text, as when they were scanned. {needed}",
         unread=unread,
@@ -125,8 +125,8 @@ def _scanned(unread: int, count: int) -> Told:
     )
 
 
-def _left_out(unread: int, count: int) -> Told:
-    return told(
+def _left_out(unread: int, count: int) -> Localizable:
+    return localizable(
         "file.note.left_out",
         "{unread} of {count} pages were not read: text recognition (OCR) failed on them, or took "
         "too long.",

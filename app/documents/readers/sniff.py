@@ -10,17 +10,17 @@ from pathlib import Path
 from app.documents.readers import tables
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
 from app.documents.readers.common import ENCRYPTED, TAKEN, UnreadableError, clean, damaged
-from dragon.told import Told, told
+from dragon.localizable import Localizable, localizable
 
-_PROGRAM = told("file.kind.program", "a program")
+_PROGRAM = localizable("file.kind.program", "a program")
 # Unsupported kinds often uploaded by mistake, by their first bytes.
 _OTHER_KINDS = (
-    (b"\xd0\xcf\x11\xe0", told("file.kind.office", "an old Office file")),
-    (b"GIF8", told("file.kind.gif", "a GIF image")),
+    (b"\xd0\xcf\x11\xe0", localizable("file.kind.office", "an old Office file")),
+    (b"GIF8", localizable("file.kind.gif", "a GIF image")),
     (b"\x7fELF", _PROGRAM),
     (b"MZ\x90", _PROGRAM),
-    (b"\x1f\x8b", told("file.kind.gzip", "a gzip file")),
-    (b"SQLite format 3\0", told("file.kind.database", "a database")),
+    (b"\x1f\x8b", localizable("file.kind.gzip", "a gzip file")),
+    (b"SQLite format 3\0", localizable("file.kind.database", "a database")),
 )
 _STARTS = (
     (b"{\\rtf", "rtf"),
@@ -143,7 +143,9 @@ def sniff(data: bytes, name: str) -> str:
             raise _other(what)
     if suffix == ".pdf":
         raise UnreadableError(
-            told("file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again.")
+            localizable(
+                "file.not_pdf", "The file is named .pdf but is not a PDF. Save it as a PDF again."
+            )
         )
     if _is_mail(data):
         return "email"
@@ -167,7 +169,7 @@ def decoded(data: bytes) -> str:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableError(
-            told(
+            localizable(
                 "file.not_utf8",
                 "The file is not text in UTF-8 (byte {byte}). Save it as UTF-8. {taken}",
                 byte=error.start,
@@ -175,7 +177,7 @@ def decoded(data: bytes) -> str:
             )
         ) from None
     if _BINARY.search(text):
-        raise _other(told("file.kind.binary", "binary data, not text"))
+        raise _other(localizable("file.kind.binary", "binary data, not text"))
     return clean(text)
 
 
@@ -190,13 +192,13 @@ def _archive_kind(archive: Archive) -> str:
                 raise UnreadableError(ENCRYPTED)
             return opened
     if "xl/workbook.bin" in archive.names:
-        raise _other(told("file.kind.xlsb", "a binary Excel file"))
-    raise _other(told("file.kind.zip", "a ZIP or Office file of another kind"))
+        raise _other(localizable("file.kind.xlsb", "a binary Excel file"))
+    raise _other(localizable("file.kind.zip", "a ZIP or Office file of another kind"))
 
 
-def _other(what: Told) -> UnreadableError:
+def _other(what: Localizable) -> UnreadableError:
     return UnreadableError(
-        told("file.other", "The file is {what}. {taken}", what=what, taken=TAKEN)
+        localizable("file.other", "The file is {what}. {taken}", what=what, taken=TAKEN)
     )
 
 

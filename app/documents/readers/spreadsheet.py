@@ -11,7 +11,7 @@ from app.documents.readers.archive import Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line
 from app.documents.readers.opendocument import repetitions
 from app.documents.readers.tables import table_lines
-from dragon.told import told
+from dragon.localizable import localizable
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
@@ -55,7 +55,7 @@ def _refuse_repetition(archive: Archive) -> None:
                 repeated, behind = repeated + behind, 0
     if repeated > _MOST_REPEATED:
         raise UnreadableError(
-            told(
+            localizable(
                 "file.rows",
                 "The file repeats rows more than {count} times. Save it again without them.",
                 count=_MOST_REPEATED,

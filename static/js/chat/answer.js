@@ -1,7 +1,7 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
 import { announce, el, icon } from "../core/dom.js";
-import { said, t } from "../core/strings.js";
+import { localized, t } from "../core/strings.js";
 import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 import { branchSwitch, tool } from "./tools.js";
@@ -107,7 +107,7 @@ export class AnswerView {
       this.message.ledgers = frame.ledgers;
       this.message.state = frame.type === "error" ? "error" : frame.finish_reason === "cancelled" ? "stopped" : "done";
       this.message.error = frame.error;
-      this.message.told = frame.told;
+      this.message.localizable = frame.localizable;
       this.message.asked = frame.dragon?.asked ?? this.message.asked;
       this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
       this.#setState();
@@ -214,14 +214,14 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, told, asked, refused, not_asked: spared, unread_documents: unread } = this.message;
+    const { error, localizable, asked, refused, not_asked: spared, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
       const full = error.code === "context_length_exceeded";
       const remedy = el("button", { class: "button small", type: "button", "data-testid": "remedy" }, t(full ? "answer.shorten" : "answer.retry"));
       remedy.addEventListener("click", () => (full ? this.actions.edit() : this.actions.again(this.message.id)));
-      this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, said({ ...error, told }, "message")), remedy);
+      this.#problem.replaceChildren(icon("icon-warning"), el("p", {}, localized({ ...error, localizable }, "message")), remedy);
     }
     const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
     const sent = this.message.done?.dragon.sent_frames > 0;

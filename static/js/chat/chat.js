@@ -3,7 +3,7 @@
 import { changeConversation, getConversation, getTokens } from "../core/api.js";
 import { AnswerView } from "./answer.js";
 import { byId } from "../core/dom.js";
-import { said, t } from "../core/strings.js";
+import { localized, t } from "../core/strings.js";
 import { QuestionView } from "./question.js";
 import { Tree } from "./tree.js";
 
@@ -170,7 +170,7 @@ export class Chat {
   /** Takes a frame; those of other conversations' answers fall on the floor. @param {any} frame */
   receive(frame) {
     if (frame.type === "began") return this.#began(frame);
-    if (frame.type === "error" && this.#asked?.id === frame.id) return this.#refused(said({ ...frame.error, told: frame.told }, "message"));
+    if (frame.type === "error" && this.#asked?.id === frame.id) return this.#refused(localized({ ...frame.error, localizable: frame.localizable }, "message"));
     const view = this.#views.get(frame.id);
     if (!(view instanceof AnswerView)) return;
     if (frame.type === "message") {

@@ -1,6 +1,6 @@
 /** HTTP to the device. Every failure is an `ApiError` whose message a person can act on. */
 
-import { said, t } from "./strings.js";
+import { localized, t } from "./strings.js";
 
 /** @typedef {import("./types.js").StoredFile} StoredFile */
 /** @typedef {import("./types.js").Conversation} Conversation */
@@ -8,7 +8,7 @@ import { said, t } from "./strings.js";
 /** @typedef {import("./types.js").Model} Model */
 
 /** The header that says what an error's message is made of. */
-const TOLD = "X-Dragon-Told";
+const LOCALIZABLE = "X-Dragon-Localizable";
 
 export class ApiError extends Error {
   /** @param {string} message @param {number} status 0 when there was no reply at all */
@@ -32,10 +32,10 @@ export function messageOf(error) {
  *
  * @param {number} status
  * @param {string} body
- * @param {string | null} told What the header says of the error's message.
+ * @param {string | null} message What the header says of the error's.
  * @returns {any}
  */
-function unwrap(status, body, told) {
+function unwrap(status, body, message) {
   /** @type {any} */
   let value = null;
   try {
@@ -46,7 +46,7 @@ function unwrap(status, body, told) {
   if (status >= 200 && status < 300) return value;
   if (status === 401) session.dispatchEvent(new Event("signed-out"));
   const error = value?.error ?? { message: t("link.status", { status }) };
-  throw new ApiError(said({ ...error, ...(told && { told: { message: JSON.parse(told) } }) }, "message"), status);
+  throw new ApiError(localized({ ...error, ...(message && { localizable: { message: JSON.parse(message) } }) }, "message"), status);
 }
 
 /**
@@ -68,7 +68,7 @@ async function request(path, method = "GET", json, signal) {
   } catch {
     throw new ApiError(t("link.silent"), 0);
   }
-  return unwrap(response.status, body, response.headers.get(TOLD));
+  return unwrap(response.status, body, response.headers.get(LOCALIZABLE));
 }
 
 const id = encodeURIComponent;
@@ -88,7 +88,7 @@ export const listModels = () => request("/api/models");
  *
  * @param {string} name
  * @param {AbortSignal} signal
- * @returns {Promise<{question: string, answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string, told?: import("./types.js").Told}>}
+ * @returns {Promise<{question: string, answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string, localizable?: import("./types.js").Localizable}>}
  */
 export const tryModel = (name, signal) => request("/api/models/try", "POST", { name }, signal);
 
@@ -150,7 +150,7 @@ export const addFolder = (path) => request("/api/folders", "POST", { path });
 /** @param {string} key */
 export const removeFolder = (key) => request(`/api/folders/${id(key)}`, "DELETE");
 
-/** @param {string} key @returns {Promise<{data: {path: string, state: string, problem: string | null, told?: import("./types.js").Told}[], has_more: boolean}>} */
+/** @param {string} key @returns {Promise<{data: {path: string, state: string, problem: string | null, localizable?: import("./types.js").Localizable}[], has_more: boolean}>} */
 export const listFolderFiles = (key) => request(`/api/folders/${id(key)}/files`);
 
 // Documents
@@ -229,7 +229,7 @@ export function uploadFile(file, collection, replace, onProgress, signal) {
     xhr.onabort = () => reject(new ApiError(t("documents.cancelled.unsent"), 0));
     xhr.onload = () => {
       try {
-        resolve(unwrap(xhr.status, xhr.responseText, xhr.getResponseHeader(TOLD)));
+        resolve(unwrap(xhr.status, xhr.responseText, xhr.getResponseHeader(LOCALIZABLE)));
       } catch (error) {
         reject(error);
       }

@@ -1,7 +1,7 @@
 /** The settings' section on models: which one answers, which others this machine has, trying and choosing one. */
 
 import { announce, el, formatBytes } from "./dom.js";
-import { number, said, t } from "./strings.js";
+import { localized, number, t } from "./strings.js";
 import { chooseModel, listModels, messageOf, tryModel } from "./api.js";
 
 /** @typedef {import("./types.js").Model} Model */
@@ -41,10 +41,10 @@ export class Models {
   /** @param {Model} model @param {string} current @param {string} next */
   #row(model, current, next) {
     const { name, kind, size, memory, context } = model;
-    const refusal = said(model, "refusal");
-    const note = refusal || said(model, "hint");
+    const refusal = localized(model, "refusal");
+    const note = refusal || localized(model, "hint");
     const facts = [
-      t(`model.${kind}`, { where: said(model, "where") }),
+      t(`model.${kind}`, { where: localized(model, "where") }),
       size && formatBytes(size),
       memory && t("model.memory", { size: formatBytes(memory) }),
       context && t("model.context", { count: context }),
@@ -80,7 +80,7 @@ export class Models {
     try {
       const report = await tryModel(name, controller.signal);
       const { memory } = report;
-      const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), cloud: said(report, "peer") };
+      const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), cloud: localized(report, "peer") };
       result.replaceChildren(
         el("p", { class: "hint" }, t("model.asked", { question: report.question })),
         el("blockquote", { "data-testid": "trial-answer" }, report.answer || t("model.silent")),

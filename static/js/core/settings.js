@@ -3,7 +3,7 @@
 import { signOut } from "./api.js";
 import { byId, el } from "./dom.js";
 import { Models } from "./models.js";
-import { number, said, t } from "./strings.js";
+import { localized, number, t } from "./strings.js";
 
 const KEY = "dragon.settings";
 
@@ -120,7 +120,7 @@ export class Settings {
     const facts = el("dl", { class: "facts", "data-testid": "model-facts" });
     const status = this.#status;
     for (const [term, value] of status
-      ? [[t("settings.context"), t("tokens", { count: status.context_length })], [t("settings.vocabulary"), t("tokens", { count: status.vocabulary })], [t("link.cloud"), status.peer.state === "connected" ? t("link.connected") : said(status.peer, "detail") || t(`link.${status.peer.state}`)]]
+      ? [[t("settings.context"), t("tokens", { count: status.context_length })], [t("settings.vocabulary"), t("tokens", { count: status.vocabulary })], [t("link.cloud"), status.peer.state === "connected" ? t("link.connected") : localized(status.peer, "detail") || t(`link.${status.peer.state}`)]]
       : []) {
       facts.append(el("dt", {}, term), el("dd", {}, value));
     }

@@ -1,7 +1,7 @@
 /** The line in the header that says whether the cloud takes part, and the page's own connection. */
 
 import { announce, byId, el } from "./dom.js";
-import { said, t } from "./strings.js";
+import { localized, t } from "./strings.js";
 
 /** @typedef {import("./types.js").Peer} Peer */
 
@@ -78,11 +78,11 @@ export class PeerStatus {
     this.#summary.dataset.rung = this.#rung;
     this.#glyph.setAttribute("href", apart ? "#strands-alone" : "#strands-together");
     this.#line.replaceChildren(t(this.#said));
-    if (this.#said === "link.refused" && peer?.detail) this.#line.append(`: ${said(peer, "detail")}`);
+    if (this.#said === "link.refused" && peer?.detail) this.#line.append(`: ${localized(peer, "detail")}`);
     this.#explanation.textContent = t(`${this.#said}.text`);
     this.#facts.replaceChildren(
       ...fact(t("link.trip"), apart ? null : roundTrip),
-      ...fact(t("link.reason"), state === "connected" || !peer ? null : said(peer, "detail")),
+      ...fact(t("link.reason"), state === "connected" || !peer ? null : localized(peer, "detail")),
       ...fact(t("link.model"), this.#model),
     );
   }

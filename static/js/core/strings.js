@@ -28,25 +28,25 @@ export function t(key, values = {}) {
 }
 
 /**
- * What the device says in a field of an object, in the language of the browser. The device says it in English, and in
- * `told` by what code and with what values; a code that this page does not know is left in English.
+ * A message of the device in a field of an object, in the language of the browser. The field has its English, and
+ * `localizable` its code and values; a code that this page does not know is left in English.
  *
  * @template {string} F
- * @param {{[field in F]?: string | null} & {told?: Record<string, Told> | null}} object
+ * @param {{[field in F]?: string | null} & {localizable?: Record<string, Localizable> | null}} object
  * @param {F} field
  */
-export function said(object, field) {
-  const told = object.told?.[field];
-  return (told && sentence(told)) ?? object[field] ?? "";
+export function localized(object, field) {
+  const message = object.localizable?.[field];
+  return (message && worded(message)) ?? object[field] ?? "";
 }
 
-/** @typedef {{text: string, code: string, values: Record<string, string | number | Told>}} Told */
+/** @typedef {{text: string, code: string, values: Record<string, string | number | Localizable>}} Localizable */
 
-/** @param {Told} told @returns {string} */
-function sentence({ text, code, values }) {
-  const key = `told.${code}`;
+/** @param {Localizable} message @returns {string} */
+function worded({ text, code, values }) {
+  const key = `message.${code}`;
   if (!(key in words)) return text;
-  return t(key, Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === "object" ? sentence(value) : value])));
+  return t(key, Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === "object" ? worded(value) : value])));
 }
 
 /** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */

@@ -32,9 +32,9 @@
  * @property {"connected" | "connecting" | "refused"} state
  * @property {number | null} rtt_ms
  * @property {string} detail
- * @property {Told} [told]
+ * @property {Localizable} [localizable]
  *
- * @typedef {Record<string, import("./strings.js").Told> | null} Told What the device says in which field, for other languages.
+ * @typedef {Record<string, import("./strings.js").Localizable> | null} Localizable Which fields can be said in other languages.
  *
  * @typedef {{message: string, code?: string | null}} Problem
  *
@@ -76,7 +76,7 @@
  * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
- * @property {Told} [told]
+ * @property {Localizable} [localizable]
  * @property {string[]} [ledgers] The answer's ids in the ledger of what left this device.
  *
  * @typedef {object} Conversation
@@ -102,7 +102,7 @@
  * @property {number} created_at Unix seconds.
  * @property {"uploaded" | "processed" | "error"} status
  * @property {string | null} [status_details] Why it could not be read, or what of it.
- * @property {Told} [told]
+ * @property {Localizable} [localizable]
  * @property {string} [collection] Empty: none.
  * @property {number} [chunks]
  *
@@ -116,7 +116,7 @@
  * @property {number | null} context
  * @property {string} refusal Why it does not serve; empty where nothing speaks against it.
  * @property {string} hint
- * @property {Told} [told]
+ * @property {Localizable} [localizable]
  *
  * @typedef {object} IngestionEvent
  * @property {string} stage What has been done last.
@@ -124,7 +124,7 @@
  * @property {number} total
  * @property {"uploaded" | "processed" | "error"} status
  * @property {string | null} message
- * @property {Told} [told]
+ * @property {Localizable} [localizable]
  * @property {number} percent Of the stage.
  * @property {number | null} seconds_left Of the stage, an estimate.
  */

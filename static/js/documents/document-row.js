@@ -1,7 +1,7 @@
 /** One document in the list: its name, how far it has come, what can be done with it. */
 
 import { el, formatBytes, icon } from "../core/dom.js";
-import { said, t } from "../core/strings.js";
+import { localized, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").StoredFile} StoredFile */
 /** @typedef {import("../core/types.js").IngestionEvent} IngestionEvent */
@@ -87,7 +87,7 @@ export class DocumentRow {
     this.collection = file.collection ?? "";
     this.#chunks = file.chunks ?? 0;
     this.#advance(1, 0);
-    this.#setStatus(file.status, said(file, "status_details"));
+    this.#setStatus(file.status, localized(file, "status_details"));
   }
 
   /** @param {Pick<IngestionEvent, "status" | "message"> & Partial<IngestionEvent>} event */
@@ -101,7 +101,7 @@ export class DocumentRow {
       // Pages are counted where they are looked at as pictures, which takes seconds each.
       if (event.stage === "parsed" && done < total) this.#tell(t("documents.stage.pages", { page: done + 1, total }));
     }
-    this.#setStatus(event.status, said(event, "message"));
+    this.#setStatus(event.status, localized(event, "message"));
   }
 
   /** The file could not be taken. @param {string} message */

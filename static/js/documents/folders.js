@@ -3,7 +3,7 @@
 import { addFolder, listFolderFiles, listFolders, messageOf, removeFolder } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
 import { byId, el, icon } from "../core/dom.js";
-import { said, t } from "../core/strings.js";
+import { localized, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Folder} Folder */
 
@@ -69,7 +69,7 @@ export class Folders {
     try {
       const { data, has_more } = await listFolderFiles(id);
       list.replaceChildren(
-        ...data.map((file) => el("li", { "data-testid": "folder-file", "data-state": file.state }, el("span", {}, file.path), el("small", {}, said(file, "problem") || t(`folders.file.${file.state}`)))),
+        ...data.map((file) => el("li", { "data-testid": "folder-file", "data-state": file.state }, el("span", {}, file.path), el("small", {}, localized(file, "problem") || t(`folders.file.${file.state}`)))),
         ...(has_more ? [el("li", {}, t("folders.more"))] : []),
       );
     } catch (error) {

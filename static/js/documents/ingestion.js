@@ -19,8 +19,8 @@ export async function follow(id, onEvent, signal) {
     // The stream broke off: the file itself says whether ingestion has ended meanwhile.
     const file = await getFile(id).catch(unlessUnreachable);
     if (file && file.status !== "uploaded") {
-      const { status, status_details: message = null, told } = file;
-      return onEvent({ status, message, ...(told?.status_details && { told: { message: told.status_details } }) });
+      const { status, status_details: message = null, localizable } = file;
+      return onEvent({ status, message, ...(localizable && { localizable: { message: localizable.status_details } }) });
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }

@@ -124,7 +124,7 @@ def test_why_the_cloud_had_no_room_is_kept_unless_it_joins(answer: AnswerState) 
 def test_an_answer_that_fails(answer: AnswerState) -> None:
     written = Written(Before(), 2, answer, Ending(MessageState.ERROR, INTERNAL))
     assert written.record["error"] == INTERNAL.body()["error"]
-    assert written.record["told"]["message"]["code"] == "device.failed"
+    assert written.record["localizable"]["message"]["code"] == "device.failed"
     assert "done" not in written.record
 
 

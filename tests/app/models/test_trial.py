@@ -14,8 +14,8 @@ from app.models.model import Kind, Model
 from app.models.trial import Trials
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
+from dragon.localizable import Localizable
 from dragon.models import EMBEDDED_MODEL
-from dragon.told import Told
 
 
 def named(path: Path) -> Model:
@@ -64,7 +64,9 @@ async def test_one_at_a_time_and_it_ends_with_whoever_asked(
         await trials.run(named(Path("b")), _forever)
     left.set()
     assert await first is None
-    monkeypatch.setattr(trial, "COMMAND", ("echo", json.dumps({"error": Told("No.").shown()})))
+    monkeypatch.setattr(
+        trial, "COMMAND", ("echo", json.dumps({"error": Localizable("No.").as_json()}))
+    )
     with pytest.raises(InvalidRequestError, match="No"):
         await trials.run(named(Path("b")), _forever)
 
@@ -77,6 +79,6 @@ def test_a_process_that_was_killed_points_at_memory() -> None:
 
 
 def test_what_a_runtime_prints_before_is_no_matter() -> None:
-    said = json.dumps({"error": Told("No tokenizer.").shown()})
+    said = json.dumps({"error": Localizable("No tokenizer.").as_json()})
     with pytest.raises(InvalidRequestError, match="No tokenizer"):
         trial.result(f"loading\n{said}{os.linesep}".encode(), 0)

@@ -20,8 +20,8 @@ from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
+from dragon.localizable import Localizable
 from dragon.protocol.messages import Resync
-from dragon.told import Told
 from tests.app.peer_link.toy_peer import VOCABULARY, ToyPeer, toy_peer, until
 
 FULL = control.Fault(code="overloaded", message="full", retry_s=30)
@@ -255,9 +255,9 @@ async def test_it_says_of_each_peer_why_there_is_no_link() -> None:
         for address, reason in zip(addresses, ("no room", "asleep"), strict=True):
             assert f"{address.url}: the peer refuses the link: {reason}" in link.status.detail
         detail = link.status.detail
-        assert isinstance(detail, Told)
+        assert isinstance(detail, Localizable)
         first = detail.values["first"]
-        assert isinstance(first, Told)
-        assert isinstance(first.values["why"], Told)
+        assert isinstance(first, Localizable)
+        assert isinstance(first.values["why"], Localizable)
         assert first.values["why"].code == "link.ending"
         running.cancel()

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from dragon.errors import ConfigurationError
 from dragon.inference.backends.slots import MAX_CONTEXT
-from dragon.told import told
+from dragon.localizable import localizable
 
 _MAGIC = b"GGUF"
 _STRING, _ARRAY = 8, 9
@@ -41,7 +41,9 @@ class Header:
                 fields = _fields(file)
         except (OSError, ValueError, KeyError, struct.error) as error:
             raise ConfigurationError(
-                told("model.damaged", "{name} is damaged, or not a .gguf file", name=path.name)
+                localizable(
+                    "model.damaged", "{name} is damaged, or not a .gguf file", name=path.name
+                )
             ) from error
         name = str(fields.get("general.architecture", ""))
         own = {

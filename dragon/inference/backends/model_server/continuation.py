@@ -20,7 +20,7 @@ from dragon.inference.backends.model_server.endpoint import (
     Patience,
     lost,
 )
-from dragon.told import told
+from dragon.localizable import localizable
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,9 @@ class Continuation:
                 self._changed.notify_all()
             if last:
                 return
-        raise LostError(told("server.ended", "the model server ended its answer in the middle"))
+        raise LostError(
+            localizable("server.ended", "the model server ended its answer in the middle")
+        )
 
     def _leave(self, response: http.client.HTTPResponse) -> None:
         """Read until the server has hung up."""

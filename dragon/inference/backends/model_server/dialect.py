@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dragon.errors import ModelServerError
-from dragon.told import told
+from dragon.localizable import localizable
 
 
 @dataclass(frozen=True)
@@ -68,5 +68,5 @@ def raise_failed(event: dict[str, Any]) -> None:
     if error := event.get("error"):
         message = error.get("message", error) if isinstance(error, dict) else error
         raise ModelServerError(
-            told("server.failed", "the model server failed: {why}", why=str(message))
+            localizable("server.failed", "the model server failed: {why}", why=str(message))
         )

@@ -17,7 +17,7 @@ import orjson
 
 from dragon.errors import ModelServerError
 from dragon.keys import is_loopback
-from dragon.told import told
+from dragon.localizable import localizable
 
 _CONNECT_S = 5.0
 _REPLY_S = 60.0
@@ -111,7 +111,7 @@ class Endpoint:
         except OSError as error:
             reason = error.strerror or error
             raise LostError(
-                told(
+                localizable(
                     "server.unreached", "the model server cannot be reached: {why}", why=str(reason)
                 )
             ) from error
@@ -141,7 +141,7 @@ class Endpoint:
             raise lost(error) from error
         status = response.status
         if status in _BUSY:
-            message = told(
+            message = localizable(
                 "server.busy",
                 "the model server is busy ({status} {why})",
                 status=str(status),
@@ -149,7 +149,7 @@ class Endpoint:
             )
             raise BusyError(message, _seconds(response.headers))
         raise RefusedError(
-            told(
+            localizable(
                 "server.refused",
                 "the model server refuses the request ({status} {why})",
                 status=str(status),
@@ -198,7 +198,7 @@ class Endpoint:
 def lost(error: Exception) -> LostError:
     """That a connection broke, in a sentence."""
     return LostError(
-        told(
+        localizable(
             "server.lost",
             "the connection to the model server broke ({why})",
             why=str(error) or type(error).__name__,

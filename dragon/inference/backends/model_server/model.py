@@ -21,7 +21,7 @@ from dragon.inference.backends.model_server.dialect import Position
 from dragon.inference.backends.model_server.endpoint import Endpoint
 from dragon.inference.backends.slots import Slots
 from dragon.inference.tokenizer import Tokenizer
-from dragon.told import told
+from dragon.localizable import localizable
 
 # Rows of an answer, where the server has fewer slots; more answers than it has slots wait.
 _LEAST_SLOTS = 4
@@ -181,7 +181,7 @@ class ModelServer:
                 if now - began > _LONGEST_S or not self._endpoint.alive():
                     self._rows[slot].end()
                     raise ModelServerError(
-                        told("server.silent", "the model server does not answer any more")
+                        localizable("server.silent", "the model server does not answer any more")
                     )
 
     def _name(self, position: Position, logits: torch.Tensor) -> None:

@@ -46,7 +46,9 @@ async def test_a_folder_from_adding_to_removal(
     (last,) = (await client.get(f"{folder}/files?after=b.md")).json()["data"]
     assert last == {
         "path": "c.txt", "state": "unread", "problem": "The file is empty.", "document": None,
-        "told": {"problem": {"text": "The file is empty.", "code": "file.nothing", "values": {}}},
+        "localizable": {
+            "problem": {"text": "The file is empty.", "code": "file.nothing", "values": {}},
+        },
     }  # fmt: skip
     assert (await client.get(f"{folder}/files?state=unread")).json()["data"] == [last]
     file = (await client.get(f"/v1/files/{first['data'][1]['document']}")).json()
@@ -84,14 +86,14 @@ async def test_a_header_tells_the_page_how_to_say_an_error(
     client: httpx.AsyncClient, real: AppState
 ) -> None:
     reply = await client.post("/api/folders", json={"path": "/nowhere at all"})
-    told = json.loads(reply.headers["X-Dragon-Told"])
-    assert told["text"] == reply.json()["error"]["message"]
-    assert (told["code"], told["values"]["path"]) == ("folder.closed", "/nowhere at all")
-    assert told["values"]["why"]["code"] == "folder.missing"
+    message = json.loads(reply.headers["X-Dragon-Localizable"])
+    assert message["text"] == reply.json()["error"]["message"]
+    assert (message["code"], message["values"]["path"]) == ("folder.closed", "/nowhere at all")
+    assert message["values"]["why"]["code"] == "folder.missing"
     # One that quotes much of what was sent could be more than a client takes.
     reply = await client.post("/api/folders", json={"path": "/" + "ü" * 2000})
     assert "cannot be watched" in reply.json()["error"]["message"]
-    assert "X-Dragon-Told" not in reply.headers
+    assert "X-Dragon-Localizable" not in reply.headers
 
 
 async def test_the_longest_path_fits_the_head_of_a_request(client: httpx.AsyncClient) -> None:

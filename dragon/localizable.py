@@ -1,0 +1,76 @@
+"""Messages for people: English, with a code and values to say them in another language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+
+class Localizable(str):
+    """A message in English that knows its `code`, which stands for it, and the values in it.
+
+    A value may be a message itself.
+    """
+
+    code: str
+    values: Mapping[str, str | int]
+
+    def __new__(
+        cls, text: str, code: str = "", values: Mapping[str, str | int] | None = None
+    ) -> Self:
+        """The message; `localizable` makes one of a template."""
+        self = super().__new__(cls, encodable(text))
+        self.code, self.values = code, values or {}
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        """Text, code, values."""
+        values = {
+            name: value.as_json() if isinstance(value, Localizable) else _clean(value)
+            for name, value in self.values.items()
+        }
+        return {"text": str(self), "code": self.code, "values": values}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """What `as_json` gave."""
+        values = {
+            name: cls.from_json(value) if isinstance(value, Mapping) else value
+            for name, value in found["values"].items()
+        }
+        return cls(found["text"], found["code"], values)
+
+
+def localizable(code: str, english: str, /, **values: str | int) -> Localizable:
+    """A message from its template, whose blanks are the values' names.
+
+    `static/text` has the template of each code in every language.
+    """
+    return Localizable(english.format(**values), code, values)
+
+
+def joined(parts: Sequence[Localizable], between: str) -> Localizable:
+    """Messages, at least one, with `between` between them."""
+    *before, last = parts
+    for part in reversed(before):
+        last = localizable(
+            "joined", "{first}{between}{rest}", first=part, between=between, rest=last
+        )
+    return last
+
+
+def encodable(text: str) -> str:
+    """A text may quote half surrogate pairs, which no encoding takes; they become '?'."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def with_localizable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """An object's fields, and in `localizable` code and values of the messages among them."""
+    found = {
+        name: value.as_json() for name, value in fields.items() if isinstance(value, Localizable)
+    }
+    return {**fields, "localizable": found} if found else {**fields}
+
+
+def _clean(value: str | int) -> str | int:
+    return encodable(value) if isinstance(value, str) else value
