@@ -69,7 +69,7 @@ def with_localizable(fields: Mapping[str, Any]) -> dict[str, Any]:
     found = {
         name: value.as_json() for name, value in fields.items() if isinstance(value, Localizable)
     }
-    return {**fields, "localizable": found} if found else {**fields}
+    return {**fields, "localizable": fields.get("localizable", {}) | found} if found else {**fields}
 
 
 def _clean(value: str | int) -> str | int:

@@ -16,6 +16,7 @@ from dragon.inference.fairness import Household
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.registry import Message
+from dragon.localizable import localizable
 from peer.keys import Key
 from peer.metrics import PeerMetrics
 from peer.retrieval import Retriever
@@ -108,20 +109,28 @@ class Shared:
         key = holder.key
         if key and key.tokens_a_day and self.usage.of(key.name) >= key.tokens_a_day:
             raise OverloadedError(
-                f"the key has had its {key.tokens_a_day} tokens of today at the cloud peer; it has "
-                "more from midnight, UTC",
+                localizable(
+                    "peer.tokens",
+                    "the key has had its {count} tokens of today at the cloud peer; it has more "
+                    "from midnight, UTC",
+                    count=key.tokens_a_day,
+                ),
                 retry_s=seconds_to_midnight(datetime.now(UTC)),
             )
         # One alone must not keep out all others.
         most = (key and key.answers) or max(1, self.max_sessions // 2)
         if holder.sessions >= most:
             raise OverloadedError(
-                f"the cloud peer writes no more than {most} answers at once for one key",
+                localizable(
+                    "peer.answers",
+                    "the cloud peer writes no more than {count} answers at once for one key",
+                    count=most,
+                ),
                 retry_s=self._again(holder.turns, holder.sessions),
             )
         if self.sessions >= self.max_sessions:
             raise OverloadedError(
-                "the cloud peer is writing as many answers as it can",
+                localizable("peer.full", "the cloud peer is writing as many answers as it can"),
                 retry_s=self._again(self.turns, self.sessions),
             )
 

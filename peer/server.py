@@ -24,7 +24,7 @@ from dragon.inference.estimates import LinkMeter, Pace
 from dragon.link import batching, control, registry
 from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
-from dragon.localizable import Localizable
+from dragon.localizable import localizable
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.role import Role
 from peer.context import Holder, Shared
@@ -48,6 +48,8 @@ _MAX_HOLDER_BYTES = 64 << 20
 _UNREAD_S = 20.0
 # How long a device may go on to open answers that was asked to go elsewhere.
 _LEAVING_S = 5.0
+_ENDING = localizable("link.ending", "the cloud peer is about to end")
+_REVOKED = localizable("link.revoked", "the key was revoked")
 
 
 async def serve(shared: Shared, socket: WebSocket, holder: Holder) -> None:
@@ -123,10 +125,8 @@ class Connection:
 
     async def refuse(self, error: DragonError) -> None:
         """Say what is wrong and hang up."""
-        code = error.message.code if isinstance(error.message, Localizable) else error.code
-        fault = control.Fault(code=code, message=error.message[:1000])
         with suppress(RuntimeError, WebSocketDisconnect):  # gone already
-            await self._socket.send_text(str(registry.encode(fault)))
+            await self._socket.send_text(str(registry.encode(control.Fault.of(error))))
             await self._socket.close(1002, error.code)
 
     def send(self, message: registry.Message, stream: int = registry.LINK) -> int:
@@ -163,7 +163,7 @@ class Connection:
         """End everything of a device whose key was revoked."""
         self._has_left = True
         self._streams.end_all()
-        self._start(self.refuse(AuthenticationError("the key was revoked")))
+        self._start(self.refuse(AuthenticationError(_REVOKED)))
 
     def close(self) -> None:
         """Free everything."""
@@ -207,7 +207,7 @@ class Connection:
                 if isinstance(run := self._streams.find(stream), CloudRun):
                     run.receive(message)
             case control.Open() | control.Fetch() | control.ScoreText() if self._takes_nothing:
-                self._streams.fail(stream, OverloadedError("the cloud peer is about to end"))
+                self._streams.fail(stream, OverloadedError(_ENDING))
             case control.Open():
                 make = partial(CloudRun, self._shared, self.pace, message)
                 self._streams.open(stream, make, lane=message.lane)

@@ -15,7 +15,6 @@ from dragon.errors import (
     DragonError,
     FrameError,
     InvalidRequestError,
-    OverloadedError,
 )
 from dragon.inference.fairness import CALLER, HOUSEHOLD
 from dragon.link import control, registry
@@ -114,8 +113,7 @@ class Streams:
 
     def fail(self, stream: int, error: DragonError) -> None:
         """Tell the device that it has to go on without, and until when if that is known."""
-        retry_s = error.retry_s if isinstance(error, OverloadedError) else None
-        self._send(control.Fault(code=error.code, message=error.message, retry_s=retry_s), stream)
+        self._send(control.Fault.of(error), stream)
 
     async def _serve(self, stream: int, serving: Serving, lane: int) -> None:
         """Send what a stream produces; a fault ends it, and the device goes on without."""

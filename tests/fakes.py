@@ -55,6 +55,7 @@ class FakeGeneration:
     delay: float = 0.0
     silence: float = 0.0  # seconds before the first event
     refuse: Exception | None = None  # raised before the first event
+    no_room: str | None = None  # why the cloud takes no part
     fail_after: int | None = None  # tokens after which RuntimeError is raised
     prefilling: threading.Event = field(default_factory=threading.Event)  # set: no end of it
     active: int = 0
@@ -80,6 +81,8 @@ class FakeGeneration:
             if self.refuse is not None:
                 raise self.refuse
             yield SourcesFound((SOURCE,))
+            if self.no_room is not None:
+                yield PeerChanged(joint=False, position=0, reason=self.no_room, refused=True)
             while self.prefilling.is_set():  # noqa: ASYNC110 - another thread clears it
                 await asyncio.sleep(0.005)
             async for event in self._write(request):
@@ -110,7 +113,7 @@ class FakeGeneration:
             await asyncio.sleep(self.delay)
             text = stream.push([token])
             written += 1
-            if written == 3:
+            if written == 3 and self.no_room is None:
                 yield PeerChanged(joint=False, position=3, reason="the peer does not answer")
             yield TextDelta(text, (token,))
             if request.details is not None:

@@ -2,7 +2,8 @@
 
 `record` has `seams` (character offset, whether the cloud joined, why), `ledgers` (the answer's id
 in the ledger for each time it was written or continued), `sources` with what was found, `citations`
-of them in the text, `asked` (how it was requested), and `done` or `error` once it has ended.
+of them in the text, `phrases` of the device's own, `asked` (how it was requested), and `done` or
+`error` once it has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 from app.generation.accumulator import AnswerState
 from app.generation.events import Citation, GenerationRequest, SourcesFound, TokenDetail
 from app.problems import Problem
-from app.storage.tables import MessageState
+from app.storage.tables import MessageState, Phrase
+from dragon.localizable import with_localizable
 
 Fields = dict[str, Any]
 
@@ -37,8 +39,10 @@ class Before:
 
 
 def sources(found: SourcesFound) -> Fields:
-    """What was found."""
-    return asdict(found)
+    """What was found; that an answer `declines` is said by its phrase."""
+    fields = asdict(found)
+    del fields["declines"]
+    return fields
 
 
 def provenance(detail: TokenDetail, offset: int = 0) -> Fields:
@@ -123,6 +127,16 @@ class Written:
         return seams
 
     @property
+    def phrases(self) -> list[list[Any]]:
+        """Where phrases of the device's own stand in the whole text."""
+        phrases = list(self.before.record.get("phrases", []))
+        found = self.answer.found if self.answer else None
+        begun, end = len(self.before.text), len(self.text)
+        if found is not None and found.declines and not found.sources and begun < end:
+            phrases.append([begun, end, Phrase.NO_ANSWER])
+        return phrases
+
+    @property
     def ledgers(self) -> list[str]:
         """Its ids in the ledger: a continued answer has one for each time."""
         now = [self.answer.request.id] if self.answer else []
@@ -132,6 +146,8 @@ class Written:
     def record(self) -> Fields:
         """What is stored beside text and tokens."""
         record: Fields = {"seams": self.seams, "ledgers": self.ledgers}
+        if phrases := self.phrases:
+            record["phrases"] = phrases
         if (private_from := self.before.record.get("private_from")) is not None:
             record["private_from"] = private_from
         if self.answer is not None:
@@ -148,7 +164,7 @@ class Written:
         if self.ending is not None:
             end = self.end()
             record |= end if self.ending.problem else {"done": end}
-        return record
+        return with_localizable(record)
 
     def end(self) -> Fields:
         """How it ended, as stored and shown."""

@@ -20,10 +20,11 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.storage import message_search
 from app.storage.purge import Purge
-from app.storage.tables import Conversation, LedgerAnswer, Message, MessageState
+from app.storage.tables import Conversation, LedgerAnswer, Message, MessageState, Phrase
 
 REDACTED = "[words of a deleted document]"
 """Stands in the place of a document's words."""
+_REDACTED_IN_TITLE = "[…]"
 
 RUN = 5
 _WORD = re.compile(r"\w+(?:[-./:'’]\w+)*")
@@ -122,7 +123,8 @@ class Redaction:
                 await message_search.index(session, message)
             for conversation in await self._titles(session, words):
                 title = conversation.title
-                conversation.title = replaced(title, merged(title, words.within(title)))
+                place = merged(title, words.within(title))
+                conversation.title = replaced(title, place, _REDACTED_IN_TITLE)
             said = select(LedgerAnswer).where(LedgerAnswer.words.is_not(None))
             for row in await session.scalars(said):
                 if any(True for each in row.words or () for _ in words.within(each)):
@@ -184,10 +186,10 @@ def broken_off(text: str, document: str) -> list[Range]:
     return []
 
 
-def replaced(text: str, ranges: Sequence[Range]) -> str:
+def replaced(text: str, ranges: Sequence[Range], phrase: str = REDACTED) -> str:
     """The text with the phrase in the place of each range."""
     for start, end in reversed(ranges):
-        text = text[:start] + REDACTED + text[end:]
+        text = text[:start] + phrase + text[end:]
     return text
 
 
@@ -215,10 +217,23 @@ def _redacted(value: Any, words: Words) -> Any:
 
 
 def _without(record: dict[str, Any], words: Words, ranges: Sequence[Range]) -> dict[str, Any]:
-    """A record whose offsets fit the redacted text; words for the cloud and citations go."""
+    """A record whose offsets fit the redacted text; words for the cloud and citations go.
+
+    It says where the text was redacted.
+    """
     kept = {name: value for name, value in record.items() if name not in ("citations", "not_asked")}
     if seams := record.get("seams"):
         kept["seams"] = [[_moved(at, ranges), *rest] for at, *rest in seams]
+    phrases = [
+        [_moved(start, ranges), _moved(end, ranges), phrase]
+        for start, end, phrase in record.get("phrases", [])
+        if not any(begin < end and start < until for begin, until in ranges)
+    ]
+    for start, _ in ranges:
+        at = _moved(start, ranges)
+        phrases.append([at, at + len(REDACTED), Phrase.REDACTED])
+    if phrases:
+        kept["phrases"] = sorted(phrases)
     if (begun := record.get("private_from")) is not None:
         kept["private_from"] = _moved(begun, ranges)
     if "response" in kept:

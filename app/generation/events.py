@@ -155,13 +155,15 @@ class SourcesFound:
 
     `nothing_relevant`: the person's documents were searched, and none of them is about this.
     `unread_documents` could not be searched: they were still being read. `closest` are the person's
-    passages that come nearest where none answers; they are no sources.
+    passages that come nearest where none answers; they are no sources. `declines`: where there are
+    no sources the text is `NO_ANSWER`, whatever was asked.
     """
 
     sources: tuple[Source, ...]
     nothing_relevant: bool = False
     unread_documents: int = 0
     closest: tuple[Source, ...] = ()
+    declines: bool = False
 
 
 @dataclass(frozen=True)

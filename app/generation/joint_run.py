@@ -185,7 +185,7 @@ class JointRun(DeviceRun):
         else:
             self._held = False
             self._cloud_replied.set()
-            self._report(False, self.session.membership.alone_since, str(refusal), refused=True)
+            self._report(False, self.session.membership.alone_since, refusal.message, refused=True)
             self.advance()
 
     def _ask_again(self) -> None:

@@ -50,6 +50,7 @@ class Retrieved:
             self.nothing_relevant,
             self.unread_documents,
             tuple(self.closest),
+            declines=not self.sources and bool(self.rows[0].quotes),
         )
 
 

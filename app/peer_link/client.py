@@ -8,12 +8,13 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 
+from app.peer_link import reasons
 from app.peer_link.connection import Connection, Observer, Receiver
 from app.peer_link.refusals import Refusal, Refusals
 from app.peer_link.status import PeerStatus
@@ -21,7 +22,6 @@ from dragon.errors import HandshakeError, LinkError
 from dragon.inference.estimates import Pace
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
-from dragon.localizable import Localizable, joined, localizable
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +36,6 @@ _WORTH_S = 0.05
 # To connect, to greet and to be measured takes so many round trips, and a little for a busy peer.
 _ROUND_TRIPS = 6
 _LEAST_WAIT_S = 0.1
-_UNAVAILABLE = 503  # a peer that is about to end
-_CODES = {401: "link.key", _UNAVAILABLE: "link.ending"}
 _ERRORS = (OSError, TimeoutError, WebSocketException, LinkError)
 
 
@@ -187,7 +185,7 @@ class Link:
             late = await asyncio.gather(*pending, return_exceptions=True)
             _abort(each for each in late if isinstance(each, Connection))
         if not found:
-            return _together(failed)
+            return reasons.together(failed)
         best = min(found, key=self._cost)
         _abort(each for each in found if each is not best)
         return best
@@ -203,17 +201,12 @@ class Link:
         except (HandshakeError, ssl.SSLCertVerificationError) as error:
             if isinstance(error, HandshakeError):
                 return PeerStatus("refused", detail=error.message)
-            why = str(error.strerror)
-            return PeerStatus("refused", detail=Localizable(why, "link.certificate", {"why": why}))
+            return PeerStatus("refused", detail=reasons.untrusted(error))
         except InvalidStatus as error:
-            status = error.response.status_code
-            body = (error.response.body or b"")[:500].decode(errors="replace")
-            why = body or f"HTTP {status}"
-            code = _CODES.get(status, "link.other")
-            detail = Localizable(f"the peer refuses the link: {why}", code, {"why": why})
-            return PeerStatus("connecting" if status == _UNAVAILABLE else "refused", detail=detail)
+            ending = error.response.status_code == reasons.UNAVAILABLE
+            return PeerStatus("connecting" if ending else "refused", detail=reasons.denied(error))
         except _ERRORS as error:
-            return PeerStatus("connecting", detail=_unreached(error))
+            return PeerStatus("connecting", detail=reasons.unreached(error))
         return connection
 
     def _take(self, connection: Connection) -> None:
@@ -235,8 +228,8 @@ class Link:
         try:
             await connection.serve()
         except _ERRORS as error:
-            if connection is self._current and str(error):
-                self._set_status(PeerStatus("connecting", detail=str(error)))
+            if connection is self._current:
+                self._set_status(PeerStatus("connecting", detail=reasons.lost(error)))
         finally:
             self._connections.discard(connection)
 
@@ -275,11 +268,7 @@ class Link:
     def _on_change(self) -> None:
         """A connection has ended, its peer is about to, or has no room for an answer."""
         if self._current is not None and self._current.ended:
-            self._set_status(
-                PeerStatus(
-                    "connecting", detail=localizable("link.broken", "the connection was lost")
-                )
-            )
+            self._set_status(PeerStatus("connecting", detail=reasons.LOST))
         self._changed.set()
 
     def _set_status(self, status: PeerStatus) -> None:
@@ -293,21 +282,3 @@ class Link:
 def _abort(connections: Iterable[Connection]) -> None:
     for connection in connections:
         connection.abort()
-
-
-def _together(failed: Mapping[PeerAddress, PeerStatus]) -> PeerStatus:
-    """Why none of the peers can be reached."""
-    if len(failed) == 1:
-        return next(iter(failed.values()))
-    refused = all(status.state == "refused" for status in failed.values())
-    details = [
-        localizable("link.one", "{url}: {why}", url=peer.url, why=status.detail)
-        for peer, status in failed.items()
-    ]
-    return PeerStatus("refused" if refused else "connecting", detail=joined(details, "; "))
-
-
-def _unreached(error: Exception) -> Localizable:
-    """Why there is no connection: what the system says, which is in English."""
-    why = str(error) or "no answer"
-    return Localizable(why, "link.unreached", {"why": why})

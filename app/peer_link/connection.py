@@ -20,7 +20,7 @@ from dragon.link import batching, control, registry
 from dragon.link.address import PeerAddress
 from dragon.link.handshake import check_hello
 from dragon.link.share import LoopShare
-from dragon.localizable import Localizable
+from dragon.localizable import localizable
 from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class Connection:
         reply = await self._socket.recv(decode=True)
         _, other = registry.decode(str(reply), Role.CLOUD, self._vocab_size)
         if isinstance(other, control.Fault):
-            raise HandshakeError(Localizable(other.message, other.code))
+            raise HandshakeError(other.reason)
         if not isinstance(other, control.Hello):
             raise FrameError("the peer's first frame is no hello")
         check_hello(self._hello, other)
@@ -204,7 +204,7 @@ class Connection:
                 case control.Pong() as pong if pong.number == number:
                     return self._take(pong)
                 case control.Draining():
-                    raise LinkError("the peer is about to end")
+                    raise LinkError(localizable("link.ending", "the peer is about to end"))
                 case other:
                     raise FrameError(f"the peer answered with {registry.name_of(other)}")
 
@@ -239,10 +239,10 @@ class Connection:
                 self.draining = True
                 self._changed()
             case control.Fault() if stream == registry.LINK:
-                raise LinkError(message.message)
+                raise LinkError(message.reason)
             case control.Fault():
                 if (receiver := self.streams.pop(stream, None)) is not None:
-                    receiver.failed(message.message, self._refused(message))
+                    receiver.failed(message.reason, self._refused(message))
             case _:
                 # A stream that was just closed may still be sent to.
                 if (receiver := self.streams.get(stream)) is not None:
@@ -251,7 +251,7 @@ class Connection:
     def _refused(self, fault: control.Fault) -> Refusal | None:
         if fault.retry_s is None:
             return None
-        refusal = Refusal.now(fault.message, fault.retry_s)
+        refusal = Refusal.now(fault.reason, fault.retry_s)
         self._refusals.add(self.address, refusal)
         self._changed()
         return refusal

@@ -11,12 +11,12 @@ from typing import TypeVar
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from app.peer_link.reasons import denied
 from dragon.errors import FrameError, HandshakeError, LinkError
 from dragon.link import control, registry
 from dragon.link.address import PeerAddress
 from dragon.link.control import MAX_PROBE, Control, Hello, Ping, Pong, Probe
 from dragon.link.handshake import check_hello
-from dragon.localizable import Localizable
 from dragon.sampling.role import Role
 
 _TIMEOUT_S = 30.0
@@ -74,8 +74,7 @@ def _connected(peer: PeerAddress, key: str | None, hello: Hello) -> Iterator[Cli
             check_hello(hello, _next(connection, Hello, lambda _: True))
             yield connection
     except InvalidStatus as error:
-        reason = (error.response.body or b"")[:500].decode(errors="replace")
-        raise HandshakeError(f"the peer refuses the link: {reason}") from error
+        raise HandshakeError(denied(error)) from error
     except (OSError, TimeoutError, WebSocketException) as error:
         raise LinkError(f"no peer at {peer.url}: {error or 'no answer'}") from error
 
@@ -108,7 +107,7 @@ def _next(connection: ClientConnection, kind: type[M], wanted: Callable[[M], boo
         frame = str(connection.recv(left, decode=True))
         _, message = registry.decode(frame, Role.CLOUD, vocab_size=1)
         if isinstance(message, control.Fault):
-            raise HandshakeError(Localizable(message.message, message.code))
+            raise HandshakeError(message.reason)
         if isinstance(message, kind) and wanted(message):
             return message
         if not isinstance(message, Ping):

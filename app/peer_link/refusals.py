@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from dragon.link.address import PeerAddress
+from dragon.localizable import Localizable, localizable
 
 MOST_S = 60.0
 """However long a peer says: by then a key may have been given more."""
@@ -17,23 +18,26 @@ _MINUTE, _HOUR = 60, 3600
 class Refusal:
     """Why a peer took no answer, and when it takes one, by the monotonic clock."""
 
-    reason: str
+    reason: Localizable
     until: float
 
     @classmethod
-    def now(cls, reason: str, retry_s: float) -> Refusal:
+    def now(cls, reason: Localizable, retry_s: float) -> Refusal:
         """One that was just said, for so many seconds."""
         return cls(reason, time.monotonic() + retry_s)
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> Localizable:
+        """The reason, and how long there is still to wait."""
         left = max(1, math.ceil(self.until - time.monotonic()))
         if left < 2 * _MINUTE:
-            said = f"{left} s"
+            time_left = localizable("time.seconds", "{count} s", count=left)
         elif left < 2 * _HOUR:
-            said = f"{math.ceil(left / _MINUTE)} min"
+            time_left = localizable("time.minutes", "{count} min", count=math.ceil(left / _MINUTE))
         else:
-            said = f"{math.ceil(left / _HOUR)} h"
-        return f"{self.reason}: try again in {said}"
+            time_left = localizable("time.hours", "{count} h", count=math.ceil(left / _HOUR))
+        again = "{reason}: try again in {time}"
+        return localizable("peer.again", again, reason=self.reason, time=time_left)
 
 
 class Refusals:

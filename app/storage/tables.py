@@ -136,6 +136,16 @@ class MessageState(StrEnum):
     ERROR = "error"
 
 
+class Phrase(StrEnum):
+    """A phrase of the device's own in a message, which the page says in its language.
+
+    The record's `phrases` are where they stand: start and end in characters, and which.
+    """
+
+    NO_ANSWER = "no_answer"
+    REDACTED = "redacted"
+
+
 class Project(Base):
     """A collection's standing instruction, for the conversations of its name.
 

@@ -9,21 +9,27 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from dragon.errors import DragonError, OverloadedError
 from dragon.inference.fairness import LANES
+from dragon.localizable import Localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
 from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode, Sampling
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
 MAX_RETRY_S = 24 * 60 * 60
+_LONGEST = 1000  # characters that a fault says
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+Value = (
+    Annotated[str, Field(max_length=_LONGEST)] | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+)
 
 
 class Control(BaseModel):
@@ -163,13 +169,34 @@ class Close(Control):
 class Fault(Control):
     """Something failed: of a stream only that answer is lost, of the link all of it.
 
-    With `retry_s` a stream was turned away for want of room, and may be asked for again after so
-    many seconds.
+    The message is English; code and values are those of a `Localizable`, if it is one. With
+    `retry_s` a stream was turned away for want of room, and may be asked for again after so many
+    seconds. Another version's fault is read, too: it says which one.
     """
 
-    code: str
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    code: Text
     message: Text
+    values: Annotated[dict[str, Value], Field(max_length=8)] = {}
     retry_s: Annotated[int, Field(ge=1, le=MAX_RETRY_S)] | None = None
+
+    @classmethod
+    def of(cls, error: DragonError) -> Fault:
+        """The fault that an error is to the other side."""
+        message, code = error.message, error.code
+        values: dict[str, str | int] = {}
+        if isinstance(message, Localizable):
+            code = message.code
+            for name, value in message.values.items():
+                values[name] = value if isinstance(value, int) else str(value)[:_LONGEST]
+        retry_s = error.retry_s if isinstance(error, OverloadedError) else None
+        return cls(code=code, message=str(message)[:_LONGEST], values=values, retry_s=retry_s)
+
+    @property
+    def reason(self) -> Localizable:
+        """What is said of it; a code that a reader does not know is left in English."""
+        return Localizable(self.message, self.code, self.values)
 
 
 class Ping(Control):

@@ -164,6 +164,7 @@ def scripted(scripted_device: Scripted) -> Iterator[Scripted]:
     usual = generation.script
     yield scripted_device
     generation.script, generation.delay, generation.fail_after = usual, 0.0, None
+    generation.no_room = None
 
 
 @pytest.fixture(scope="package")

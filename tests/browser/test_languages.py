@@ -13,8 +13,10 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from app.packaged import packaged
+from app.peer_link.refusals import Refusal
+from dragon.localizable import localizable
 from harness.services import KEY, Service
-from tests.browser.conftest import signed_in
+from tests.browser.conftest import Scripted, signed_in
 
 STATIC = packaged("static")
 FILES = sorted((STATIC / "text").glob("*.json"))
@@ -99,8 +101,8 @@ def _codes(source: str) -> Iterator[str]:
             case ast.Call(func=ast.Name("localizable"), args=[ast.Constant(str(code)), *_]):
                 blanks = {f"{{{keyword.arg}}}" for keyword in node.keywords}
                 for path in FILES:
-                    said = json.loads(path.read_text()).get(f"message.{code}", "")
-                    assert set(_BLANK.findall(said)) <= blanks, (path.stem, code)
+                    for said in forms(json.loads(path.read_text()).get(f"message.{code}", "")):
+                        assert set(_BLANK.findall(said)) <= blanks, (path.stem, code)
                 yield code
             case ast.Call(func=ast.Name("Localizable"), args=[_, ast.Constant(str(code)), *_]):
                 yield code
@@ -110,7 +112,9 @@ def _codes(source: str) -> Iterator[str]:
 
 def _python() -> list[Path]:
     root = Path(__file__).parents[2]
-    return [path for package in ("app", "dragon") for path in (root / package).rglob("*.py")]
+    return [
+        path for package in ("app", "dragon", "peer") for path in (root / package).rglob("*.py")
+    ]
 
 
 def _pages() -> list[Path]:
@@ -209,3 +213,66 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
     chat.page.reload()
     expect(chat.answers.last.locator(".problem")).to_contain_text("Die Frage ist zu lang.")
     context.close()
+
+
+def test_why_the_cloud_declines_is_said_in_the_language_of_the_browser(
+    browser: Browser, scripted: Scripted
+) -> None:
+    """A peer of a later release may have reasons that this page has no words for."""
+    context = browser.new_context(locale="de-DE", service_workers="block")
+    chat = signed_in(context.new_page(), scripted.url)
+    full = "Die Cloud hat abgelehnt: sie schrieb schon so viele Antworten, wie sie kann; "
+    for reason, said in (
+        (localizable("peer.full", "the cloud peer is full"), full),
+        (localizable("peer.moon", "the moon is full"), "Die Cloud hat abgelehnt: the moon is full"),
+    ):
+        scripted.generation.no_room = Refusal.now(reason, 30).message
+        answer = chat.ask("Where is the key?")
+        chat.wait_answer(answer)
+        expect(answer.locator(".note")).to_contain_text(said)
+        chat.page.reload()
+        expect(chat.last_answer.locator(".note")).to_contain_text(said)
+        expect(chat.last_answer.locator(".note")).to_contain_text("nach 30 s noch einmal.")
+    context.close()
+
+
+def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
+    browser: Browser, device: Service, emptied: None, tmp_path: Path
+) -> None:
+    """The stored text is English, and so is what the API says."""
+    note = tmp_path / "gong.txt"
+    note.write_text("The brass gong stands beside the linden.\n")
+    german = browser.new_context(
+        locale="de-DE", service_workers="block", permissions=["clipboard-read", "clipboard-write"]
+    )
+    chat = signed_in(german.new_page(), device.url)
+    page = chat.page
+    none = "Eine direkte Antwort habe ich nicht gefunden."
+    chat.wait_answer(chat.ask("What is the wingspan of the gull Emma?", private=True))
+    expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(none)
+    chat.last_answer.get_by_test_id("copy").click()
+    assert page.evaluate("navigator.clipboard.readText()") == none
+    chat.upload(note)
+    chat.wait_answer(
+        chat.ask("So the brass gong stands beside the linden, or where?", private=True)
+    )
+    chat.open_panel("documents")
+    chat.document(note.name).get_by_test_id("delete-document").click()
+    page.get_by_test_id("confirm-other").click()
+    expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
+        "[Wörter eines gelöschten Dokuments]."
+    )
+    spanish = browser.new_context(locale="es-MX", service_workers="block")
+    other = signed_in(spanish.new_page(), device.url)
+    other.page.goto(page.url)
+    texts = other.page.get_by_test_id("answer-text")
+    expect(texts.first).to_have_text("No he encontrado ninguna respuesta directa.")
+    expect(texts.last).to_have_text("[palabras de un documento eliminado].")
+    question = other.page.get_by_test_id("question").last
+    expect(question).to_contain_text("[palabras de un documento eliminado]")
+    question.get_by_test_id("edit").click()
+    expect(other.page.get_by_test_id("edit-text")).to_have_value(
+        re.compile(r"\[palabras de un documento eliminado\]")
+    )
+    german.close()
+    spanish.close()

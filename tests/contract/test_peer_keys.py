@@ -109,12 +109,13 @@ def test_a_key_has_its_answers_at_once_and_its_tokens_a_day(peer: Service, setup
         assert next_control(device)["kind"] == "ready"
         device.send(opening(2))
         fault = next_control(device)  # one at once
-        assert fault["code"] == "overloaded"
+        assert (fault["code"], fault["values"]) == ("peer.answers", {"count": 1})
         assert 1 <= fault["retry_s"] <= 30
         device.send(close(1))
         device.send(opening(3))
         fault = next_control(device)
         assert "5 tokens of today" in fault["message"]
+        assert (fault["code"], fault["values"]) == ("peer.tokens", {"count": 5})
         assert 1 <= fault["retry_s"] <= 24 * 60 * 60
         # By its name, and never by what it is.
         assert of_key(peer, "dragon_peer_key_answers_total", "clara") == 1

@@ -130,5 +130,6 @@ def view(message: Message) -> dict[str, Any]:
     blocks = []
     if message.role == "assistant" and message.state != MessageState.WRITING:
         seams = [(offset, joint) for offset, joint, _ in message.record.get("seams", [])]
-        blocks = [asdict(block) for block in render(message.text, seams)]
+        phrases = message.record.get("phrases", [])
+        blocks = [asdict(block) for block in render(message.text, seams, phrases)]
     return {**export.message_as_json(message), "blocks": blocks}

@@ -23,6 +23,10 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from app.documents.redaction import REDACTED
+from app.storage.tables import Phrase
+from dragon.retrieval.prompt_rows import NO_ANSWER
+
 _TAGS = {
     *("p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "hr", "br"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"),
@@ -45,13 +49,17 @@ _GROWTH = 1.08
 """An open block longer than `_SMALL` characters is rendered again when it has grown by this much,
 so that the work for a block is linear in its length, too."""
 
-# Stand for seams while a block is rendered; private characters, which no text may bring.
-_MARKS = {False: "\ue000", True: "\ue001"}
-_NO_MARKS = str.maketrans(dict.fromkeys(_MARKS.values(), "\ufffd"))
 _SEAMS = {
     False: "From here on the device writes alone.",
     True: "The cloud joins in from here.",
 }
+_PHRASES = {Phrase.NO_ANSWER: NO_ANSWER, Phrase.REDACTED: REDACTED}
+# Stand for seams and phrases while a block is rendered; private characters, which no text may
+# bring.
+_MARKS: dict[bool | Phrase, str] = {
+    False: "\ue000", True: "\ue001", Phrase.NO_ANSWER: "\ue004", Phrase.REDACTED: "\ue005"
+}  # fmt: skip
+_NO_MARKS = str.maketrans(dict.fromkeys(_MARKS.values(), "\ufffd"))
 # Between two words of running text, where a mark changes the meaning of nothing.
 _GAP = re.compile(r"[^\W\d_][.,;:!?)]*()(?: |\n(?=[^\W\d_]))")
 _TAG = re.compile(r"""(<(?:[^"'>]|"[^"]*"|'[^']*')*>)""")
@@ -80,6 +88,7 @@ class MarkdownStream:
         self._start = 0
         self._grown = (0, 0)  # characters and seams that `grow` has taken
         self._seams: list[tuple[int, bool]] = []
+        self._phrases: Sequence[Sequence[Any]] = ()
         self._rendered = Block(0, "", "")
         self._env: dict[str, Any] = {}  # link definitions hold for all that follows
 
@@ -91,8 +100,14 @@ class MarkdownStream:
         """From the next word on the cloud takes part, or no longer does."""
         self._seams.append((self._start + len(self._open), joint))
 
-    def grow(self, text: str, seams: Sequence[tuple[int, bool]]) -> None:
-        """The whole text and all its seams, by character offset: what is new is added."""
+    def grow(
+        self,
+        text: str,
+        seams: Sequence[tuple[int, bool]],
+        phrases: Sequence[Sequence[Any]] = (),
+    ) -> None:
+        """The whole text, all its seams and phrases, by character offset: what is new is added."""
+        self._phrases = phrases
         length, known = self._grown
         for offset, joint in seams[known:]:
             self.push(text[length:offset])
@@ -146,17 +161,31 @@ class MarkdownStream:
         return replace(block, html=block.html + "".join(map(_seam, late)))
 
     def _block(self, text: str, env: dict[str, Any]) -> Block:
-        marked = text
+        marks = [
+            (start - self._start, end - self._start, _MARKS[Phrase(phrase)])
+            for start, end, phrase in self._phrases
+            if self._start <= start and end <= self._start + len(text)
+        ]
+        phrases = tuple(marks)
         for offset, joint in reversed(self._seams):
             if (gap := _gap(text, offset - self._start)) is not None:
-                marked = marked[:gap] + _MARKS[joint] + marked[gap:]
+                gap = next((end for start, end, _ in phrases if start < gap < end), gap)
+                marks.append((gap, gap, _MARKS[joint]))
+        marked = text
+        for start, end, mark in sorted(marks, key=lambda each: each[:2], reverse=True):
+            marked = marked[:start] + mark + marked[end:]
         return Block(self._start, text, _html(marked, env))
 
 
-def render(text: str, seams: Sequence[tuple[int, bool]] = ()) -> list[Block]:
-    """A whole text; `seams` are character offsets with whether the cloud joins there."""
+def render(
+    text: str, seams: Sequence[tuple[int, bool]] = (), phrases: Sequence[Sequence[Any]] = ()
+) -> list[Block]:
+    """A whole text; `seams` are character offsets with whether the cloud joins there.
+
+    `phrases` of the device's own are offsets and a `Phrase`.
+    """
     stream = MarkdownStream()
-    stream.grow(text, seams)
+    stream.grow(text, seams, phrases)
     return stream.finish()
 
 
@@ -173,6 +202,10 @@ def _seam(joint: bool) -> str:
     )
 
 
+def _phrase(phrase: Phrase) -> str:
+    return f'<span class="phrase" data-phrase="{phrase}">{_PHRASES[phrase]}</span>'
+
+
 def _html(text: str, env: dict[str, Any]) -> str:
     html = nh3.clean(
         str(_PARSER.render(text, env)),
@@ -181,16 +214,17 @@ def _html(text: str, env: dict[str, Any]) -> str:
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )
-    return _with_seams(html)
+    return _unmarked(html)
 
 
-def _with_seams(html: str) -> str:
-    """The marks in the text as seams; those that got into an attribute are dropped."""
+def _unmarked(html: str) -> str:
+    """With seams and phrases for their marks; those that got into an attribute are dropped."""
     if not any(mark in html for mark in _MARKS.values()):
         return html
     pieces = _TAG.split(html)
-    for joint, mark in _MARKS.items():
-        pieces[::2] = [piece.replace(mark, _seam(joint)) for piece in pieces[::2]]
+    for what, mark in _MARKS.items():
+        said = _phrase(what) if isinstance(what, Phrase) else _seam(what)
+        pieces[::2] = [piece.replace(mark, said) for piece in pieces[::2]]
     return "".join(pieces).translate(_NO_MARKS)
 
 

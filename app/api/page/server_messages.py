@@ -23,6 +23,7 @@ from app.generation.events import (
     TextDelta,
 )
 from app.problems import Problem
+from dragon.localizable import with_localizable
 
 Frame = dict[str, Any]
 
@@ -43,7 +44,7 @@ def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 
         case NotAsked():
             return {"type": "not_asked", "id": answer_id, **asdict(event)}
         case PeerChanged():
-            return {"type": "peer", "id": answer_id, **asdict(event)}
+            return {"type": "peer", "id": answer_id, **with_localizable(asdict(event))}
         case Finished():
             return done(answer_id, record.finished(answer))
 
@@ -84,7 +85,8 @@ class _View:
                 event, SourcesFound | Cited | Detailed | NotAsked | PeerChanged
             ):
                 yield to_message(run.id, written.answer, event, len(written.before.text))
-        self._markdown.grow(written.text, [(at, joint) for at, joint, _ in written.seams])
+        seams = [(at, joint) for at, joint, _ in written.seams]
+        self._markdown.grow(written.text, seams, written.phrases)
         for part in self._markdown.finish() if run.over else self._markdown.take():
             yield self._block(part, open_=False)
             self._blocks += 1
@@ -98,7 +100,8 @@ class _View:
         ending = self._run.written.ending
         if ending is not None:
             kind = "error" if ending.problem else "done"
-            yield {"type": kind, "id": self._run.id, **self._run.written.end()}
+            written = self._run.written
+            yield {"type": kind, "id": self._run.id, **written.end(), "phrases": written.phrases}
 
     def _block(self, part: Block, *, open_: bool) -> Frame:
         """A block; an open one is sent again as it grows.

@@ -1,7 +1,7 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
 import { announce, el, icon } from "../core/dom.js";
-import { localized, t } from "../core/strings.js";
+import { localized, phrased, t } from "../core/strings.js";
 import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 import { branchSwitch, tool } from "./tools.js";
@@ -100,14 +100,16 @@ export class AnswerView {
       if (frame.joint) delete this.message.not_asked;
       if (frame.refused) this.message.refused = frame.reason;
       else delete this.message.refused;
+      this.#localizable({ refused: frame.localizable?.reason });
       announce(t(frame.joint ? "answer.joined" : "answer.alone"));
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
       if (frame.type === "done") this.message.done = frame;
       this.message.ledgers = frame.ledgers;
+      this.message.phrases = frame.phrases;
       this.message.state = frame.type === "error" ? "error" : frame.finish_reason === "cancelled" ? "stopped" : "done";
       this.message.error = frame.error;
-      this.message.localizable = frame.localizable;
+      this.#localizable(frame.localizable);
       this.message.asked = frame.dragon?.asked ?? this.message.asked;
       this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
       this.#setState();
@@ -148,7 +150,7 @@ export class AnswerView {
   }
 
   copy() {
-    navigator.clipboard.writeText(this.message.text.trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
+    navigator.clipboard.writeText(phrased(this.message.text, this.message.phrases).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
   }
 
   /** Frees what lives outside of the element. */
@@ -191,6 +193,9 @@ export class AnswerView {
       for (const seam of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll(".seam"))) {
         seam.textContent = t(seam.dataset.joint === "true" ? "answer.joined" : "answer.alone");
       }
+      for (const phrase of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll(".phrase"))) {
+        phrase.textContent = t(`phrase.${phrase.dataset.phrase}`);
+      }
       held.html = block.html;
       held.tail = null;
     }
@@ -232,7 +237,7 @@ export class AnswerView {
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
       missed && t(sent ? "answer.nothing.both" : "answer.nothing"),
       missed && !sent && !this.actions.reachable() && asked?.cloud !== "never" && t("answer.unreached"),
-      refused && t("answer.refused", { reason: refused }),
+      refused && t("answer.refused", { reason: localized(this.message, "refused") }),
       unread && t("answer.unread", { count: unread }),
       repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
     ].filter(Boolean).join(" ")));
@@ -246,6 +251,11 @@ export class AnswerView {
     this.#summary.textContent = this.#summarized();
     this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
+  }
+
+  /** More of its fields can be said in other languages. @param {object} [more] */
+  #localizable(more) {
+    this.message.localizable = { ...this.message.localizable, ...more };
   }
 
   /** Tokens that both sides wrote. */

@@ -144,6 +144,11 @@ function words(block, tokens) {
   const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
   for (let node = /** @type {Text | null} */ (walker.nextNode()); node; node = /** @type {Text | null} */ (walker.nextNode())) {
     if (node.parentElement?.closest(SKIPPED)) continue;
+    if (node.parentElement?.closest(".phrase")) {
+      // In the language of the browser it has other letters than its tokens.
+      if (inside.length) found.push(word(node, 0, node.data, inside));
+      continue;
+    }
     for (const match of node.data.matchAll(/\S+/gu)) {
       /** @type {TokenDetail[]} */
       const letters = [];

@@ -1,7 +1,7 @@
 /** A question: what was asked, and editing it into a branch of its own. */
 
 import { el, icon } from "../core/dom.js";
-import { t } from "../core/strings.js";
+import { phrased, t } from "../core/strings.js";
 import { branchSwitch, tool } from "./tools.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
@@ -10,6 +10,7 @@ import { branchSwitch, tool } from "./tools.js";
 const LONG = 600;
 
 export class QuestionView {
+  #text;
   #bubble;
   #tools = el("div", { class: "tools", role: "group", "aria-label": t("question") });
   #branches = { at: 0, of: 1 };
@@ -23,7 +24,8 @@ export class QuestionView {
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.#bubble = el("p", { class: "bubble", tabindex: message.text.length > LONG ? 0 : null }, message.text);
+    this.#text = phrased(message.text, message.phrases);
+    this.#bubble = el("p", { class: "bubble", tabindex: this.#text.length > LONG ? 0 : null }, this.#text);
     this.element = el("div", { class: "question", "data-testid": "question", "data-id": message.id }, el("h3", { class: "visually-hidden" }, t("question")), this.#bubble);
     if (message.private) this.element.append(el("p", { class: "question-note" }, icon("icon-private"), t("question.private")));
     this.element.append(this.#tools);
@@ -40,7 +42,7 @@ export class QuestionView {
   edit() {
     if (this.element.querySelector("textarea")) return;
     const input = el("textarea", { class: "input", "aria-label": t("question.edit.text"), "data-testid": "edit-text", rows: 3 });
-    input.value = this.message.text;
+    input.value = this.#text;
     const form = el(
       "form",
       { class: "edit" },

@@ -49,6 +49,18 @@ function worded({ text, code, values }) {
   return t(key, Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === "object" ? worded(value) : value])));
 }
 
+/**
+ * A message's text with the device's own phrases in the language of the browser.
+ *
+ * @param {string} text
+ * @param {[number, number, string][]} [phrases] Where they stand, in characters, and which.
+ */
+export function phrased(text, phrases = []) {
+  const letters = [...text];
+  for (const [start, end, phrase] of phrases.toReversed()) letters.splice(start, end - start, t(`phrase.${phrase}`));
+  return letters.join("");
+}
+
 /** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */
 export function number(value, digits) {
   return value.toLocaleString(language, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });

@@ -67,6 +67,7 @@
  * @property {number} [private_from] Begun openly, an answer was kept on the device from this character on.
  * @property {"writing" | "done" | "stopped" | "error"} state
  * @property {Block[]} blocks
+ * @property {[number, number, string][]} [phrases] Of the device's own in the text: start, end, which.
  * @property {Source[]} [sources]
  * @property {boolean} [nothing_relevant] There are documents, but none answers.
  * @property {Source[]} [closest] The passages that come nearest where none answers.

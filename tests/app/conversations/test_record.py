@@ -20,8 +20,10 @@ from app.generation.events import (
     TextDelta,
     TokenDetail,
 )
+from app.peer_link.refusals import Refusal
 from app.problems import INTERNAL
 from app.storage.tables import MessageState
+from dragon.localizable import localizable
 from dragon.sampling.params import Sampling
 from tests.fakes import SOURCE
 
@@ -115,10 +117,27 @@ def test_a_continued_answer_keeps_what_stood_before(answer: AnswerState) -> None
 
 
 def test_why_the_cloud_had_no_room_is_kept_unless_it_joins(answer: AnswerState) -> None:
-    answer.take(PeerChanged(False, 3, "full: try again in 3 s", refused=True))
-    assert Written(Before(), 0, answer).record["refused"] == "full: try again in 3 s"
+    full = Refusal.now(localizable("peer.full", "full"), 3).message
+    answer.take(PeerChanged(False, 3, full, refused=True))
+    record = Written(Before(), 0, answer, Ending(MessageState.ERROR, INTERNAL)).record
+    assert record["refused"] == "full: try again in 3 s"
+    codes = {field: message["code"] for field, message in record["localizable"].items()}
+    assert codes == {"refused": "peer.again", "message": "device.failed"}
     answer.take(PeerChanged(True, 3, "back"))
     assert "refused" not in Written(Before(), 0, answer).record
+
+
+def test_a_text_without_sources_is_a_phrase_where_the_model_only_quotes() -> None:
+    answer = AnswerState(GenerationRequest((1,), "?", Sampling()))
+    answer.take(SourcesFound((), declines=True))
+    assert "phrases" not in Written(Before(), 0, answer).record
+    answer.take(TextDelta("None.", (1,)))
+    assert Written(Before(), 0, answer).record["phrases"] == [[0, 5, "no_answer"]]
+    before = Before("Look: ", {"phrases": [[0, 4, "redacted"]]})
+    written = Written(before, 0, answer)
+    assert written.phrases == [[0, 4, "redacted"], [6, 11, "no_answer"]]
+    answer.take(SourcesFound((SOURCE,), declines=True))
+    assert written.phrases == [[0, 4, "redacted"]]
 
 
 def test_an_answer_that_fails(answer: AnswerState) -> None:

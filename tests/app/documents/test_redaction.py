@@ -133,7 +133,12 @@ async def test_nothing_is_left_of_a_redacted_document(
     assert not {"citations", "not_asked"} & kept.record.keys()
     moved = [at for at, *_ in kept.record["seams"]]
     assert [kept.text[at : at + 4] for at in moved] == ["Type", "be i"]
-    assert (await conversations.get(first)).title == f"What does {REDACTED} hold?"
+    assert (await conversations.get(first)).title == "What does […] hold?"
+    for message in await conversations.messages(first):
+        phrases = message.record["phrases"]
+        assert [message.text[start:end] for start, end, _ in phrases] == [
+            REDACTED
+        ] * message.text.count(REDACTED)
     # Of an answer that did not read it only runs of its words are known to be its.
     assert (await conversations.message(unread)).text == "It is blue. 7731-M came after."
     async with sessions() as session:

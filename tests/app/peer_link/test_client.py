@@ -24,7 +24,7 @@ from dragon.localizable import Localizable
 from dragon.protocol.messages import Resync
 from tests.app.peer_link.toy_peer import VOCABULARY, ToyPeer, toy_peer, until
 
-FULL = control.Fault(code="overloaded", message="full", retry_s=30)
+FULL = control.Fault(code="peer.full", message="full", retry_s=30)
 QUERY = control.Fetch(query="?", top_k=1, raw=False)
 
 
@@ -219,7 +219,8 @@ async def test_a_peer_without_room_is_left_alone_until_it_is_done_with_an_answer
         await peer.send(FULL, link.open(refused, "b"))
         await until(lambda: refused.got == ["full"])
         assert link.connected
-        assert str(link.refusal) == "full: try again in 30 s"
+        assert link.refusal is not None
+        assert link.refusal.message == "full: try again in 30 s"
         link.close(begun, "finished")
         assert link.refusal is None
 

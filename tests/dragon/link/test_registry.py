@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragon.errors import FrameError
+from dragon.errors import FrameError, OverloadedError
 from dragon.link import registry
 from dragon.link.bulk import Bulk
 from dragon.link.control import (
@@ -37,6 +37,7 @@ from dragon.link.control import (
     Scoring,
 )
 from dragon.link.registry import Message
+from dragon.localizable import localizable
 from dragon.protocol.messages import Candidate, Draft, Join, Resync, Score, Target
 from dragon.sampling.mixture import LOG_H_LIMIT, Side
 from dragon.sampling.params import Mode, Sampling
@@ -131,7 +132,13 @@ controls: st.SearchStrategy[Message] = st.one_of(
         log_likelihood=likelihoods,
     ),
     st.builds(Close, reason=text),
-    st.builds(Fault, code=text, message=text, retry_s=st.none() | st.integers(1, 86_400)),
+    st.builds(
+        Fault,
+        code=text,
+        message=text,
+        values=st.dictionaries(text, text | numbers, max_size=8),
+        retry_s=st.none() | st.integers(1, 86_400),
+    ),
     st.builds(Probe, payload=text, reply=st.integers(0, MAX_PROBE)),
     st.builds(Ping, number=numbers),
     st.builds(Pong, number=numbers, load=st.floats(0.0, 1.0)),
@@ -279,6 +286,26 @@ def test_a_candidate_is_bounded(name: str, value: Any) -> None:
 def test_refused(frame: str) -> None:
     with pytest.raises(FrameError):
         decode(frame)
+
+
+def test_a_fault_says_what_an_error_says_in_whatever_language() -> None:
+    what = localizable("kind.gif", "a GIF image")
+    message = localizable("file.other", "{what} of {size} MB", what=what, size=3)
+    fault = Fault.of(OverloadedError(message, retry_s=7))
+    decoded = decode(registry.encode(fault, 1))[1]
+    assert decoded == fault
+    assert fault.retry_s == 7
+    assert (fault.reason, fault.reason.code) == (message, "file.other")
+    assert fault.reason.values == {"what": "a GIF image", "size": 3}
+    plain = Fault.of(FrameError("x" * 5000))
+    assert (plain.reason, plain.reason.code) == ("x" * 1000, FrameError.code)
+
+
+def test_a_fault_of_a_later_version_can_be_read() -> None:
+    frame = '{"kind":"error","code":"handshake.version","message":"too old","news":1}'
+    fault = decode(frame)[1]
+    assert isinstance(fault, Fault)
+    assert fault.reason == "too old"
 
 
 def test_sizes_are_bounded() -> None:

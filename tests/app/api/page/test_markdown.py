@@ -141,3 +141,28 @@ def test_the_work_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
             stream.take()
         costs.append(work / length)
     assert costs[1] < 1.5 * costs[0]
+
+
+def test_phrases_of_the_device_are_marked_for_the_page() -> None:
+    phrase = "[words of a deleted document]"
+    text = f"The **{phrase}** and `{phrase}`.\n\nSee [x](y) {phrase}."
+    places = [found.start() for found in re.finditer(re.escape(phrase), text)]
+    phrases = [(at, at + len(phrase), "redacted") for at in places]
+    span = f'<span class="phrase" data-phrase="redacted">{phrase}</span>'
+    first, second = render(text, phrases=phrases)
+    assert f"<strong>{span}</strong> and <code>{span}</code>." in first.html
+    assert f"{span}.</p>" in second.html
+    assert "phrase" not in html(render(text))
+    # What joins in the middle of one stands behind it.
+    (block,) = render(phrase + " and on it goes", [(3, True)], [(0, len(phrase), "redacted")])
+    assert block.html.startswith(f'<p>{span}<span class="seam"')
+
+
+def test_a_phrase_is_whole_as_soon_as_it_begins() -> None:
+    stream = MarkdownStream()
+    stream.grow("I fou", [], [(0, 5, "no_answer")])
+    stream.take()
+    opened = stream.open()
+    assert opened is not None
+    assert ">I found no direct answer.</span>" in opened.html
+    assert opened.tail == ""
