@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
-from dragon.inference.choice import ModelChoice
+from dragon.inference.choice import CHOSEN, ModelChoice
 from dragon.keys import LEAST_KEY, is_loopback, require_sendable
 from dragon.link.address import PeerAddress, addresses
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
@@ -68,7 +68,8 @@ class Settings(ModelChoice, BaseSettings):
     def read(cls) -> Settings:
         """Settings of this process; raises `ConfigurationError` naming the one that is wrong."""
         try:
-            return cls()
+            # The data directory has the model chosen.
+            return cls(_env_file=(cls().data_dir / CHOSEN, ".env"))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             message = first["msg"].removeprefix("Value error, ")

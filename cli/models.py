@@ -61,7 +61,7 @@ def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
 
 @program.command("use")
 def use_model(name: Name, tokenizer: TokenizerName = "") -> None:
-    """Write DRAGON_MODEL to .env, so that the next start takes this model."""
+    """Have the next start take this model."""
     settings = Settings.read()
     model = _named(name, tokenizer, settings)
     says = choice.choose(model, settings)

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from dragon.errors import ConfigurationError
-from dragon.inference.choice import ModelChoice
+from dragon.inference.choice import CHOSEN, ModelChoice
 from dragon.keys import LEAST_KEY, is_loopback
 from peer.keys import KEYS
 
@@ -74,7 +74,8 @@ class PeerSettings(ModelChoice, BaseSettings):
     def read(cls) -> PeerSettings:
         """Settings of this process; raises `ConfigurationError` naming the one that is wrong."""
         try:
-            return cls()
+            # The data directory has the model chosen.
+            return cls(_env_file=(cls().data_dir / CHOSEN, ".env"))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = f"DRAGON_{str(first['loc'][0]).upper()}: " if first["loc"] else ""

@@ -1,4 +1,4 @@
-"""Choosing the model that the next start takes: `DRAGON_MODEL` in `.env`."""
+"""Choosing the model that the next start takes: `DRAGON_MODEL` in the data directory, or `.env`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values, set_key, unset_key
 
-from app.models.model import Kind, Model
+from app.models.model import SETTINGS, Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
+from dragon.inference.choice import CHOSEN
 from dragon.keys import is_loopback
 from dragon.localizable import localizable
+from dragon.models import EMBEDDED_MODEL
 
+_BY_HAND = Path(".env")
 BOTH = localizable("model.both", "`dragon up` starts the device and its peer with the same model.")
 
 
@@ -52,11 +55,18 @@ def prepare(model: Model) -> None:
         ) from error
 
 
-def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> str:
+def following(data_dir: Path) -> str:
+    """What `DRAGON_MODEL` is at the next start; whatever other settings say."""
+    values = {**_given(data_dir / CHOSEN), **_given(_BY_HAND)}
+    return os.environ.get(SETTINGS[0]) or values.get(SETTINGS[0]) or str(EMBEDDED_MODEL)
+
+
+def choose(model: Model, settings: Settings) -> str:
     """Have the next start take a model, and say what is left to do.
 
-    All else in the file stays, and it is replaced in one step. Raises `InvalidRequestError` where
-    the choice would have no effect, `StorageError` when the file cannot be written.
+    It is kept in the data directory, unless `.env` sets a model: then it is changed there, all else
+    in the file stays. Raises `InvalidRequestError` where the choice would have no effect,
+    `StorageError` when the file cannot be written.
     """
     for name, value in model.settings.items():
         if os.environ.get(name, value) != value:
@@ -68,21 +78,27 @@ def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> s
             raise InvalidRequestError(
                 localizable(
                     "model.environment",
-                    "{name} is set in the environment, which counts more than .env: unset it "
+                    "{name} is set in the environment, which counts more than a choice: unset it "
                     "there, or {change}.",
                     name=name,
                     change=change,
                 )
             )
     prepare(model)
+    chosen = settings.data_dir / CHOSEN
+    by_hand = not _given(_BY_HAND).keys().isdisjoint(SETTINGS)
+    path = _BY_HAND if by_hand else chosen
     try:
-        _write(model.settings, env_file.resolve())
+        chosen.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(model.settings, path.resolve())
+        if by_hand:
+            chosen.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(
             localizable(
                 "model.unwritten",
                 "{path} could not be written: {why}",
-                path=str(env_file),
+                path=str(path),
                 why=f"{error.strerror}",
             )
         ) from error
@@ -93,6 +109,10 @@ def choose(model: Model, settings: Settings, env_file: Path = Path(".env")) -> s
         f"{restart} The peer at {settings.peer_url} needs a model with the same vocabulary; "
         "trying the model says whether it has one."
     )
+
+
+def _given(path: Path) -> dict[str, str]:
+    return {name: value for name, value in dotenv_values(path).items() if value}
 
 
 def _write(settings: dict[str, str], path: Path) -> None:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dotenv import dotenv_values
-
 from app.home import short
 from app.models import files, hub, servers
-from app.models.model import SETTINGS, Kind, Model
+from app.models.choice import following
+from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server
@@ -47,16 +46,15 @@ def look(settings: Settings) -> Listing:
     Blocks: it reads folders and asks servers.
     """
     models = list(_distinct([_demo(), *_everywhere(settings)]))
-    # Read alone: another setting may be wrong by now.
-    following = {**dotenv_values(".env"), **os.environ}.get(SETTINGS[0]) or str(EMBEDDED_MODEL)
-    for setting in dict.fromkeys((settings.model, following)):
+    upcoming = following(settings.data_dir)
+    for setting in dict.fromkeys((settings.model, upcoming)):
         if not any(model.is_set_by(setting) for model in models):
             models.append(_elsewhere(setting))
 
     def name_of(setting: str) -> str:
         return next(model.name for model in models if model.is_set_by(setting))
 
-    return Listing(models, name_of(settings.model), name_of(following))
+    return Listing(models, name_of(settings.model), name_of(upcoming))
 
 
 def model_named(name: str, settings: Settings) -> Model:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dragon.inference.tokenizer import Tokenizer
     from dragon.inference.usual import Usual
 
+CHOSEN = "model.env"
+"""In the data directory: the model that a person has chosen. `.env` and environment count more."""
+
 
 def is_server(model: str) -> bool:
     """Whether a model is named by the URL of a server."""

@@ -1,4 +1,4 @@
-"""Choosing a model: what is written to `.env`, what stays, and where it would be in vain."""
+"""Choosing a model: where it is kept, what stays, and where it would be in vain."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.models.choice import choose, prepare
+from app.models.choice import choose, following, prepare
 from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.models import EMBEDDED_MODEL
+from peer.settings import PeerSettings
 
 DEMO = Model("dragon-7m", Kind.DEMO, "built in", str(EMBEDDED_MODEL))
 
@@ -35,6 +36,26 @@ def test_the_next_start_takes_it(path: str) -> None:
     assert Settings.read().model == path
 
 
+def test_it_goes_with_the_data_whatever_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGON_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("DRAGON_PEER_CORPUS", "corpus")
+    choose(model("/a.gguf"), Settings.read())
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert Settings.read().model == PeerSettings.read().model == "/a.gguf"
+    assert following(tmp_path / "data") == "/a.gguf"
+    # What is written by hand counts more, and is what a later choice changes.
+    Path(".env").write_text("DRAGON_MODEL=/by-hand.gguf\n")
+    assert Settings.read().model == following(tmp_path / "data") == "/by-hand.gguf"
+    choose(model("/b.gguf"), Settings.read())
+    assert Path(".env").read_text() == "DRAGON_MODEL='/b.gguf'\n"
+    choose(DEMO, Settings.read())
+    assert Settings.read().model == str(EMBEDDED_MODEL)
+
+
 def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
     env = tmp_path / ".env"
     env.write_text("# mine\nDRAGON_PORT=9000\nDRAGON_MODEL=old\nexport OTHER='x y' # why\n")
@@ -46,7 +67,7 @@ def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
     assert env.stat().st_mode & 0o777 == 0o640
     choose(DEMO, settings())
     assert env.read_text() == "# mine\nDRAGON_PORT=9000\nexport OTHER='x y' # why\n"
-    assert [path.name for path in tmp_path.iterdir()] == [".env"], "nothing half-written is left"
+    assert {path.name for path in tmp_path.iterdir()} == {".env", "data"}, "no half-written file"
 
 
 def test_the_demo_model_needs_no_file(tmp_path: Path) -> None:
@@ -66,7 +87,7 @@ def test_a_choice_without_effect_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("DRAGON_MODEL", "/other.gguf")
     with pytest.raises(InvalidRequestError, match="environment, which counts more"):
         choose(model("/a.gguf"), settings())
-    assert not Path(".env").exists()
+    assert not Path("data").exists()
 
 
 def test_what_does_not_serve_is_not_chosen() -> None:
@@ -98,17 +119,17 @@ def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) ->
     url = "http://127.0.0.1:8080"
     server = Model("s", Kind.SERVER, "", url, served="qwen", tokenizer="Qwen/Qwen2.5-7B")
     choose(server, settings())
-    written = (tmp_path / ".env").read_text()
+    written = (tmp_path / "data/model.env").read_text()
     assert written == (
         f"DRAGON_MODEL='{url}'\nDRAGON_MODEL_NAME='qwen'\nDRAGON_TOKENIZER='Qwen/Qwen2.5-7B'\n"
     )
     choose(model("/a.gguf"), settings())
-    assert (tmp_path / ".env").read_text() == "DRAGON_MODEL='/a.gguf'\n"
+    assert (tmp_path / "data/model.env").read_text() == "DRAGON_MODEL='/a.gguf'\n"
 
 
 def test_a_link_to_a_file_elsewhere_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    (tmp_path / "shared/env").write_text("DRAGON_PORT=9000\n")
+    (tmp_path / "shared/env").write_text("DRAGON_PORT=9000\nDRAGON_MODEL=old\n")
     (tmp_path / ".env").symlink_to(tmp_path / "shared/env")
     choose(model("/a.gguf"), settings())
     assert (tmp_path / ".env").is_symlink()

@@ -46,7 +46,7 @@ async def test_a_chosen_model_is_that_of_the_next_start(
     chosen = (await client.post("/api/models/use", json={"name": "real"})).json()
     assert chosen["next"] == "real"
     assert "Restart" in chosen["says"]
-    assert f"DRAGON_MODEL='{tmp_path / 'real.gguf'}'" in (tmp_path / ".env").read_text()
+    assert f"DRAGON_MODEL='{tmp_path / 'real.gguf'}'" in (tmp_path / "model.env").read_text()
     listing = (await client.get("/api/models")).json()
     assert (listing["current"], listing["next"]) == ("dragon-7m", "real")
 
@@ -59,7 +59,7 @@ async def test_only_what_is_listed_and_serves_can_be_taken(
         refused = await client.post(f"/api/models/{action}", json={"name": name})
         assert refused.status_code == status
         assert refused.json()["error"]["message"]
-    assert not (tmp_path / ".env").exists()
+    assert not (tmp_path / "model.env").exists()
 
 
 async def test_a_trial_reports_or_gives_its_reason(
