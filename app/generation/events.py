@@ -13,6 +13,8 @@ from dragon.inference.chat_template import Message
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
+DEFAULT_MAX_TOKENS = 512
+
 
 @dataclass(frozen=True)
 class Details:
@@ -75,6 +77,21 @@ class GenerationRequest:
     def private(self) -> bool:
         """Whether nothing may leave the device."""
         return self.cloud is Cloud.NEVER
+
+    @property
+    def joint(self) -> bool:
+        """Whether the cloud may write the answer, too."""
+        return self.mode.joint and not self.private
+
+    @property
+    def limit(self) -> int:
+        """The most tokens its answer may have."""
+        return DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens
+
+    @property
+    def least(self) -> int:
+        """How many tokens there must be room for."""
+        return 1 if self.max_tokens is None else self.max_tokens
 
     def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
         """The client's own prompt, with what the template puts before it; no passage counts."""

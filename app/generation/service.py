@@ -14,6 +14,7 @@ from app.generation.cloud_view import CloudView
 from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
 from app.generation.hops import HopRequest, Hops
 from app.generation.joint_run import JointRun
+from app.generation.limits import check, room
 from app.generation.plan import Plan, Retrieved
 from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
@@ -24,14 +25,12 @@ from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
 from app.settings import Cloud, Settings
-from dragon.errors import ContextLengthError, InvalidRequestError
-from dragon.inference.backends.backend import WHOLE_ANSWERS, require_full
+from dragon.errors import ContextLengthError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.usual import Usual
 from dragon.link import control
-from dragon.localizable import localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import first_number
@@ -41,7 +40,6 @@ from dragon.sampling.role import Role
 
 log = logging.getLogger(__name__)
 
-DEFAULT_MAX_TOKENS = 512
 # A budget is spent by this many tokens that the passages have a part in, or by all of a short text.
 BOUNDED_TOKENS = 64
 
@@ -138,7 +136,7 @@ class GenerationService:
             request = replace(request, hops=0)
             if self.retrieval.asks(request):
                 request = await self.rewriter.alone(request)
-        hops = Hops(request, self.tokenizer, _limit(request))
+        hops = Hops(request, self.tokenizer, request.limit)
         hop: HopRequest | None = None
         with self.ledger.begin(
             request.id, self.tokenizer.decode, private=request.private
@@ -150,26 +148,26 @@ class GenerationService:
                 yield Finished("length", request.prompt_tokens(self.tokenizer), 0)
                 return
             found: Retrieved | None = None
-            if _joint(request) and not self.ledger.writable:
+            if request.joint and not self.ledger.writable:
                 request = replace(request, cloud=Cloud.NEVER)
                 unrecorded = "nothing may leave, since the ledger cannot be written"
                 for event in hops.take(PeerChanged(False, 0, unrecorded)):
                     yield event
             if request.cloud is Cloud.WHEN_NEEDED and request.mode.joint:
-                found = await self.retrieval.find(request, _limit(request))
+                found = await self.retrieval.find(request, request.limit)
                 if request.judged and found.answers:
                     request = replace(request, cloud=Cloud.NEVER)
                     for event in hops.take(NotAsked()):
                         yield event
-            if writes and _joint(request):
+            if writes and request.joint:
                 request = await self.rewriter.alone_for_cloud(request)
             budget: Budget | None = None
-            if request.epsilon is not None and _joint(request):
+            if request.epsilon is not None and request.joint:
                 request, found, budget = await self._bounded(request, request.epsilon, account)
             while True:
                 run = self._run(request, budget)
                 if request.details is not None and request.details.prompt:
-                    found = found or await self.retrieval.find(request, _limit(request))
+                    found = found or await self.retrieval.find(request, request.limit)
                     async for event in self._prompt(request, found):
                         yield event
                 async with self._recorded(run, account, hops, hop):
@@ -213,7 +211,7 @@ class GenerationService:
         """
         assert request.epsilon is not None
         room = self.context_length - len(request.shown)
-        limit = max(1, min(_limit(request), room // 2))
+        limit = max(1, min(request.limit, room // 2))
         request = replace(
             request, conversation=request.shown, cloud_conversation=None, max_tokens=limit
         )
@@ -231,7 +229,7 @@ class GenerationService:
         """The device's sources, at once, and the prompt's tokens if they are to be scored."""
         yield retrieved.found()
         if request.details is not None and request.details.prompt:
-            scorer = self._scorer(request, joint=_joint(request))
+            scorer = self._scorer(request, joint=request.joint)
             for event in await scorer.prompt(request, self._plan(request), retrieved):
                 yield event
 
@@ -247,10 +245,10 @@ class GenerationService:
         None, and nothing is started, if a hop finds no passage that continues the text, or no room.
         """
         if hop is None:
-            found = found or await self.retrieval.find(request, _limit(request))
+            found = found or await self.retrieval.find(request, request.limit)
         elif hop.private:
             hits = hop.among(await self.retrieval.search(request))
-            found = self.retrieval.rows(request, hits, _limit(request))
+            found = self.retrieval.rows(request, hits, request.limit)
             if not found.sources:
                 return None
         else:
@@ -270,7 +268,7 @@ class GenerationService:
         cited = first_number(Role.CLOUD, top_k) if self.retrieval.writes(request) else None
         return Plan(
             top_k=top_k,
-            limit=_limit(request),
+            limit=request.limit,
             deadline=None if exact or request.wait else self.settings.first_token_deadline,
             schedule=self.schedule,
             catch_up=self.catch_up and not exact,
@@ -282,7 +280,7 @@ class GenerationService:
 
     def _run(self, request: GenerationRequest, budget: Budget | None) -> DeviceRun:
         written = replace(request, details=None) if _scored_whole(request) else request
-        make = partial(JointRun, link=self.link) if _joint(request) else DeviceRun
+        make = partial(JointRun, link=self.link) if request.joint else DeviceRun
         return make(
             written,
             self._plan(request),
@@ -315,56 +313,14 @@ class GenerationService:
         return Scorer(self.engine, self.tokenizer, self.link if joint else None, top)
 
     def room(self, request: GenerationRequest) -> int:
-        """How many tokens its conversation may have, beside the answer and what is before it."""
-        before = len(self.retrieval.without(request).tokens)
-        return self.context_length - before - _least(request)
+        """As `limits.room`."""
+        return room(self.retrieval, request)
 
     def check(self, request: GenerationRequest) -> None:
-        """Raises `InvalidRequestError` for what the model cannot do.
-
-        And `ContextLengthError` unless prompt and answer fit the context together.
-        """
-        model = self.engine.model
-        if request.mode is Mode.SEQUENCEWISE:
-            require_full(model, *WHOLE_ANSWERS)
-        if request.details is not None and request.details.prompt:
-            require_full(model, "echo with logprobs", "leave out one of them")
-        if request.mode is Mode.CONTEXT_KV and model.kv is None:
-            raise InvalidRequestError(
-                f"{model.name} takes no keys and values from elsewhere: use context_text",
-                param="dragon.aggregation",
-            )
-        prompt = len(self.retrieval.without(request).tokens) + len(request.conversation)
-        answer = _least(request)
-        if len(request.conversation) > self.room(request):
-            raise ContextLengthError(
-                localizable(
-                    "context.answer",
-                    "This model's maximum context length is {context} tokens; however, you "
-                    "requested {total} tokens ({prompt} in your prompt, {answer} for the "
-                    "completion). Please shorten the prompt or lower max_tokens.",
-                    context=self.context_length,
-                    total=prompt + answer,
-                    prompt=prompt,
-                    answer=answer,
-                ),
-                param="prompt" if request.raw else "messages",
-            )
-
-
-def _joint(request: GenerationRequest) -> bool:
-    return request.mode.joint and not request.private
+        """As `limits.check`."""
+        check(self.retrieval, request)
 
 
 def _scored_whole(request: GenerationRequest) -> bool:
     """Sequencewise answers are scored once they are finished."""
     return request.mode is Mode.SEQUENCEWISE and request.details is not None
-
-
-def _least(request: GenerationRequest) -> int:
-    """How many tokens there must be room for."""
-    return 1 if request.max_tokens is None else request.max_tokens
-
-
-def _limit(request: GenerationRequest) -> int:
-    return DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens
