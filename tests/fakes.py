@@ -129,7 +129,7 @@ class FakeGeneration:
             reason="stop" if complete else "length",
             prompt_tokens=request.prompt_tokens(self.tokenizer),
             completion_tokens=written,
-            participation=((0, min(3, written)),),
+            participation=((0, min(3, written)),) if self.no_room is None else (),
             stats={"document_tokens": 7.0},
         )
 

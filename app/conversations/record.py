@@ -154,8 +154,8 @@ class Written:
             record["asked"] = self._asked(self.answer.request)
             if self.answer.not_asked is not None:
                 record["not_asked"] = asdict(self.answer.not_asked)
-            if self.answer.refused is not None:
-                record["refused"] = self.answer.refused
+            if self.answer.away is not None:
+                record["away"] = self.answer.away
             if self.answer.found is not None:
                 record |= sources(self.answer.found)
             if self.answer.citations:

@@ -24,6 +24,7 @@ from app.generation.events import (
     TextDelta,
     TokenDetail,
 )
+from dragon.localizable import Localizable
 
 Generate = Callable[[GenerationRequest], AsyncGenerator[Event, None]]
 
@@ -44,7 +45,9 @@ class AnswerState:
         self.request = request
         self.found: SourcesFound | None = None
         self.not_asked: NotAsked | None = None
-        self.refused: str | None = None  # why the cloud had no room, as long as it does not join
+        # As long as the cloud does not join: why it had no room, and why it is away, for people.
+        self.refused: str | None = None
+        self.away: Localizable | None = None
         self.tokens: list[int] = []
         self.prompt: tuple[TokenDetail, ...] = ()
         self.details: list[TokenDetail] = []
@@ -78,6 +81,7 @@ class AnswerState:
             case PeerChanged(joint=joint, position=position, reason=reason):
                 self.seams.append(Seam(self.length, joint, reason))
                 self.refused = reason if event.refused else None
+                self.away = None if joint or not isinstance(reason, Localizable) else reason
                 if joint:
                     self._joint_since = position
                     self.not_asked = None

@@ -25,6 +25,7 @@ from dragon.inference.fairness import CALLER, lane_of
 from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.link.registry import Message
+from dragon.localizable import Localizable, localizable
 from dragon.protocol.committed_text import Settled
 from dragon.protocol.messages import (
     Candidate,
@@ -40,6 +41,9 @@ from dragon.sampling.mixture import ETA_ONE, device_weight
 from dragon.sampling.params import Mode
 from dragon.sampling.role import Role
 
+_LOST = localizable("cloud.lost", "the connection to the cloud was lost")
+_LATE = localizable("cloud.late", "the cloud is late")
+_SLOW = localizable("cloud.slow", "the cloud does not go on")
 _WATCH_S = 0.1
 _PATIENCE_FOR_ROOM_S = 60.0  # of answers that wait however late the cloud is
 
@@ -88,7 +92,7 @@ class JointRun(DeviceRun):
         if self._link.connected:
             self._ask_cloud()
         else:
-            self._lose("the connection to the cloud was lost")
+            self._lose(_LOST)
         return self
 
     async def public_sources(self) -> list[Source]:
@@ -134,12 +138,11 @@ class JointRun(DeviceRun):
             self._stream = None
             self._put_off(refusal)
             return
-        self._link.attached.discard(self)
-        self._end_stream(message)
+        self._give_up(Localizable(message, "cloud.failed"))
 
     def link_down(self) -> None:
         """The connection was lost; the cloud is asked again on the next one."""
-        self._end_stream("the connection to the cloud was lost")
+        self._end_stream(_LOST)
 
     def link_up(self) -> None:
         """There is a connection again, or one to another peer."""
@@ -193,7 +196,7 @@ class JointRun(DeviceRun):
         if self._link.connected and self.session.joinable:
             self._ask_cloud(put_off=True)
         else:
-            self._end_stream("the connection to the cloud was lost")
+            self._end_stream(_LOST)
 
     def _forget_time(self) -> None:
         if self._again is not None:
@@ -238,7 +241,7 @@ class JointRun(DeviceRun):
         if weight < self._plan.least_weight:
             self.answer.take_public(())
             self._close_stream("not needed")
-            self.failed("the cloud's documents have little to add")
+            self._give_up("the cloud's documents have little to add")
             return True
         return False
 
@@ -264,6 +267,11 @@ class JointRun(DeviceRun):
             self._reported = joint
             self._items.put_nowait(PeerChanged(joint, position, reason, refused))
 
+    def _give_up(self, reason: str) -> None:
+        """Write the rest alone, whether or not there is a connection."""
+        self._link.attached.discard(self)
+        self._end_stream(reason)
+
     def _end_stream(self, reason: str) -> None:
         """The stream was closed by the other side, or with the connection."""
         self._stream = None
@@ -287,12 +295,12 @@ class JointRun(DeviceRun):
             await asyncio.sleep(_WATCH_S)
             match lateness.look(self._seen()):
                 case Failure.LATE:
-                    self._lose("the cloud is late")
+                    self._lose(_LATE)
                 case Failure.SILENT if self._stream is not None:
                     self._link.drop(self._stream, "the peer does not answer")
                 case Failure.SLOW:
                     self._close_stream("does not go on")
-                    self.failed("the cloud does not go on")
+                    self._give_up(_SLOW)
                 case Failure.STALLED:
                     self.session.stalled()
                     self._report_departure()
@@ -319,8 +327,8 @@ class JointRun(DeviceRun):
         super()._begin(decoder)
         self._watcher = asyncio.create_task(self._watch())
         if not self.session.joint and not self._held:
-            detail = self._link.status.detail
-            self._report(False, 0, detail or "there is no connection to the cloud")
+            detail = self._link.status.detail or "there is no connection to the cloud"
+            self._report(False, 0, Localizable(detail, "cloud.unreached"))
 
     def _send(self, message: SessionMessage) -> None:
         if self._stream is None:

@@ -215,16 +215,19 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
     context.close()
 
 
-def test_why_the_cloud_declines_is_said_in_the_language_of_the_browser(
+def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
     browser: Browser, scripted: Scripted
 ) -> None:
     """A peer of a later release may have reasons that this page has no words for."""
     context = browser.new_context(locale="de-DE", service_workers="block")
     chat = signed_in(context.new_page(), scripted.url)
-    full = "Die Cloud hat abgelehnt: sie schrieb schon so viele Antworten, wie sie kann; "
+    full = "Die Cloud hat nicht mitgewirkt: sie schrieb schon so viele Antworten, wie sie kann; "
     for reason, said in (
         (localizable("peer.full", "the cloud peer is full"), full),
-        (localizable("peer.moon", "the moon is full"), "Die Cloud hat abgelehnt: the moon is full"),
+        (
+            localizable("peer.moon", "the moon is full"),
+            "Die Cloud hat nicht mitgewirkt: the moon is full",
+        ),
     ):
         scripted.generation.no_room = Refusal.now(reason, 30).message
         answer = chat.ask("Where is the key?")

@@ -98,9 +98,8 @@ export class AnswerView {
       this.message.not_asked = { words: frame.words };
     } else if (frame.type === "peer") {
       if (frame.joint) delete this.message.not_asked;
-      if (frame.refused) this.message.refused = frame.reason;
-      else delete this.message.refused;
-      this.#localizable({ refused: frame.localizable?.reason });
+      this.message.away = frame.joint || !frame.localizable ? undefined : frame.reason;
+      this.#localizable({ away: frame.localizable?.reason });
       announce(t(frame.joint ? "answer.joined" : "answer.alone"));
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
@@ -219,7 +218,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, localizable, asked, refused, not_asked: spared, unread_documents: unread } = this.message;
+    const { error, localizable, asked, not_asked: spared, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
@@ -230,22 +229,22 @@ export class AnswerView {
     }
     const missed = this.message.nothing_relevant && !unread && this.message.done && !this.#public;
     const sent = this.message.done?.dragon.sent_frames > 0;
+    const away = this.#joint ? "" : localized(this.message, "away");
     // Redacted answers are alike for another reason.
     const gone = (this.message.sources ?? []).some(({ text }) => !text);
     const repeated = this.message.done && !missed && !gone && this.actions.repeats(this.message.id);
     this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
-      missed && t(sent ? "answer.nothing.both" : "answer.nothing"),
-      missed && !sent && !this.actions.reachable() && asked?.cloud !== "never" && t("answer.unreached"),
-      refused && t("answer.refused", { reason: localized(this.message, "refused") }),
+      missed && t(sent && !away ? "answer.nothing.both" : "answer.nothing"),
+      away && t("answer.away", { reason: away }),
       unread && t("answer.unread", { count: unread }),
       repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
     ].filter(Boolean).join(" ")));
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
     if (spared?.words && !this.message.private) {
       this.#offer(t("answer.offer.words", { words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
-    } else if (missed && !sent && this.actions.reachable()) {
-      this.#offer(t("answer.offer.question"), "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
+    } else if (missed && (away || !sent) && this.actions.reachable()) {
+      this.#offer(away ? "" : t("answer.offer.question"), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.textContent;
     this.#summary.textContent = this.#summarized();

@@ -73,7 +73,7 @@
  * @property {Source[]} [closest] The passages that come nearest where none answers.
  * @property {number} [unread_documents] How many could not be looked into yet.
  * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
- * @property {string} [refused] Why the cloud had no room for it, and when it has.
+ * @property {string} [away] Why the cloud, which was to be asked, took no part.
  * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]

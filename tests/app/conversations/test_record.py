@@ -116,15 +116,15 @@ def test_a_continued_answer_keeps_what_stood_before(answer: AnswerState) -> None
     }
 
 
-def test_why_the_cloud_had_no_room_is_kept_unless_it_joins(answer: AnswerState) -> None:
+def test_why_the_cloud_is_away_is_kept_unless_it_joins(answer: AnswerState) -> None:
     full = Refusal.now(localizable("peer.full", "full"), 3).message
     answer.take(PeerChanged(False, 3, full, refused=True))
     record = Written(Before(), 0, answer, Ending(MessageState.ERROR, INTERNAL)).record
-    assert record["refused"] == "full: try again in 3 s"
+    assert record["away"] == "full: try again in 3 s"
     codes = {field: message["code"] for field, message in record["localizable"].items()}
-    assert codes == {"refused": "peer.again", "message": "device.failed"}
+    assert codes == {"away": "peer.again", "message": "device.failed"}
     answer.take(PeerChanged(True, 3, "back"))
-    assert "refused" not in Written(Before(), 0, answer).record
+    assert "away" not in Written(Before(), 0, answer).record
 
 
 def test_a_text_without_sources_is_a_phrase_where_the_model_only_quotes() -> None:
