@@ -7,7 +7,7 @@ CONFORMANCE := .venv-conformance
 APART := .venv-conformance-apart
 APART_TESTS := tests/conformance/test_instructor.py tests/conformance/test_llama_index.py
 
-.PHONY: run lock test test-app test-browser test-contract test-rest conformance lint fmt bench screenshots
+.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
@@ -36,6 +36,11 @@ conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp $(APART)/stamp
 	  "$(BIN)/python -m pytest -c tests/conformance/pytest.ini -s tests/conformance/test_openai.py tests/conformance/test_schema.py" \
 	  "$(CONFORMANCE)/bin/python -m pytest -c tests/conformance/pytest.ini $(addprefix --ignore=,tests/conformance/test_schema.py $(APART_TESTS)) tests/conformance" \
 	  "$(APART)/bin/python -m pytest -c tests/conformance/pytest.ini $(APART_TESTS)"
+
+# The image, built and tried, and the compose files: as root, with buildah, debootstrap and openssl.
+image-test: $(VENV)/test.stamp
+	$(BIN)/python -m tests.image.build
+	unshare --net sh -c "ip link set lo up && exec $(BIN)/python -m pytest -c tests/image/pytest.ini -s tests/image"
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -71,11 +76,15 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.documents --chunks 500,2000 --searches 30 --added 10 --pages 20 --answers 4 --tokens 32
 
 # The versions of constraints.txt with the hashes of their files, for the image: after a change of
-# dependencies. With what builds the package, since the image is built of hashed files alone.
+# dependencies. With what builds the package, since the image is built of hashed files alone. Without
+# torch, which torch.lock has, and what only PyPI's needs, which is built for CUDA.
 lock: $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.9
+	printf '%s\n' cuda-bindings cuda-toolkit nvidia-cublas nvidia-cudnn-cu13 nvidia-cusparselt-cu13 \
+	  nvidia-nccl-cu13 nvidia-nvshmem-cu13 triton > $(VENV)/cuda.txt
 	printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --no-emit-package torch --excludes $(VENV)/cuda.txt \
 	  --constraints constraints.txt pyproject.toml - --output-file requirements.lock
 
 # Pictures of the page for the README; needs Chromium.

@@ -77,11 +77,15 @@ def needed(name: str, extras: Collection[str], known: set[str]) -> None:
 def test_the_lock_of_the_image_is_that_of_the_project() -> None:
     """`make lock` writes it: the versions that everything else has, each file by its hash."""
     locked, constraints = pinned("requirements.lock"), pinned("constraints.txt")
+    assert "torch" not in locked
+    locked |= pinned("torch.lock")
     assert [n for n, version in locked.items() if constraints.get(n, version) != version] == []
     known = set[str]()
     needed("dragon-rag", (), known)
     assert known <= locked.keys()
     lines = (ROOT / "requirements.lock").read_text().splitlines()
+    # PyPI's torch brings gigabytes of these.
+    assert not re.search(r"^(nvidia|cuda|triton)", "\n".join(lines), re.MULTILINE)
     assert all("==" in line or line.startswith("    --hash=sha256:") for line in lines)
 
 
