@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.documents.adding import SEARCHED, Adding
 from app.documents.collections import Collections
 from app.documents.embedding import Embedding
 from app.documents.erasure import Erasure
 from app.documents.expiry import Expiry
 from app.documents.folders.folders import Folders
-from app.documents.folders.keeping import CANCELLED, Keeping, content_identity
+from app.documents.folders.keeping import CANCELLED, Keeping
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.index import DocumentIndex
 from app.documents.ingestion import DerivedStore, Ingestion
@@ -28,14 +28,6 @@ from app.documents.redaction import Redaction
 from app.documents.search import Finder
 from app.documents.summaries import Summaries
 from app.documents.tables.shelf import Shelf
-from app.documents.uploads import (
-    NO_NAME,
-    Incoming,
-    arrived,
-    clean_collection,
-    clean_name,
-    identity,
-)
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
@@ -49,13 +41,7 @@ log = logging.getLogger(__name__)
 MAX_WINDOW = 100_000
 """Most characters of a document's text returned at once."""
 
-SEARCHED = frozenset({"user_data", "assistants"})
-"""Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
-
 UNREAD = localizable("file.waiting", "The file is not read yet. Try again once it is.")
-
-# A repeated upload counts as the newest, so that it replaces those uploaded since.
-_LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
 
 
 class DocumentStore:
@@ -99,6 +85,10 @@ class DocumentStore:
             self._files, sessions, self._index, embedding, kv, self._erasure
         )
         self._expiry = Expiry(sessions, self.delete)
+        adding = Adding(
+            self._files, self._incoming, sessions, self._ingestion, self._expiry, self._changing
+        )
+        self.receive, self.add = adding.receive, adding.add
         keeping = Keeping(
             self._files, self._incoming, sessions, self._ingestion, self._erasure, self._changing
         )
@@ -143,131 +133,6 @@ class DocumentStore:
             path.unlink()
         for name in self._erasure.recover(known, self._quarantine):
             log.warning("the database does not know %s: put aside in %s", name, self._quarantine)
-
-    def receive(self) -> Incoming:
-        """A temporary file for an upload: `async with store.receive() as incoming`."""
-        return Incoming(self._incoming)
-
-    async def add(
-        self,
-        name: str,
-        content: bytes | Incoming,
-        purpose: str = "user_data",
-        collection: str = "",
-        *,
-        replace: bool = False,
-        expires_after: int | None = None,
-    ) -> Document:
-        """Store a file and start its ingestion, which may end in `error`.
-
-        The same bytes, name and collection are the same document, also where it was moved into
-        another collection since, or a watched folder brought it; it then stays when the folder's
-        file goes. With `replace` the other
-        documents of that name and collection are deleted once this one can be found. It is deleted
-        itself `expires_after` seconds from now, or never: as its last upload says. What is not for
-        `SEARCHED` purposes is only kept. Raises DocumentError if the file is empty or has no name,
-        DocumentTooLargeError if it is over the limit; nothing is stored then.
-        """
-        if isinstance(content, bytes):
-            async with self.receive() as incoming:
-                await incoming.write(content)
-                await incoming.close()
-                return await self.add(
-                    name,
-                    incoming,
-                    purpose,
-                    collection,
-                    replace=replace,
-                    expires_after=expires_after,
-                )
-        name, collection = clean_name(name), clean_collection(collection)
-        if not name:
-            raise DocumentError(NO_NAME, param="file")
-        if content.size == 0:
-            raise DocumentError(
-                localizable("file.empty", "The file is empty. Nothing was stored."), param="file"
-            )
-        async with self._changing:
-            document_id = identity(name, collection, content.sha256)
-            existing = await self._find(document_id)
-            if existing is None:
-                # One that was moved here has the id that it got without a collection.
-                moved = await self._find(identity(name, "", content.sha256))
-                if moved is not None and moved.collection == collection:
-                    existing, document_id = moved, moved.id
-            searched = purpose in SEARCHED
-            if searched and expires_after is None:
-                watched = await self._watched(name, collection, content.sha256)
-                if watched is not None:
-                    document_id, existing = watched, await self._find(watched)
-            expires_at = None if expires_after is None else int(time.time()) + expires_after
-            again = existing is not None and (
-                existing.status == Status.ERROR or (searched and existing.purpose not in SEARCHED)
-            )
-            if existing is None or again:
-                document = Document(
-                    id=document_id,
-                    filename=name,
-                    purpose=purpose,
-                    collection=existing.collection if existing else collection,
-                    kind="",
-                    bytes=content.size,
-                    created_at=existing.created_at if existing else int(time.time()),
-                    status=Status.UPLOADED if searched else Status.PROCESSED,
-                    status_details=None,
-                    chunks=0,
-                    replaces=replace,
-                    expires_at=expires_at,
-                )
-                # The task of a failed document may still be ending.
-                await self._ingestion.cancel(document_id)
-                return await self._keep(document, content)
-            directory = self._files / document_id
-            if not (directory / "original").exists():  # the stored file was lost
-                await asyncio.to_thread(content.move, directory)
-                await asyncio.to_thread(arrived, directory)
-            await self._expire(existing, expires_at)
-            if replace:
-                await self._replace_with(existing)
-            return await self.get(document_id)
-
-    async def _watched(self, name: str, collection: str, sha256: str) -> str | None:
-        """The document of a watched file with this name and these bytes, if there is one."""
-        same = Document.id == content_identity(name, collection, sha256)
-        kept = update(Document).where(same, Document.filename == name).values(by_hand=True)
-        async with self._sessions.begin() as session:
-            return await session.scalar(kept.returning(Document.id))
-
-    async def _keep(self, document: Document, content: Incoming) -> Document:
-        """Move the file into place, write the row, start ingestion."""
-        directory = self._files / document.id
-        await asyncio.to_thread(content.move, directory)
-        async with self._sessions.begin() as session:
-            document = await session.merge(document)
-            await session.flush()
-            await session.execute(_LATEST, {"id": document.id})
-        await asyncio.to_thread(arrived, directory)
-        if document.status == Status.UPLOADED:
-            self._ingestion.submit(document)
-        self._expiry.changed()
-        return document
-
-    async def _expire(self, document: Document, expires_at: int | None) -> None:
-        """Have a document that is there already deleted at another time."""
-        if document.expires_at != expires_at:
-            async with self._sessions.begin() as session:
-                chosen = update(Document).where(Document.id == document.id)
-                await session.execute(chosen.values(expires_at=expires_at))
-            self._expiry.changed()
-
-    async def _replace_with(self, document: Document) -> None:
-        """Delete the others of its name as soon as this one can be found."""
-        async with self._sessions() as session:
-            chosen = update(Document).where(Document.id == document.id)
-            await session.execute(chosen.values(replaces=True))
-            await session.execute(_LATEST, {"id": document.id})
-            replaced = await self._ingestion.rows_replaced(session, document.id)
-            await self._ingestion.commit_without(session, replaced)
 
     async def list(self) -> Sequence[Document]:
         """Every document, newest first."""

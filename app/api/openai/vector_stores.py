@@ -33,9 +33,9 @@ from app.api.openai.vector_store_shapes import (
     VectorStoreList,
 )
 from app.container import AppState, State
+from app.documents.adding import SEARCHED
 from app.documents.folders.keeping import CANCELLED
 from app.documents.hits import DocumentHit, Scope
-from app.documents.store import SEARCHED
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError, NotFoundError
 

@@ -1,7 +1,7 @@
 """Documents from upload to search: read once, replaced, deleted, resumed after a crash.
 
-Covers `app.documents.embedding`, `app.documents.index`, `app.documents.ingestion` and
-`app.documents.jobs`.
+Covers `app.documents.adding`, `app.documents.embedding`, `app.documents.index`,
+`app.documents.ingestion` and `app.documents.jobs`.
 """
 
 from __future__ import annotations
