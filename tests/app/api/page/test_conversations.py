@@ -1,6 +1,7 @@
 """Conversations over HTTP and the socket, as the page uses them.
 
-Covers `app.conversations.background_run`, `app.conversations.export` and `app.conversations.store`.
+Covers `app.conversations.background_run`, `app.conversations.export`, `app.conversations.listing`
+and `app.conversations.store`.
 """
 
 from __future__ import annotations
