@@ -6,11 +6,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from app.peer_link.connection import PING_S
 from dragon.link import batching, control, registry
@@ -91,11 +92,18 @@ class LightDevice:
         return answer
 
     async def read(self) -> None:
-        """Take what comes until the connection ends."""
-        async for message in self._socket:
-            now = time.perf_counter()
-            for frame in batching.split(message):
-                await self._take(frame, now)
+        """Take what comes until the connection ends, and with it what is being written."""
+        with suppress(ConnectionClosed):
+            async for message in self._socket:
+                now = time.perf_counter()
+                for frame in batching.split(message):
+                    await self._take(frame, now)
+        for stream, answer in tuple(self._answers.items()):
+            self._end(stream, answer)
+
+    async def lost(self) -> None:
+        """Wait until the connection has ended."""
+        await self._socket.wait_closed()
 
     async def ping(self) -> None:
         """Show that it lives, as often as a device does."""

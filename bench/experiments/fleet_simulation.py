@@ -4,27 +4,32 @@ First the costs are measured at a peer of this machine, by devices without model
 search and a prefill), a turn of the engine, and a token of each answer in it; unless they are
 given, as for another model. Then devices ask a peer at random for a while whose steps take 20 ms at
 least, so that other work on the machine matters less, and the simulation (`bench.simulation.fleet`)
-is asked for the same: medians and 90th percentiles of both stand side by side. Last come the least
-replicas that suffice for fleets of each size, where each device asks every five minutes: 99 of 100
-answers with the cloud from the first token to the last, and a token in 0.1 s or less in 95 of 100
-answers.
+is asked for the same: medians and 90th percentiles of both stand side by side. So do the shares of
+answers that the cloud wrote whole while two peers were killed and started again. Last come the
+least replicas that suffice for fleets of each size, where each device asks every five minutes: 99
+of 100 answers with the cloud from the first token to the last, and a token in 0.1 s or less in 95
+of 100 answers.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import math
 import random
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from bench.lib import report
 from bench.simulation.fleet import Costs, Fleet, Outcome, Simulation
@@ -37,6 +42,7 @@ _AT_ONCE = (1, 4, 16)
 _SIZES = (1, 100, 1_000, 10_000)
 _EVERY_S, _DEVICE_S, _READING_S = 300.0, 0.03, 0.1
 _SIMULATED_S = 1800.0
+_FAILING_S, _RECONNECT_S = 20.0, 0.5
 Row = dict[str, Any]
 
 
@@ -106,6 +112,85 @@ def held(peer: Service, costs: Costs, seconds: float) -> Iterator[Row]:
             yield {"devices": devices, "of": name, **_quantiles(first_s, token_s)}
 
 
+@dataclass
+class Restless:
+    """A real device that connects to the next peer when its own has failed."""
+
+    ports: Sequence[int]
+    peer: LightDevice | None = None
+    found: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def keep_linked(self) -> None:
+        """Connect again and again, half a second after each loss as devices do."""
+        for port in itertools.cycle(self.ports):
+            with suppress(OSError, WebSocketException):
+                async with light_device(port) as self.peer:
+                    self.found.set()
+                    await self.peer.lost()
+            self.found.clear()
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def whole(self, fleet: Fleet) -> bool:
+        """Whether the cloud writes an answer from its first token, in time, to its last."""
+        asked = time.perf_counter()
+        try:
+            async with asyncio.timeout(fleet.deadline_s):
+                await self.found.wait()
+            assert self.peer is not None
+            answer = await self.peer.written(fleet.tokens)
+        except (TimeoutError, ConnectionClosed):
+            return False
+        return len(answer.came) == fleet.tokens and answer.came[0] - asked < fleet.deadline_s
+
+
+async def disturbed(
+    peers: Sequence[Service], fleet: Fleet, seconds: float
+) -> tuple[list[bool], list[float]]:
+    """Real answers while peers are killed, each whole or not, and how long each peer was gone."""
+    until = time.perf_counter() + seconds
+    gone: list[float] = []
+
+    async def fail_on(peer: Service, chance: random.Random) -> None:
+        while True:
+            await asyncio.sleep(chance.expovariate(1.0 / fleet.failing_s))
+            if (killed := time.perf_counter()) > until:
+                return
+            peer.signal(signal.SIGKILL)
+            await asyncio.to_thread(peer.process.join)
+            await asyncio.to_thread(peer.restart)
+            gone.append(time.perf_counter() - killed)
+
+    async def ask_on(number: int, chance: random.Random) -> list[bool]:
+        first = number % len(peers)
+        ports = [peer.port for peer in (*peers[first:], *peers[:first])]
+        device, writing = Restless(ports), list[asyncio.Task[bool]]()
+        linked = asyncio.create_task(device.keep_linked())
+        while time.perf_counter() < until:
+            await asyncio.sleep(chance.expovariate(1.0 / fleet.every_s))
+            writing.append(asyncio.create_task(device.whole(fleet)))
+        outcomes = await asyncio.gather(*writing)
+        linked.cancel()
+        return outcomes
+
+    failing = [fail_on(peer, random.Random(-number)) for number, peer in enumerate(peers, start=1)]
+    asking = [ask_on(number, random.Random(number)) for number in range(fleet.devices)]
+    found, _ = await asyncio.gather(asyncio.gather(*asking), asyncio.gather(*failing))
+    return [outcome for outcomes in found for outcome in outcomes], gone
+
+
+def held_failing(peers: Sequence[Service], costs: Costs, seconds: float) -> Iterator[Row]:
+    """Real peers that fail beside simulated ones."""
+    # Devices without a model write alone in no time.
+    fleet = Fleet(8, 4.0, len(peers), tokens=_TOKENS, device_s=0.001, failing_s=_FAILING_S)
+    real, gone = asyncio.run(disturbed(peers, fleet, seconds))
+    paper = Simulation(replace(fleet, restart_s=float(np.mean(gone))), costs).run(20 * seconds)
+    for name, asked, failed, whole in (
+        ("services", len(real), len(gone), float(np.mean(real))),
+        ("simulation", paper.counts["asked"], paper.counts["failed"], paper.whole),
+    ):
+        yield {"of": name, "asked": asked, "failed": failed, "whole": round(whole, 3)}
+
+
 def _quantiles(first_s: Sequence[float], token_s: Sequence[float]) -> Row:
     return {
         f"{name}_{at}": round(1000 * float(np.percentile(values, at)), 1)
@@ -168,8 +253,12 @@ def main() -> None:
             with services.peer(Setup(data, endless=True), corpus) as peer:
                 costs = asyncio.run(measured(peer, options.idle))
             slow = Setup(data, endless=True, peer_floor=Floor(20))
+            other = Setup(data / "other", endless=True, peer_floor=Floor(20))
             with services.peer(slow, corpus) as peer:
-                beside = list(held(peer, asyncio.run(measured(peer, 0.0)), options.seconds))
+                here = asyncio.run(measured(peer, 0.0))
+                beside = list(held(peer, here, options.seconds))
+                with services.peer(other, corpus) as second:
+                    beside += held_failing([peer, second], here, 4 * options.seconds)
     for row in beside:
         print(row, flush=True)
     fleets = list(needed(costs))
