@@ -6,11 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dragon.link.control import Fetch, Open, ScoreText
+from dragon.link.control import (
+    Close,
+    Draining,
+    Fault,
+    Fetch,
+    Hello,
+    Open,
+    Ping,
+    Pong,
+    Probe,
+    ScoreTaken,
+    ScoreText,
+)
 from dragon.link.registry import Message
 from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 
 N = 5
+_OF_NO_ANSWER = Hello, Close, ScoreTaken, Fault, Ping, Pong, Probe, Draining
 
 Gram = tuple[int, ...]
 
@@ -99,8 +112,8 @@ class Outbound:
             case Join():
                 self._sent = max(self._sent, message.base + len(message.tail))
                 self._run(message, message.base, message.tail)
-            case _:
-                pass  # other messages hold nothing of an answer
+            case _ if not isinstance(message, _OF_NO_ANSWER):
+                raise TypeError(f"what a {type(message).__name__} says of an answer is not known")
 
     def bring(self, tokens: Sequence[int]) -> None:
         """Record words of an earlier hop's text that the cloud was asked with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -89,18 +90,33 @@ class ModelChoice(BaseModel):
 
     def load(self) -> tuple[Tokenizer, Backend]:
         """Tokenizer and model. Raises `ConfigurationError` when one cannot be had."""
-        from dragon.inference.backends import backend
-
         tokenizer = self.load_tokenizer()
         if is_server(self.model):
             from dragon.inference.backends.model_server.model import ModelServer
 
             key = self.model_key.get_secret_value() if self.model_key else None
             return tokenizer, ModelServer(self.model, tokenizer, key=key, name=self.model_name)
-        return tokenizer, backend.load(
+        return tokenizer, load_model(
             self.model,
             tokenizer.vocab_size,
             dtype=self.dtype,
             device=self.torch_device,
             threads=self.threads,
         )
+
+
+def load_model(
+    path: str | Path, vocab_size: int, *, dtype: str, device: str, threads: int
+) -> Backend:
+    """The model at `path`: a `.gguf` file, else a directory or a hub name for torch.
+
+    Raises `ConfigurationError` when it cannot be loaded.
+    """
+    # Imported late: a process with a .gguf need not import transformers' models, nor the other way.
+    if str(path).endswith(".gguf"):
+        from dragon.inference.backends.llama_cpp.model import LlamaCpp
+
+        return LlamaCpp(Path(path), vocab_size, threads=threads)
+    from dragon.inference.backends.torch.model import LanguageModel
+
+    return LanguageModel.load(path, vocab_size, dtype=dtype, device=device)

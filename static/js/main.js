@@ -197,6 +197,7 @@ async function loadStatus() {
     const found = await getStatus();
     status.setModel(found.model);
     settings.setStatus(found);
+    documents.setAccepted(found.accepted);
     byId("demo").hidden = !found.quotes;
     composer.render();
     if (socket.connected) status.setPeer(found.peer);

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.datastructures import Headers
 
-from app.auth import COOKIE, SESSION_S, Authenticator, Sessions, api_key, one_time_code
+from app.auth import (
+    COOKIE,
+    SESSION_S,
+    Authenticator,
+    Sessions,
+    api_key,
+    needs_key,
+    one_time_code,
+)
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
 from tests.app.conftest import KEY
@@ -123,3 +132,14 @@ async def test_an_unknown_caller_is_refused_before_the_body_is_looked_at(
         "/v1/completions", content=b"{", headers={"Authorization": "Bearer wrong"}
     )
     assert reply.status_code == 401
+
+
+def test_what_is_open_to_all_is_known(app: FastAPI) -> None:
+    paths = set[str]()
+    for route in app.routes:
+        included = getattr(route, "original_router", None)
+        paths |= {each.path for each in (included.routes if included else [route])}
+    assert {path for path in paths if not needs_key(path)} == {
+        *("/", "/sign-in", "/static", "/service-worker.js", "/manifest.webmanifest"),
+        *("/health", "/ready", "/metrics", "/openapi.json"),
+    }

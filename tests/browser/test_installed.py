@@ -46,7 +46,7 @@ def controlled(page: Page) -> None:
 
 def test_the_manifest_is_whole(device: Service) -> None:
     with httpx.Client(base_url=device.url) as client:
-        reply = client.get("/static/manifest.webmanifest")
+        reply = client.get("/manifest.webmanifest")
         assert reply.headers["content-type"].startswith("application/manifest+json")
         manifest = json.loads(reply.text)
         for icon in manifest["icons"]:

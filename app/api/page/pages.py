@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from fastapi.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.staticfiles import StaticFiles
 
 from app.api.page.languages import texts
 from app.api.page.parameters import DEFAULT_TEMPERATURE
 from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
 from app.container import AppState, State
+from app.documents.readers.sniff import ACCEPTED
 from app.packaged import packaged
 from dragon.localizable import with_localizable
 
@@ -48,6 +56,14 @@ async def index(request: Request, state: State) -> Response:
 async def service_worker() -> Response:
     """Served here, since a worker is for the addresses below its own."""
     return FileResponse(STATIC / "service-worker.js", headers=_NEWEST, media_type="text/javascript")
+
+
+@router.get("/manifest.webmanifest")
+async def manifest() -> Response:
+    """What a browser installs; files of every kind that can be read may be shared to it."""
+    found = json.loads((STATIC / "manifest.webmanifest").read_bytes())
+    found["share_target"]["params"]["files"] = [{"name": "files", "accept": ACCEPTED}]
+    return JSONResponse(found, headers=_NEWEST, media_type="application/manifest+json")
 
 
 @router.get("/sign-in")
@@ -85,7 +101,7 @@ async def sign_out(request: Request, state: State) -> Response:
 
 @router.get("/api/status")
 async def status(state: State) -> dict[str, Any]:
-    """The model, how it answers unless told otherwise, the link to the peer, the documents."""
+    """The model, how it answers unless told otherwise, the peer, the documents, what is read."""
     return {
         "model": state.generation.model_name,
         "quotes": state.generation.quotes,
@@ -99,6 +115,7 @@ async def status(state: State) -> dict[str, Any]:
         },
         "peer": with_localizable(asdict(state.generation.peer_state)),
         "documents": await state.documents.count(),
+        "accepted": ACCEPTED,
     }
 
 

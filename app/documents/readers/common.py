@@ -7,11 +7,6 @@ import re
 from dragon.localizable import Localizable, localizable
 
 PAGE_BREAK = "\f"
-TAKEN = localizable(
-    "file.taken",
-    "Text, Markdown, PDF, Office files (DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF), HTML, CSV, JSON, "
-    "EPUB, e-mail (EML, mbox) and images (PNG, JPEG, TIFF, WebP) can be read.",
-)
 ENCRYPTED = localizable("file.encrypted", "The file is encrypted. Save it without a password.")
 NESTED = localizable("file.nested", "The file is nested too deeply to be read.")
 NO_TEXT = localizable("file.no_text", "The file has no text in it.")

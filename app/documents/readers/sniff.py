@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.documents.readers import tables
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
-from app.documents.readers.common import ENCRYPTED, TAKEN, UnreadableError, clean, damaged
+from app.documents.readers.common import ENCRYPTED, UnreadableError, clean, damaged
 from dragon.localizable import Localizable, localizable
 
 _PROGRAM = localizable("file.kind.program", "a program")
@@ -64,21 +64,26 @@ class Kind(StrEnum):
     ODS = "ods"
     ODP = "odp"
     RTF = "rtf"
-    PNG = "png"
-    JPEG = "jpeg"
-    TIFF = "tiff"
-    WEBP = "webp"
     HTML = "html"
     CSV = "csv"
     JSON = "json"
     EPUB = "epub"
     EMAIL = "email"
     MBOX = "mbox"
+    PNG = "png"
+    JPEG = "jpeg"
+    TIFF = "tiff"
+    WEBP = "webp"
 
     @property
     def media_type(self) -> str:
         """The Content-Type of the original."""
-        return _MEDIA_TYPES[self]
+        return _TYPES[self][0]
+
+    @property
+    def suffixes(self) -> list[str]:
+        """What names of such files end with, the usual one first."""
+        return _TYPES[self][1].split()
 
     @property
     def paged(self) -> bool:
@@ -90,37 +95,53 @@ class Kind(StrEnum):
         """Whether each line of its text is a self-contained record."""
         return self in (Kind.CSV, Kind.JSON, Kind.XLSX, Kind.ODS)
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether rows of tables are told from other lines of its text."""
+        prose = (Kind.HTML, Kind.MARKDOWN, Kind.RTF, Kind.DOCX, Kind.PPTX, Kind.ODT, Kind.ODP)
+        return self.tabular or self in prose
 
-_MEDIA_TYPES = {
-    Kind.TEXT: "text/plain",
-    Kind.MARKDOWN: "text/markdown",
-    Kind.PDF: "application/pdf",
-    Kind.DOCX: "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    Kind.XLSX: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    Kind.PPTX: "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    Kind.ODT: "application/vnd.oasis.opendocument.text",
-    Kind.ODS: "application/vnd.oasis.opendocument.spreadsheet",
-    Kind.ODP: "application/vnd.oasis.opendocument.presentation",
-    Kind.RTF: "application/rtf",
-    Kind.PNG: "image/png",
-    Kind.JPEG: "image/jpeg",
-    Kind.TIFF: "image/tiff",
-    Kind.WEBP: "image/webp",
-    Kind.HTML: "text/html",
-    Kind.CSV: "text/csv",
-    Kind.JSON: "application/json",
-    Kind.EPUB: "application/epub+zip",
-    Kind.EMAIL: "message/rfc822",
-    Kind.MBOX: "application/mbox",
+
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN = "application/vnd.oasis.opendocument."
+_TYPES = {
+    Kind.TEXT: ("text/plain", ".txt"),
+    Kind.MARKDOWN: ("text/markdown", ".md .markdown"),
+    Kind.PDF: ("application/pdf", ".pdf"),
+    Kind.DOCX: (f"{_OFFICE}wordprocessingml.document", ".docx"),
+    Kind.XLSX: (f"{_OFFICE}spreadsheetml.sheet", ".xlsx"),
+    Kind.PPTX: (f"{_OFFICE}presentationml.presentation", ".pptx"),
+    Kind.ODT: (f"{_OPEN}text", ".odt"),
+    Kind.ODS: (f"{_OPEN}spreadsheet", ".ods"),
+    Kind.ODP: (f"{_OPEN}presentation", ".odp"),
+    Kind.RTF: ("application/rtf", ".rtf"),
+    Kind.HTML: ("text/html", ".html .htm .xhtml"),
+    Kind.CSV: ("text/csv", ".csv .tsv"),
+    Kind.JSON: ("application/json", ".json"),
+    Kind.EPUB: ("application/epub+zip", ".epub"),
+    Kind.EMAIL: ("message/rfc822", ".eml"),
+    Kind.MBOX: ("application/mbox", ".mbox"),
+    Kind.PNG: ("image/png", ".png"),
+    Kind.JPEG: ("image/jpeg", ".jpg .jpeg"),
+    Kind.TIFF: ("image/tiff", ".tif .tiff"),
+    Kind.WEBP: ("image/webp", ".webp"),
 }
 
-_NOTES, _TABLES, _PAGES = {".md", ".markdown"}, {".csv", ".tsv"}, {".html", ".htm", ".xhtml"}
+ACCEPTED = [suffix for kind in Kind for suffix in kind.suffixes] + ["text/*"]
+"""What a file dialog is to offer: suffixes and media types, as HTML's `accept` has them."""
+
+TAKEN = localizable(
+    "file.taken",
+    "Text can be read, and files of these types: {types}.",
+    types=", ".join(kind.suffixes[0][1:].upper() for kind in Kind if kind is not Kind.TEXT),
+)
 
 
 def telling_suffix(name: str) -> str:
     """What of a name has a say in the kind of a text: ".md", or ""."""
     suffix = Path(name).suffix.lower()
-    return suffix if suffix in _NOTES | _TABLES | _PAGES else ""
+    telling = (Kind.MARKDOWN, Kind.CSV, Kind.HTML)
+    return suffix if any(suffix in kind.suffixes for kind in telling) else ""
 
 
 def sniff(data: bytes, name: str) -> str:
@@ -152,7 +173,7 @@ def sniff(data: bytes, name: str) -> str:
     if data.startswith(b"From ") and _is_mail(data[:_HEADERS_BYTES].partition(b"\n")[2]):
         return "mbox"
     start = data[:8192].removeprefix(codecs.BOM_UTF8)
-    if _HTML.match(start) or (suffix in _PAGES and _TAG.search(start)):
+    if _HTML.match(start) or (suffix in Kind.HTML.suffixes and _TAG.search(start)):
         return "html"
     try:
         return _text_kind(decoded(data), suffix)
@@ -217,7 +238,7 @@ def _is_mail(data: bytes) -> bool:
 
 
 def _text_kind(text: str, suffix: str) -> str:
-    if suffix in _NOTES:
+    if suffix in Kind.MARKDOWN.suffixes:
         return "markdown"
     if text.lstrip()[:1] in {"{", "["}:
         try:
@@ -226,6 +247,6 @@ def _text_kind(text: str, suffix: str) -> str:
             pass
         else:
             return "json"
-    if tables.rows(text, named=suffix in _TABLES) is not None:
+    if tables.rows(text, named=suffix in Kind.CSV.suffixes) is not None:
         return "csv"
     return "text"

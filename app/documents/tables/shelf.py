@@ -12,10 +12,6 @@ from app.documents.readers.sniff import Kind
 from app.documents.tables.records import Table, tables_in
 from app.documents.texts import text_of
 
-_KINDS = {
-    *(Kind.CSV, Kind.JSON, Kind.HTML, Kind.MARKDOWN, Kind.RTF),
-    *(Kind.XLSX, Kind.DOCX, Kind.PPTX, Kind.ODS, Kind.ODT, Kind.ODP),
-}
 _KEPT = 16
 
 
@@ -29,7 +25,7 @@ class Shelf:
 
     def of(self, document: str, kind: str) -> Sequence[Table]:
         """A document's tables; none if it is gone, or of a kind that has none. It reads a file."""
-        if kind not in _KINDS:
+        if not (kind and Kind(kind).has_tables):
             return ()
         with self._lock:
             if (kept := self._tables.get(document)) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -135,18 +134,3 @@ def require_full(model: Backend, wanted: str, instead: str) -> None:
             f"{wanted} needs the probability of every token, and {model.name} names the likeliest "
             f"only: {instead}, or use a model that torch runs"
         )
-
-
-def load(path: str | Path, vocab_size: int, *, dtype: str, device: str, threads: int) -> Backend:
-    """The model at `path`: a `.gguf` file, else a directory or a hub name for torch.
-
-    Raises `ConfigurationError` when it cannot be loaded.
-    """
-    # Imported late: a process with a .gguf need not import transformers' models, nor the other way.
-    if str(path).endswith(".gguf"):
-        from dragon.inference.backends.llama_cpp.model import LlamaCpp
-
-        return LlamaCpp(Path(path), vocab_size, threads=threads)
-    from dragon.inference.backends.torch.model import LanguageModel
-
-    return LanguageModel.load(path, vocab_size, dtype=dtype, device=device)

@@ -24,6 +24,8 @@ from dragon.sampling.role import Role
 
 # A device that writes alone, in `local` and the context modes, holds the rule of `coupled`.
 _RULES: dict[Mode, Callable[[Session], Rule]] = {
+    **dict.fromkeys((mode for mode in Mode if not mode.joint), Coupled),
+    Mode.COUPLED: Coupled,
     Mode.TOKENWISE: Tokenwise,
     Mode.EXCHANGE: Exchange,
     Mode.SEQUENCEWISE: Sequencewise,
@@ -70,7 +72,7 @@ def session_of(
         case Mode.SPECULATIVE:
             rule = _speculative(start, role, estimates)
         case mode:
-            rule = _RULES.get(mode, Coupled)
+            rule = _RULES[mode]
     return Session(
         role,
         start.sampling,

@@ -63,6 +63,11 @@ export class Documents {
     return !this.#rows.some(({ collection }) => collection === name);
   }
 
+  /** What the file dialog offers. @param {string[]} accepted Suffixes and media types */
+  setAccepted(accepted) {
+    this.#input.accept = accepted.join(",");
+  }
+
   choose() {
     this.#input.click();
   }

@@ -14,9 +14,9 @@ from unittest.mock import patch
 import pytest
 
 from dragon.errors import ContextLengthError, PreemptedError
-from dragon.inference.backends import backend
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT
 from dragon.inference.backends.torch import model as torch_model
+from dragon.inference.choice import load_model
 from dragon.inference.decoder import Decoder
 from dragon.inference.engine import Engine
 from dragon.inference.jobs import Decoded, Outcome
@@ -46,7 +46,7 @@ def engine(directory: Path, request: pytest.FixtureRequest, tmp_path: Path) -> I
     if request.param == "llama.cpp":
         path = tmp_path / "long.gguf"
         gguf_file.write(directory, path)
-    running = Engine(backend.load(path, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1))
+    running = Engine(load_model(path, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1))
     yield running
     running.stop()
 
@@ -98,7 +98,7 @@ def test_what_can_never_fit_is_refused(engine: Engine) -> None:
 def small(directory: Path) -> Iterator[Engine]:
     """An engine with room for two answers of full length."""
     with patch.object(torch_model, "_CACHE_BYTES", 0):
-        model = backend.load(directory, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1)
+        model = load_model(directory, tiny.VOCABULARY, dtype="float32", device="cpu", threads=1)
     running = Engine(model)
     yield running
     running.stop()

@@ -22,10 +22,11 @@ from app.storage.blanking import blank_words
 from app.storage.database import connect, database_url, migrate, session_maker
 from app.storage.tables import Document, Status
 from dragon.link import control, registry
-from dragon.protocol.messages import Correction, Draft, Join
+from dragon.protocol.messages import Candidate, Correction, Draft, Join, Target
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Mode, Sampling
 from dragon.sampling.quantized import WireDistribution
+from dragon.sampling.role import Role
 
 DOCUMENT = (1, 2, 3, 4, 5, 6, 7)
 
@@ -146,6 +147,20 @@ async def test_a_change_is_found(tmp_path: Path, change: str) -> None:
 def draft(position: int, token: int, epoch: int = 0) -> Draft:
     side = Side(WireDistribution.of([token], [1 << 16]), 0)
     return Draft(0, epoch, position, 0, 0, token, 0, side)
+
+
+def test_every_message_that_a_device_sends_is_accounted_for() -> None:
+    telling = {control.Open, control.Fetch, control.ScoreText}
+    telling |= {Join, Candidate, Draft, Target, Correction}
+    kinds = (*registry._TEXT, *registry._BINARY)
+    sent = {kind.message for kind in kinds if Role.DEVICE in kind.sender.value}
+    assert telling < sent
+    for message in sent - telling:
+        outbound = Outbound()
+        outbound.note(message.model_construct())
+        assert outbound == Outbound(), message
+    with pytest.raises(TypeError, match="what a Ready says"):
+        Outbound().note(control.Ready.model_construct())
 
 
 def test_rejected_drafts_quote_too() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from app.auth import COOKIE, LINK_S, MAX_ATTEMPTS, one_time_code
 from app.container import AppState
+from app.documents.readers.sniff import ACCEPTED
 from tests.app.conftest import KEY
 
 
@@ -45,6 +46,7 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
         "defaults": {"mode": "oneway", "cloud": "when_needed", "top_k": 2, "temperature": 0.15},
         "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
         "documents": 3,
+        "accepted": ACCEPTED,
     }
 
 

@@ -14,10 +14,10 @@ import torch
 from gguf import GGUFWriter
 
 from dragon.errors import ConfigurationError, InvalidRequestError, PreemptedError
-from dragon.inference.backends import backend
-from dragon.inference.backends.backend import Backend
+from dragon.inference.backends.backend import WHOLE_ANSWERS, Backend, require_full
 from dragon.inference.backends.llama_cpp import model as llama_cpp
 from dragon.inference.backends.llama_cpp.model import LIKELIEST, LlamaCpp
+from dragon.inference.choice import load_model
 from dragon.inference.logprobs import MAX_TOP
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.models import EMBEDDED_MODEL
@@ -39,7 +39,7 @@ def tokenizer() -> Tokenizer:
 
 
 def loaded(path: Path, tokenizer: Tokenizer) -> Backend:
-    return backend.load(path, tokenizer.vocab_size, dtype="float32", device="cpu", threads=1)
+    return load_model(path, tokenizer.vocab_size, dtype="float32", device="cpu", threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +135,9 @@ def test_slots_are_counted(llama: LlamaCpp) -> None:
 
 
 def test_what_needs_every_probability_is_refused(llama: LlamaCpp, reference: Backend) -> None:
-    backend.require_full(reference, *backend.WHOLE_ANSWERS)
+    require_full(reference, *WHOLE_ANSWERS)
     with pytest.raises(InvalidRequestError, match=r"sequencewise needs .* use aggregation oneway"):
-        backend.require_full(llama, *backend.WHOLE_ANSWERS)
+        require_full(llama, *WHOLE_ANSWERS)
 
 
 def test_its_tokenizer_is_the_same(
