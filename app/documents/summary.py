@@ -26,7 +26,10 @@ _ASKS = re.compile(
     r"(?= (?:of|for|on|about|from|to)\b|\W*\Z)"
     r")\b(?P<subject>.*)"
     r"|\A\W*what(?: is|'s| are|'re)(?P<about>.*)\babout\W*\Z"
-    r"|\A\W*what (?:should|must|do) (?:i|we) (?:need to )?know(?: about (?P<of>.*))?\W*\Z",
+    r"|\A\W*what (?:should|must|do) (?:i|we) (?:need to )?know(?: about (?P<of>.*))?\W*\Z"
+    # As the page suggests it in its other languages.
+    r"|\A\W*fass(?:en sie|e)? (?P<de>.*)\bzusammen\W*\Z"
+    r"|\A\W*resuma (?P<es>.*)",
     re.IGNORECASE,
 )
 # They name no document.

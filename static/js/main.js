@@ -168,7 +168,7 @@ function drawWelcome() {
 function drawPanels() {
   const message = inspected ?? chat.last?.message ?? null;
   if (inspector.open === "live") showLive(message, chat.last?.progress ?? { tokens: 0, ms: 0 }, status.roundTrip);
-  if (inspector.open === "ledger") showLedger(message);
+  if (inspector.open === "ledger") showLedger(message, message && chat.questionOf(message));
 }
 
 function stop() {

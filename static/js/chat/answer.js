@@ -300,7 +300,7 @@ export class AnswerView {
       words.setAttribute("aria-pressed", String(this.#shaded));
       tools.push(words);
     }
-    tools.push(tool("icon-left", t("answer.sent"), "left", () => this.actions.inspect(id, "ledger"), t("answer.sent")));
+    tools.push(tool("icon-sent", t("answer.sent"), "left", () => this.actions.inspect(id, "ledger"), t("answer.sent")));
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();

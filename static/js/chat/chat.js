@@ -3,7 +3,7 @@
 import { changeConversation, getConversation, getTokens } from "../core/api.js";
 import { AnswerView } from "./answer.js";
 import { byId } from "../core/dom.js";
-import { localized, t } from "../core/strings.js";
+import { localized, phrased, t } from "../core/strings.js";
 import { QuestionView } from "./question.js";
 import { Tree } from "./tree.js";
 
@@ -277,6 +277,12 @@ export class Chat {
   #askOpenly(id) {
     const question = this.#tree.get(this.#tree.get(id)?.parent ?? "");
     if (question) this.#editQuestion(question.id, question.text, { private: false, cloud: "always", hops: 1 });
+  }
+
+  /** What an answer is to. @param {Message} message */
+  questionOf({ parent }) {
+    const question = this.#tree.get(parent ?? "");
+    return question ? phrased(question.text, question.phrases) : null;
   }
 
   #shown() {

@@ -26,6 +26,7 @@ export class Models {
       const rows = data.map((model) => this.#row(model, current, next));
       if (data.length < 2) rows.push(el("li", { class: "hint" }, t("model.none")));
       if (!this.#trying) this.#list.replaceChildren(...rows);
+      else for (const row of rows) this.#renew(row);
     } catch (error) {
       this.#list.replaceChildren();
       this.#fail(messageOf(error));
@@ -61,13 +62,20 @@ export class Models {
     trying.addEventListener("click", () => this.#try(name, trying, result));
     actions.append(trying);
     if (name === next) {
-      actions.append(el("span", { class: "hint" }, t(name === current ? "model.using" : "model.upcoming")));
+      actions.append(el("span", { class: "hint choice" }, t(name === current ? "model.using" : "model.upcoming")));
     } else {
-      const choosing = el("button", { class: "button small", type: "button", "data-testid": "use-model" }, t("model.use"));
+      const choosing = el("button", { class: "button small choice", type: "button", "data-testid": "use-model" }, t("model.use"));
       choosing.addEventListener("click", () => this.#choose(name));
       actions.append(choosing);
     }
     return row;
+  }
+
+  /** Shows what is chosen in the row that has the same model; a trial in it goes on. @param {HTMLElement} row */
+  #renew(row) {
+    const choice = row.querySelector(".choice");
+    const known = [...this.#list.children].find((each) => /** @type {HTMLElement} */ (each).dataset.name === row.dataset.name);
+    if (choice) known?.querySelector(".choice")?.replaceWith(choice);
   }
 
   /** Loads it beside the one that answers; a second press ends that. @param {string} name @param {HTMLElement} button @param {HTMLElement} result */
@@ -84,8 +92,7 @@ export class Models {
       result.replaceChildren(
         el("p", { class: "hint" }, t("model.asked", { question: report.question })),
         el("blockquote", { "data-testid": "trial-answer" }, report.answer || t("model.silent")),
-        el("p", { class: "hint", "data-testid": "trial-figures" }, t(memory === null ? "model.pace" : "model.pace.memory", figures)),
-        el("p", { class: "hint" }, t("model.fingerprint", { fingerprint: report.fingerprint.slice(0, 8) })));
+        el("p", { class: "hint", "data-testid": "trial-figures" }, t(memory === null ? "model.pace" : "model.pace.memory", figures)));
     } catch (error) {
       result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice", "data-testid": "trial-refusal" }, messageOf(error))]));
     }

@@ -2,8 +2,11 @@
 
 const LANGUAGES = ["en", "de", "es"];
 
-/** The first language of the browser that the page speaks. */
-export const language = navigator.languages.map((tag) => tag.slice(0, 2).toLowerCase()).find((tag) => LANGUAGES.includes(tag)) ?? "en";
+/** @param {string} tag */
+const languageOf = (tag) => tag.slice(0, 2).toLowerCase();
+/** The first of the browser's that the page speaks, as it is spoken there: dates and numbers are written so. */
+export const locale = navigator.languages.find((tag) => LANGUAGES.includes(languageOf(tag))) ?? "en";
+const language = languageOf(locale);
 
 /** @typedef {string | {one: string, other: string}} Words Two forms where a count decides. */
 
@@ -63,7 +66,7 @@ export function phrased(text, phrases = []) {
 
 /** A number as people of the language write it. @param {number} value @param {number} [digits] Behind the point. */
 export function number(value, digits) {
-  return value.toLocaleString(language, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return value.toLocaleString(locale, digits === undefined ? {} : { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 /** Fills in what the page's HTML leaves open: `data-text` its text, `data-text-ATTRIBUTE` an attribute. */

@@ -20,7 +20,7 @@ export async function askAndDelete(documents) {
   const [{ name } = { name: "" }] = documents;
   const count = documents.length;
   const quoted = messages
-    ? `${t("documents.delete.quoted", { count: messages, conversations: t("conversations", { count: conversations }) })} ${t("documents.delete.keeps")}`
+    ? `${t("documents.delete.quoted", { count: messages, conversations: t("conversations", { count: conversations }) })} ${t("documents.delete.keeps", { phrase: t("phrase.redacted") })}`
     : t("documents.delete.unquoted");
   const chosen = await confirmed({
     title: count === 1 ? t("documents.delete", { name }) : t("documents.delete.many", { count }),

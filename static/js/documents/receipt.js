@@ -2,7 +2,7 @@
 
 import { ApiError, getText, search } from "../core/api.js";
 import { announce, el, icon } from "../core/dom.js";
-import { language, t } from "../core/strings.js";
+import { locale, t } from "../core/strings.js";
 
 /** Characters of a document that are searched for, passages asked for, and documents looked for at most. */
 const WORDS = 240;
@@ -40,7 +40,7 @@ export class Receipt {
     const close = el("button", { class: "icon-button small", type: "button", "aria-label": t("prompt.dismiss") }, icon("icon-close"));
     const receipt = el("div", { class: "receipt", "data-testid": "receipt", "data-hits": after },
       icon(after === 0 ? "icon-check" : "icon-warning"),
-      el("div", {}, el("strong", {}, title), el("p", {}, said), el("time", {}, new Date().toLocaleString(language))),
+      el("div", {}, el("strong", {}, title), el("p", {}, said), el("time", {}, new Date().toLocaleString(locale))),
       close);
     close.addEventListener("click", () => receipt.remove());
     return receipt;

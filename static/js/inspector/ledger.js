@@ -9,8 +9,8 @@ import { number, t } from "../core/strings.js";
 /** Kinds of frames; the strings say what each carries. */
 const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "candidate", "correction", "fetch"];
 
-/** @param {Message | null} message */
-export async function showLedger(message) {
+/** @param {Message | null} message An answer @param {string | null} question */
+export async function showLedger(message, question) {
   const panel = byId("panel-ledger");
   if (!message || message.state === "writing") {
     panel.replaceChildren(el("p", { class: "empty" }, t(message ? "ledger.writing" : "ledger.empty")));
@@ -18,7 +18,8 @@ export async function showLedger(message) {
   }
   try {
     const entries = await Promise.all((message.ledgers ?? []).map(entryOf));
-    panel.replaceChildren(...described(together(entries.filter((entry) => entry !== null))));
+    const about = question ? [el("p", { class: "hint asked" }, t("quoted", { text: question }))] : [];
+    panel.replaceChildren(...about, ...described(together(entries.filter((entry) => entry !== null))));
   } catch (error) {
     panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
   }
@@ -71,11 +72,13 @@ function described(entry) {
   return [
     said(`${entry.left || t("ledger.joint")}.`, t("ledger.joint.text")),
     el("p", { class: "hint" }, t(`ledger.runs.${drafts ? "quoted" : answer ? "known" : documents ? "none" : "unread"}`)),
-    el("h3", {}, t("ledger.runs")),
-    el("dl", { class: "facts", "data-testid": "fivegrams" },
-      el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),
-      el("dt", {}, t("ledger.runs.drafts")), el("dd", {}, number(drafts)),
-      el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
+    ...(documents ? [
+      el("h3", {}, t("ledger.runs")),
+      el("dl", { class: "facts", "data-testid": "fivegrams" },
+        el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),
+        el("dt", {}, t("ledger.runs.drafts")), el("dd", {}, number(drafts)),
+        el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
+    ] : []),
     el("h3", {}, `${t("frames", { count: entry.frames.length })}, ${formatBytes(entry.bytes)}`),
     el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows)),
     el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), t("ledger.export")),

@@ -57,6 +57,8 @@ The contract may be ended with three months' notice to the end of a year.
         ("Give me a short overview of the trip", {"trip"}),
         ("tl;dr", set()),
         ("Summarise it. (leaking standpipe)", set()),
+        ("Fassen Sie Mietvertrag.txt zusammen.", {"mietvertrag", "txt"}),
+        ("Resuma contrato.txt.", {"contrato", "txt"}),
         ("What is the summary fee?", None),
         ("What are the bees about to do?", None),
         ("What is the rule about dogs?", None),
