@@ -1,4 +1,7 @@
-"""What an API key may do: the device's own everything, a named one what it was given."""
+"""What an API key may do, and whose documents it has.
+
+The device's own may do everything, a named one what it was given.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from app.owners import DEVICE
 from dragon.key_file import KeyFile, NamedKey
 
 API_KEYS = "api_keys.json"
 """In the data directory."""
+
+
+KEY = "dragon.key"
+"""In a request's scope: the named key that it was sent with, if it was."""
 
 
 class May(StrEnum):
@@ -21,24 +29,56 @@ class May(StrEnum):
     ALL = "all"
 
 
+class Documents(StrEnum):
+    """Which documents a key has."""
+
+    OWN = "own"  # its own, and those that are shared
+    SHARED = "shared"  # those of the device's own key, as if it were that one
+
+
 class ApiKey(NamedKey):
-    """A named key. All keys answer from the same documents."""
+    """A named key."""
 
     may: May = May.ASK
+    documents: Documents = Documents.SHARED
+
+    @property
+    def owner(self) -> str:
+        """Whose what it makes is."""
+        return self.name if self.documents is Documents.OWN else DEVICE
 
 
 @dataclass(frozen=True)
 class Credential:
-    """Who is asking, as far as that matters: what he may do, and the key's name if it has one."""
+    """Who is asking, as far as that matters: by the device's own key, or a named one."""
 
-    may: May = May.ALL
-    name: str = ""
+    key: ApiKey | None = None
+
+    @property
+    def name(self) -> str:
+        """The key's; the device's own has none."""
+        return "" if self.key is None else self.key.name
+
+    @property
+    def may(self) -> May:
+        """What it may do."""
+        return May.ALL if self.key is None else self.key.may
+
+    @property
+    def owner(self) -> str:
+        """Whose what it makes is."""
+        return DEVICE if self.key is None else self.key.owner
 
     def permits(self, method: str, path: str) -> bool:
-        """Whether a request is allowed. A path that is not listed needs a key for all."""
+        """Whether a request is allowed. A path that is not listed needs a key for all.
+
+        What concerns the whole device, and its folders, needs one that has the device's documents.
+        """
+        wanted = f"{method} {path}"
+        if self.owner != DEVICE and _DEVICE.fullmatch(wanted):
+            return False
         if self.may is May.ALL:
             return True
-        wanted = f"{method} {path}"
         if self.may is May.UPLOAD and _UPLOAD.fullmatch(wanted):
             return True
         return _ASK.fullmatch(wanted) is not None
@@ -61,9 +101,11 @@ _ASK = re.compile(
 )
 _UPLOAD = re.compile(
     r"""
-    GET\ /v1/(files|collections)(/.*)? | POST\ /v1/files(/[^/]+/(cancel|retry))?
+    GET\ /v1/(files|collections)(/.*)?
+    | POST\ /v1/files(/[^/]+/(cancel|retry|share|unshare))?
     | GET\ /v1/vector_stores(/.*)? | POST\ /v1/vector_stores(/[^/]+/files)?
     | [A-Z]+\ /mcp
     """,
     re.VERBOSE,
 )
+_DEVICE = re.compile(r"POST /api/(folders|models/.*)")

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.api_keys import ApiKey, Credential
+from app.owners import DEVICE
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
-from dragon.key_file import KeyFile, find
+from dragon.key_file import KeyFile, NamedKey, find
 from dragon.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def needs_key(path: str) -> bool:
 class Sessions:
     """Signed-in browsers, by the SHA-256 of what their cookies hold, until they expire or sign out.
 
-    Kept in a file, if there is one, so that a restart signs nobody out. A new key ends all of them.
+    Kept in a file, if there is one, so that a restart signs nobody out. A new key ends all of them,
+    a named one that is revoked those that it began.
     What was made while the clock was far ahead is worth nothing once it is right again.
     """
 
@@ -91,19 +93,24 @@ class Sessions:
         self._path = path
         self._key = hashlib.sha256(key.encode()).hexdigest()
         self._until: dict[str, float] = {}
+        self._keys: dict[str, str] = {}  # of those that a named key began: its digest
         self._spent: dict[str, float] = {}  # one-time codes, by what they state
         if path is not None and path.exists():
             with suppress(ValueError, KeyError):  # a file that is damaged has nobody signed in
                 kept = json.loads(path.read_text())
                 if kept["key"] == self._key:
                     self._until, self._spent = kept["sessions"], kept["spent"]
+                    self._keys = kept.get("keys", {})
 
-    def begin(self) -> str:
-        """Sign a browser in: what its cookie holds."""
+    def begin(self, key: NamedKey | None = None) -> str:
+        """Sign a browser in, by a named key or the device's own: what its cookie holds."""
         token, now = secrets.token_urlsafe(32), time.time()
         known = sorted(self._until.items(), key=lambda each: each[1])[-_MAX_SESSIONS + 1 :]
         self._until = {digest: until for digest, until in known if until > now}
         self._until[_digest(token)] = now + SESSION_S
+        self._keys = {digest: by for digest, by in self._keys.items() if digest in self._until}
+        if key is not None:
+            self._keys[_digest(token)] = key.digest
         self._keep()
         return token
 
@@ -125,10 +132,14 @@ class Sessions:
         """Whether this is a cookie of a signed-in browser."""
         return _lasts(self._until.get(_digest(token), 0.0), SESSION_S)
 
+    def key_of(self, token: str) -> str | None:
+        """The digest of the named key that signed a browser in; None if it was the device's own."""
+        return self._keys.get(_digest(token))
+
     def _keep(self) -> None:
         if self._path is not None:
-            content = json.dumps({"key": self._key, "sessions": self._until, "spent": self._spent})
-            write_whole(self._path, content)
+            kept = {"key": self._key, "sessions": self._until, "spent": self._spent}
+            write_whole(self._path, json.dumps(kept | {"keys": self._keys}))
 
 
 def _lasts(until: float, lifetime: float) -> bool:
@@ -189,9 +200,15 @@ class Authenticator:
         found = cookies.get(SECURE_COOKIE) or cookies.get(COOKIE)
         return "" if found is None else found.value
 
-    def has_session(self, headers: Headers) -> bool:
-        """Whether the request carries the cookie of a signed-in browser."""
-        return self.sessions.has(self.cookie(headers))
+    def session(self, headers: Headers) -> Credential | None:
+        """By which key the browser that sends the request is signed in, if it is."""
+        token = self.cookie(headers)
+        if not self.sessions.has(token):
+            return None
+        if (digest := self.sessions.key_of(token)) is None:
+            return Credential()
+        key = next((each for each in self._existing() if each.digest == digest), None)
+        return None if key is None else Credential(key)
 
     def check(self, headers: Headers) -> Credential:
         """Who is asking.
@@ -202,25 +219,37 @@ class Authenticator:
             given = headers["authorization"].partition(" ")[2].strip()
             if self.accepts_key(given):
                 return Credential()
-            if (key := self._find(given)) is None:
+            if (key := self.named(given)) is None:
                 raise AuthenticationError(f"Incorrect API key; {_HELP}.")
-            return Credential(key.may, key.name)
-        if not self.has_session(headers):
+            return Credential(key)
+        if (credential := self.session(headers)) is None:
             raise AuthenticationError(
                 f"No API key: send it as `Authorization: Bearer KEY` ({_HELP}); "
                 "a browser signs in with the link printed at start."
             )
-        return Credential()
+        return credential
 
-    def _find(self, given: str) -> ApiKey | None:
-        """The named key whose text this is, as the file has them now."""
+    def named(self, given: str) -> ApiKey | None:
+        """The named key whose text this is."""
+        return find(self._existing(), given)
+
+    def exists(self, key: ApiKey) -> bool:
+        """Whether a named key is as it was, and not revoked."""
+        return key in self._existing()
+
+    def owners(self) -> set[str]:
+        """The named keys that have documents of their own."""
+        return {each.name for each in self._existing() if each.owner != DEVICE}
+
+    def _existing(self) -> tuple[ApiKey, ...]:
+        """The named keys, as the file has them now."""
         if self._named is None:
-            return None
+            return ()
         try:
             self._named.refresh()
         except (ConfigurationError, OSError) as error:
             log.warning("the named keys stay as they were: %s", error)
-        return find(self._named.existing, given)
+        return self._named.existing
 
 
 def has_bearer(headers: Headers) -> bool:

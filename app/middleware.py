@@ -15,15 +15,17 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
-from app.api_keys import Credential, May
+from app.api_keys import KEY, ApiKey, Credential, May
 from app.auth import has_bearer, needs_key
 from app.container import AppState
 from app.generation.admission import MOST_CALLS, refusal
+from app.owners import act_as
 from app.problems import Problem, problem, reported
 from dragon.errors import AuthenticationError
 from dragon.inference.fairness import CALLER
 
 log = logging.getLogger("dragon.http")
+
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -45,6 +47,9 @@ _ANSWERS = frozenset(
 _CHATS = frozenset({"/v1/chat/completions", "/v1/responses", "/api/chat"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+_NOT_PERMITTED = "not_permitted"
+_REVOKED_S = 1.0
+_POLICY_VIOLATION = 1008
 _MAY = {May.ASK: "asking", May.UPLOAD: "asking and adding documents"}
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104
 
@@ -122,9 +127,29 @@ class Gate:
         answers = scope["type"] == "http" and scope["path"] in _ANSWERS
         self._asking += answers
         try:
-            return await self._app(scope, receive, send)
+            if (key := scope.get(KEY)) is None:
+                return await self._app(scope, receive, send)
+            return await self._while_valid(key, scope, receive, send)
         finally:
             self._asking -= answers
+
+    async def _while_valid(self, key: ApiKey, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request of a named key for as long as that is not revoked."""
+        state: AppState = scope["app"].state.dragon
+        work = asyncio.ensure_future(self._app(scope, receive, send))
+        try:
+            while not (await asyncio.wait({work}, timeout=_REVOKED_S))[0]:
+                if not state.auth.exists(key):
+                    break
+            else:
+                return await work
+        finally:
+            work.cancel()
+            await asyncio.wait({work})
+        state.background_runs.stop_of(key.owner)
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        raise AuthenticationError("This API key was revoked.")
 
     def _refusal(self, scope: Scope) -> Problem | None:
         headers = Headers(scope=scope)
@@ -144,14 +169,10 @@ class Gate:
         except AuthenticationError as error:
             return problem(error)
         if not credential.permits(scope.get("method", ""), scope["path"]):
-            return Problem(
-                403,
-                f"The key {credential.name} is for {_MAY[credential.may]} only; `dragon key add` "
-                "makes one that may do more.",
-                "permission_error",
-                code="not_permitted",
-            )
+            return Problem(403, _not_permitted(credential), "permission_error", code=_NOT_PERMITTED)
         CALLER.set(_caller(scope, headers, credential))
+        act_as(credential.owner)
+        scope[KEY] = credential.key
         if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
             return problem(refusal())  # before its body is read
         if has_bearer(headers) or scope.get("method") in _SAFE_METHODS:
@@ -244,9 +265,16 @@ class _BodyTooLargeError(Exception):
     """The body went over its limit while it was read."""
 
 
+def _not_permitted(credential: Credential) -> str:
+    if credential.may is May.ALL:
+        return "This concerns the whole device: it is for the device's own key."
+    may = _MAY[credential.may]
+    return f"The key {credential.name} is for {may} only; `dragon key add` makes one for more."
+
+
 def _caller(scope: Scope, headers: Headers, credential: Credential) -> str:
     """Who shares the device with others: a page, or a key's clients of one machine."""
-    by = f"key {credential.name}" if has_bearer(headers) else "page"
+    by = f"key {credential.name}" if has_bearer(headers) else f"page {credential.name}".strip()
     host, _ = scope.get("client") or ("", 0)
     return f"{by} {host}"
 

@@ -15,6 +15,7 @@ from dragon.errors import (
     LinkError,
     ModelServerError,
     NotFoundError,
+    NotYoursError,
     OverloadedError,
     StorageError,
 )
@@ -26,6 +27,7 @@ log = logging.getLogger("dragon.errors")
 _STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
     (AuthenticationError, 401, "authentication_error"),
     (NotFoundError, 404, "invalid_request_error"),
+    (NotYoursError, 403, "permission_error"),
     (DocumentTooLargeError, 413, "invalid_request_error"),
     (InvalidRequestError, 400, "invalid_request_error"),
     (OverloadedError, 503, "overloaded_error"),

@@ -7,15 +7,21 @@ from typing import Annotated
 
 import typer
 
-from app.api_keys import ApiKey, May, api_keys
+from app.api_keys import ApiKey, Documents, May, api_keys
 from app.settings import Settings
+from app.storage.left import left_by
 from cli import data
+from dragon.errors import InvalidRequestError
 from dragon.key_file import KeyFile
 
 program = typer.Typer(
     help="Print the API key, or manage named keys; changes apply at once.",
     invoke_without_command=True,
 )
+_FROM = {
+    Documents.OWN: "its own documents and those that are shared",
+    Documents.SHARED: "the device's own documents",
+}
 Name = Annotated[str, typer.Argument(help="Whose key it is, such as a person or a program.")]
 
 
@@ -29,27 +35,44 @@ def key(context: typer.Context) -> None:
 @program.command("add")
 def add(
     name: Name,
-    may: Annotated[
-        May, typer.Option(help="Ask; ask and upload, list and read documents; or all.")
+    scope: Annotated[
+        May,
+        typer.Option(
+            "--scope", "--may", help="Ask; ask and upload, list and read documents; or all."
+        ),
     ] = May.ASK,
+    documents: Annotated[
+        Documents, typer.Option(help="Its own and those that are shared, or the device's own.")
+    ] = Documents.SHARED,
+    again: Annotated[
+        bool, typer.Option("--again", help="Have what an earlier key of this name has left.")
+    ] = False,
 ) -> None:
     """Make a key and print it once; only its digest is kept."""
-    print(_keys().add(name, may=may))
-    print("It answers from the documents of all; it is not shown again.", file=sys.stderr)
+    data_dir = Settings.read().data_dir
+    if documents is Documents.OWN and not again and (left := left_by(name, data_dir)):
+        raise InvalidRequestError(
+            f"an earlier key {name} has left {left}: choose another name, or give them to this one "
+            "with --again"
+        )
+    print(api_keys(data_dir).add(name, may=scope, documents=documents))
+    print(f"It answers from {_FROM[documents]}; it is not shown again.", file=sys.stderr)
 
 
 @program.command("list")
 def list_keys() -> None:
-    """List the keys and what they may do."""
+    """List the keys, what they may do, and which documents they have."""
     for each in _keys().read():
-        print(f"{each.name}  {each.may}")
+        print(f"{each.name}  {each.may}  {each.documents}")
 
 
 @program.command("revoke")
 def revoke(name: Name) -> None:
-    """Revoke a key at once; answers under way are finished."""
+    """Revoke a key; what it has under way ends within two seconds. Its own documents stay."""
     _keys().revoke(name)
     print(f"{name} is revoked.")
+    if left := left_by(name, Settings.read().data_dir):
+        print(f"Nobody reads what it has left, {left}, until it is added again.", file=sys.stderr)
 
 
 def _keys() -> KeyFile[ApiKey]:

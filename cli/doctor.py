@@ -96,13 +96,15 @@ def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
     from app.documents.uploads import identity
 
     lost, altered, count = [], [], 0
-    rows = connection.execute("SELECT id, filename, collection FROM documents ORDER BY rowid")
-    for document, name, collection in rows:
+    rows = connection.execute(
+        "SELECT id, filename, collection, owner FROM documents ORDER BY rowid"
+    )
+    for document, name, collection, owner in rows:
         count += 1
         path = data_dir / "files" / document / "original"
         if not path.is_file():
             lost.append(name)
-        elif identity(name, collection, _sha256(path)) != document:
+        elif identity(name, collection, _sha256(path), owner) != document:
             altered.append(name)
     says = [f"{count - len(lost) - len(altered)} of {count} as they were uploaded"]
     if lost:

@@ -24,6 +24,9 @@ _STATES = {
 def watch(
     folders: Annotated[list[Path] | None, typer.Argument(help="Folders; none: list them.")] = None,
     collection: Annotated[str | None, typer.Option(help="Default: the folder's name.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Whose documents they are: a key that has its own.")
+    ] = None,
 ) -> None:
     """Make the files of folders documents that follow them, and wait until they can be found.
 
@@ -31,8 +34,12 @@ def watch(
     """
     device = DeviceClient(Settings.read())
     for path in folders or []:
-        body = {"path": str(path.absolute()), "collection": collection}
-        _wait(device, device.send("POST", "/api/folders", body))
+        body = {"path": str(path.absolute()), "collection": collection, "key": key}
+        folder = device.send("POST", "/api/folders", body)
+        if key is None:
+            _wait(device, folder)
+        else:  # from here on it is seen by that key alone
+            print(f"{folder['path']}: followed for {key} (collection '{folder['collection']}')")
     if not folders:
         for folder in device.get("/api/folders")["data"]:
             _tell(device, folder)

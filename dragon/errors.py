@@ -65,6 +65,12 @@ class NotFoundError(DragonError):
     code = "not_found"
 
 
+class NotYoursError(DragonError):
+    """What is named is another one's, who lets it be read, and not be changed."""
+
+    code = "not_yours"
+
+
 class OverloadedError(DragonError):
     """No slot is free; the same request may succeed later: after `retry_s` seconds, if known."""
 

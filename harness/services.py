@@ -41,6 +41,11 @@ class Service:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
+    def data(self) -> Path:
+        """Its data directory."""
+        return self.log.with_suffix("")
+
+    @property
     def headers(self) -> dict[str, str]:
         """What its API wants to see."""
         return {"Authorization": f"Bearer {KEY}"}

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from app import owners
 from dragon.models import EMBEDDED_MODEL
 from harness import services
 from training import gguf_file
+
+# Parts of the device that are tested by themselves act for its own key, as requests with it do.
+owners.act_as(owners.DEVICE)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
 from app.generation.accumulator import AnswerState, Write
 from app.generation.events import Event, GenerationRequest, TextDelta
+from app.owners import DEVICE, acting
 from app.problems import reported
 from app.storage.tables import Message, MessageState
 
@@ -26,7 +27,7 @@ class BackgroundRun:
     """One answer of a conversation while it is written. `over`: it has ended and is stored."""
 
     def __init__(self, answer: Message, store: ConversationStore) -> None:
-        self.id = answer.id
+        self.id, self.owner = answer.id, answer.owner
         self.written = Written(Before(answer.text, answer.record, tuple(answer.tokens)))
         self.over = False
         self._store = store
@@ -165,16 +166,24 @@ class BackgroundRuns:
         return run
 
     def get(self, answer_id: str) -> BackgroundRun | None:
-        """The answer, if it is being written."""
-        return self._running.get(answer_id)
+        """The answer, if it is being written, and for whoever acts."""
+        run = self._running.get(answer_id)
+        return run if run is not None and run.owner == acting() else None
 
     async def stop_reading(self, document: str) -> None:
-        """Stop the answers that may read a document; they are stored when this returns."""
-        reading = [run for run in self._running.values() if run.may_read(document)]
+        """Stop one's own answers that may read a document; they are stored when this returns."""
+        own = (run for run in self._running.values() if run.owner == acting())
+        reading = [run for run in own if run.may_read(document)]
         for run in reading:
             run.stop()
         for run in reading:
             await run.ended()
+
+    def stop_of(self, owner: str) -> None:
+        """Stop the answers of an owner whose key is revoked; the device's own go on."""
+        for run in self._running.values():
+            if run.owner == owner != DEVICE:
+                run.stop()
 
     @property
     def count(self) -> int:

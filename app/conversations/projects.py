@@ -10,6 +10,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.uploads import clean_collection
+from app.owners import acting
 from app.storage.tables import Conversation, Document, Project
 from dragon.errors import InvalidRequestError
 from dragon.localizable import localizable
@@ -58,7 +59,7 @@ class Projects:
         row = insert(Project).values(name=clean, instruction=instruction.strip())
         async with self._sessions.begin() as session:
             values = {"instruction": row.excluded.instruction}
-            await session.execute(row.on_conflict_do_update(["name"], set_=values))
+            await session.execute(row.on_conflict_do_update(["owner", "name"], set_=values))
         return clean
 
     async def instruction(self, name: str) -> str:
@@ -74,7 +75,8 @@ class Projects:
         """
         async with self._sessions.begin() as session:
             await session.execute(delete(Project).where(Project.name == name))
-            held = select(func.count()).where(Document.collection == name)
+            own = Document.owner == acting()
+            held = select(func.count()).where(Document.collection == name, own)
             if await session.scalar(held):
                 raise InvalidRequestError(
                     localizable(

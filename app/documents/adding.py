@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.expiry import Expiry
@@ -21,6 +21,7 @@ from app.documents.uploads import (
     clean_name,
     identity,
 )
+from app.owners import acting, everyone
 from app.storage.tables import Document, Status
 from dragon.errors import DocumentError
 from dragon.localizable import localizable
@@ -28,7 +29,6 @@ from dragon.localizable import localizable
 SEARCHED = frozenset({"user_data", "assistants"})
 """Purposes of files that are read and searched; OpenAI's others are for jobs, and only kept."""
 
-# A repeated upload counts as the newest, so that it replaces those uploaded since.
 _LATEST = text("UPDATE documents SET rowid = (SELECT max(rowid) + 1 FROM documents) WHERE id = :id")
 
 
@@ -63,7 +63,8 @@ class Adding:
         another collection since, or a watched folder brought it; it then stays when the folder's
         file goes. With `replace` the other
         documents of that name and collection are deleted once this one can be found. It is deleted
-        itself `expires_after` seconds from now, or never: as its last upload says. What is not for
+        itself `expires_after` seconds from now, or never: as its last upload says. It is shared if
+        one that it replaces is. What is not for
         `SEARCHED` purposes is only kept. Raises DocumentError if the file is empty or has no name,
         DocumentTooLargeError if it is over the limit; nothing is stored then.
         """
@@ -87,11 +88,11 @@ class Adding:
                 localizable("file.empty", "The file is empty. Nothing was stored."), param="file"
             )
         async with self.changing:
-            document_id = identity(name, collection, content.sha256)
+            document_id = identity(name, collection, content.sha256, acting())
             existing = await self._find(document_id)
             if existing is None:
                 # One that was moved here has the id that it got without a collection.
-                moved = await self._find(identity(name, "", content.sha256))
+                moved = await self._find(identity(name, "", content.sha256, acting()))
                 if moved is not None and moved.collection == collection:
                     existing, document_id = moved, moved.id
             searched = purpose in SEARCHED
@@ -106,6 +107,8 @@ class Adding:
             if existing is None or again:
                 document = Document(
                     id=document_id,
+                    owner=acting(),
+                    shared=replace and await self._is_shared(name, collection),
                     filename=name,
                     purpose=purpose,
                     collection=existing.collection if existing else collection,
@@ -131,6 +134,13 @@ class Adding:
             async with self.sessions() as session:
                 return await session.get_one(Document, document_id)
 
+    async def _is_shared(self, name: str, collection: str) -> bool:
+        """Whether a document of one's own with this name and collection is shared."""
+        named = Document.filename == name, Document.collection == collection
+        shared = select(Document.id).where(*named, Document.owner == acting(), Document.shared)
+        async with self.sessions() as session:
+            return await session.scalar(shared.limit(1)) is not None
+
     async def _watched(self, name: str, collection: str, sha256: str) -> str | None:
         """The document of a watched file with this name and these bytes, if there is one."""
         same = Document.id == content_identity(name, collection, sha256)
@@ -145,7 +155,7 @@ class Adding:
         async with self.sessions.begin() as session:
             document = await session.merge(document)
             await session.flush()
-            await session.execute(_LATEST, {"id": document.id})
+            await _rank_latest(session, document)
         await asyncio.to_thread(arrived, directory)
         if document.status == Status.UPLOADED:
             self.ingestion.submit(document)
@@ -165,10 +175,16 @@ class Adding:
         async with self.sessions() as session:
             chosen = update(Document).where(Document.id == document.id)
             await session.execute(chosen.values(replaces=True))
-            await session.execute(_LATEST, {"id": document.id})
+            await _rank_latest(session, document)
             replaced = await self.ingestion.rows_replaced(session, document.id)
             await self.ingestion.commit_without(session, replaced)
 
     async def _find(self, document_id: str) -> Document | None:
         async with self.sessions() as session:
             return await session.get(Document, document_id)
+
+
+async def _rank_latest(session: AsyncSession, document: Document) -> None:
+    """A repeated upload counts as the newest, so that it replaces those uploaded since."""
+    with everyone():
+        await session.execute(_LATEST, {"id": document.id})

@@ -27,7 +27,7 @@ class Collections:
             return [(name, count) for name, count in rows]
 
     async def move(self, documents: Sequence[str], collection: str) -> None:
-        """Put documents into a collection; they keep their ids."""
+        """Put documents of one's own into a collection; they keep their ids."""
         chosen = update(Document).where(Document.id.in_(documents))
         async with self.changing, self.sessions.begin() as session:
             await session.execute(chosen.values(collection=collection))

@@ -44,7 +44,7 @@ class Embedding:
         Documents of a higher `rank` come first.
         """
         ids = await to_the_end(self._ids(document))
-        lacking = await self.index.lacking(ids)
+        lacking = await self.index.lacking(document, ids)
         done = len(ids) - len(lacking)
         progress(done, len(ids))
         async with self._turns.turn(rank) as turn:

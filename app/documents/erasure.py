@@ -21,6 +21,7 @@ from app.documents.citations import without
 from app.documents.index import DocumentIndex
 from app.documents.tables.shelf import Shelf
 from app.documents.uploads import ARRIVING, DELETING, arrived
+from app.owners import everyone
 from app.storage.blanking import blank_words
 from app.storage.purge import Purge
 from app.storage.tables import Chunk, Document, Message
@@ -84,10 +85,14 @@ class Erasure:
                 (directory / DELETING).touch()
                 synchronise(directory)
             of_document = Chunk.document_id == document
-            chunks[document] = list(await session.scalars(select(Chunk.id).where(of_document)))
-            await session.execute(delete(Document).where(Document.id == document))
-            await _blank_passages(session, document)
-            await blank_words(session, document)
+            found = list(await session.scalars(select(Chunk.id).where(of_document)))
+            gone = delete(Document).where(Document.id == document).returning(Document.id)
+            if await session.scalar(gone) is None:
+                continue  # another's
+            chunks[document] = found
+            with everyone():  # whoever could read it
+                await blank_passages(session, document)
+                await blank_words(session, document)
         return chunks
 
     async def rest(self, chunks: dict[str, list[int]]) -> None:
@@ -129,6 +134,10 @@ class Erasure:
 
     async def _still_gone(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
         """Those that were not uploaded again meanwhile, to the same place."""
+        with everyone():
+            return await self._not_again(chunks)
+
+    async def _not_again(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
         async with self.sessions() as session:
             again = set(await session.scalars(select(Document.id).where(Document.id.in_(chunks))))
         return {document: ids for document, ids in chunks.items() if document not in again}
@@ -158,12 +167,15 @@ def _remove(directory: Path) -> None:
         shutil.rmtree(gone)
 
 
-async def _blank_passages(session: AsyncSession, document: str) -> None:
+async def blank_passages(session: AsyncSession, document: str, but_of: str | None = None) -> None:
     """Remove a document's passages from stored answers; the answers' own text stays.
 
-    Call it after the transaction's first write: an answer saved in between would be overwritten.
+    Those of one owner may be left. Call it after the transaction's first write: an answer saved in
+    between would be overwritten.
     """
     named = type_coerce(Message.record, String).contains(document, autoescape=True)
+    if but_of is not None:
+        named &= Message.owner != but_of
     for identity, record in await session.execute(select(Message.id, Message.record).where(named)):
         values = {"record": without(record, {document})}
         await session.execute(update(Message).where(Message.id == identity).values(values))

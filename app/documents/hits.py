@@ -9,6 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Select
 
 from app.documents.readers.sniff import Kind
+from app.owners import DEVICE
 from app.storage.tables import Chunk, Document
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.relevance import Hit
@@ -24,7 +25,7 @@ class DocumentHit(Hit):
     is None for what has no pages. `confidence` is in percent, of text that was recognised in a
     picture. What a table answers has the `query` it comes from, in SQL. A
     passage of several sentences has their texts. A sentence that answers has the paragraph that is
-    `around` it.
+    `around` it. `owner` is its document's.
     """
 
     page: int | None
@@ -35,6 +36,7 @@ class DocumentHit(Hit):
     sentences: tuple[str, ...] = ()
     confidence: int | None = None
     around: str = ""
+    owner: str = DEVICE
 
     @property
     def tabular(self) -> bool:
@@ -82,4 +84,5 @@ def hit_of(chunk: Chunk, filename: str, kind: str, vector: Vectors | None) -> Do
         start=chunk.start,
         end=chunk.end,
         confidence=chunk.confidence,
+        owner=chunk.owner,
     )

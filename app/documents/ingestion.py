@@ -29,6 +29,7 @@ from app.documents.folders.versions import is_delivered_mail, superseded
 from app.documents.index import DocumentIndex
 from app.documents.parsing import Batch, Looked, Parsing
 from app.documents.progress import Channel, Progress, Stage, ended
+from app.owners import act_as
 from app.storage import database
 from app.storage.tables import Chunk, Document, Status, upload_order
 from dragon.errors import DocumentError
@@ -119,6 +120,7 @@ class Ingestion:
 
     async def _run(self, document: Document, channel: Channel) -> None:
         """Ingest a document, and begin again for as long as it is the disk that fails."""
+        act_as(document.owner)
         for attempt in itertools.count():
             try:
                 await self._ingest(document, channel)
@@ -138,6 +140,7 @@ class Ingestion:
             self.kv.admit(document.id)
             async with self.sessions() as session:
                 document = await session.get_one(Document, document.id)  # as it is by now
+            await self.index.place(document)
             if not document.kind:
                 await self._read(document, channel)
             self._unread.discard(document.id)
@@ -206,7 +209,8 @@ class Ingestion:
 
     async def _append(self, document_id: str, rows: list[dict[str, Any]], count: int) -> None:
         async with self.sessions.begin() as session:
-            await session.execute(insert(_CHUNKS), rows)
+            shared = await session.scalar(select(Document.shared).where(Document.id == document_id))
+            await session.execute(insert(_CHUNKS), [{**row, "shared": shared} for row in rows])
             await self._update(session, document_id, chunks=count)
 
     async def _cut(self, document_id: str, **read: object) -> None:
@@ -267,6 +271,7 @@ class Ingestion:
             select(Document.id)
             .where(Document.filename == document.filename)
             .where(Document.collection == document.collection)
+            .where(Document.owner == document.owner)
             .where(Document.by_hand)  # a folder's files say what goes of theirs
             .where(upload_order < placed.scalar_one())
         )

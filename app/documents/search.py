@@ -173,10 +173,7 @@ class Finder:
             # A new version takes no place of the old one, which answers until the new one is whole.
             replacing = _chunks_of(select(Document.id).where(Document.replaces))
             hidden = list(await session.scalars(replacing))
-            nearest = await asyncio.to_thread(
-                self.index.vectors.search, query.vector, wanted, allowed, hidden
-            )
-            near = [key for key, _ in nearest]
+            near = await asyncio.to_thread(self.index.search, query.vector, wanted, allowed, hidden)
             worded = await _worded(session, query.text, wanted, scope)
             candidates = fused(near, worded)[:wanted]
             there = (
@@ -185,7 +182,7 @@ class Finder:
                 .where(Chunk.id.in_(candidates), not_(Document.replaces))
             )
             rows = (await session.execute(there)).all()
-            vectors = self.index.vectors.vectors(candidates)
+            vectors = self.index.vectors(candidates)
         place = {key: rank for rank, key in enumerate(candidates)}
         return [
             hit_of(chunk, filename, kind, vectors.get(chunk.id))

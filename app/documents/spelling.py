@@ -8,9 +8,12 @@ from collections.abc import Collection
 from sqlalchemy import column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.owners import acting, everyone
+from app.storage.tables import Chunk, Document
 from dragon.retrieval.spelling import corrected, doubtful, likeliest, slips
 
 _TERMS = table("chunks_terms", column("term"), column("cnt"))
+_FTS = table("chunks_fts", column("rowid"))
 _VIEW = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.chunks_terms USING fts5vocab(main, chunks_fts, row)"
 )
@@ -22,7 +25,8 @@ async def respelled(session: AsyncSession, question: str) -> str:
     Of several like it, the one that documents have most often.
     """
     words = doubtful(question)
-    await session.execute(text(_VIEW))
+    with everyone():
+        await session.execute(text(_VIEW))
     there = await _counts(session, words)
     near = {
         word: likeliest(found)
@@ -33,6 +37,25 @@ async def respelled(session: AsyncSession, question: str) -> str:
 
 
 async def _counts(session: AsyncSession, words: Collection[str]) -> dict[str, int]:
-    """How often documents have each of the words that they have."""
+    """How often documents have each of the words that they have; those that may be read, if any."""
     found = select(_TERMS.c.term, _TERMS.c.cnt).where(_TERMS.c.term.in_(words))
-    return {row.term: row.cnt for row in await session.execute(found)}
+    with everyone():  # the index is of all documents
+        counts = {row.term: row.cnt for row in await session.execute(found)}
+    if counts and await _hides_some(session):
+        return {term: count for term, count in counts.items() if await _reads(session, term)}
+    return counts
+
+
+async def _hides_some(session: AsyncSession) -> bool:
+    """Whether there are documents that whoever acts may not read."""
+    owner = acting()
+    others = select(Document.id).where((Document.owner < owner) | (Document.owner > owner))
+    with everyone():
+        return await session.scalar(others.where(~Document.shared).limit(1)) is not None
+
+
+async def _reads(session: AsyncSession, term: str) -> bool:
+    """Whether a document has the word that whoever acts may read."""
+    having = select(Chunk.id).join(_FTS, _FTS.c.rowid == Chunk.id)
+    having = having.where(text("chunks_fts MATCH :term")).limit(1)
+    return await session.scalar(having, {"term": f'"{term}"'}) is not None

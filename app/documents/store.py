@@ -26,8 +26,10 @@ from app.documents.passages import Passages
 from app.documents.progress import Progress, final
 from app.documents.redaction import Redaction
 from app.documents.search import Finder
+from app.documents.sharing import Sharing
 from app.documents.summaries import Summaries
 from app.documents.tables.shelf import Shelf
+from app.storage.owned import require_own
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
@@ -71,6 +73,7 @@ class DocumentStore:
         self.purge = Purge(sessions)
         self._changing = asyncio.Lock()
         self.collections = Collections(sessions, self._changing)
+        self._sharing = Sharing(sessions, self._index, self._changing)
         tables = Shelf(self._files)
         self._erasure = Erasure(
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
@@ -166,6 +169,16 @@ class DocumentStore:
             )
         return document
 
+    async def own(self, document_id: str) -> Document:
+        """One that may be changed. Raises NotFoundError, and NotYoursError if it is only shared."""
+        document = await self.get(document_id)
+        require_own(document)
+        return document
+
+    async def share(self, document_id: str, *, shared: bool) -> Document:
+        """See Sharing.share. Raises NotFoundError."""
+        return await self._sharing.share(await self.get(document_id), shared=shared)
+
     async def content(self, document_id: str) -> BinaryIO:
         """The uploaded file, open for reading. Raises NotFoundError."""
         await self.get(document_id)
@@ -211,21 +224,25 @@ class DocumentStore:
         """
         # Checked before the row: once it is None, the row is final.
         progress = self._ingestion.watch(document_id)
-        return progress or final(await self.get(document_id))
+        document = await self.get(document_id)
+        return progress or final(document)
 
     async def cancel(self, document_id: str) -> Document:
-        """Stop a document's ingestion. Raises NotFoundError."""
+        """Stop a document's ingestion. Raises NotFoundError, NotYoursError."""
         async with self._changing:
-            await self.get(document_id)
+            await self.own(document_id)
             await self._ingestion.cancel(document_id)
             if (await self.get(document_id)).status == Status.UPLOADED:
                 await self._ingestion.fail(document_id, CANCELLED)
             return await self.get(document_id)
 
     async def retry(self, document_id: str) -> Document:
-        """Restart ingestion of a document that failed or was cancelled. Raises NotFoundError."""
+        """Restart ingestion of a document that failed or was cancelled.
+
+        Raises NotFoundError, NotYoursError.
+        """
         async with self._changing:
-            document = await self.get(document_id)
+            document = await self.own(document_id)
             if document.status == Status.ERROR:
                 await self._ingestion.cancel(document_id)  # its task may still be ending
                 async with self._sessions.begin() as session:
@@ -235,16 +252,23 @@ class DocumentStore:
             return document
 
     async def delete(self, document_id: str) -> None:
-        """Remove row, chunks, vectors, KV and files, on disk too. Raises NotFoundError."""
+        """Remove row, chunks, vectors, KV and files, on disk too.
+
+        Raises NotFoundError, NotYoursError.
+        """
         async with self._changing:
-            await self.get(document_id)
+            await self.own(document_id)
             await self._ingestion.cancel(document_id)
             async with self._sessions.begin() as session:
                 chunks = await self._erasure.rows(session, [document_id])
             await self._erasure.rest(chunks)
 
     async def redaction(self, document_id: str) -> Redaction:
-        """A document's words in what is stored, to be redacted. Raises NotFoundError."""
+        """A document's words in what is stored, to be redacted.
+
+        Raises NotFoundError, NotYoursError.
+        """
+        await self.own(document_id)
         try:
             _, text = await self.text(document_id)
         except DocumentError:  # what could not be read was never quoted

@@ -49,7 +49,7 @@ class Summaries:
                 return []
             chunks = select(Chunk).where(Chunk.document_id == meant.id).order_by(Chunk.id)
             sentences = list(await session.scalars(chunks.limit(_SENTENCES)))
-        vectors = self.index.vectors.vectors([each.id for each in sentences])
+        vectors = self.index.vectors([each.id for each in sentences])
         places = [Place(c.start, c.end, vectors[c.id]) for c in sentences if c.id in vectors]
         text = await asyncio.to_thread(text_of, self.files, meant.id)
         chosen = await asyncio.to_thread(central, text, places) if text else []

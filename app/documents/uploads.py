@@ -122,9 +122,15 @@ def _storing() -> Iterator[None]:
         ) from error
 
 
-def identity(name: str, collection: str, sha256: str) -> str:
-    """The id of a document with these bytes, name and collection."""
+def identity(name: str, collection: str, sha256: str, owner: str) -> str:
+    """The id of an owner's document with these bytes, name and collection."""
     place = f"{sha256} {name}" if not collection else f"{sha256} {collection}\0{name}"
+    return document_id(place, owner)
+
+
+def document_id(place: str, owner: str) -> str:
+    """The id of an owner's document; `place` is what makes it that one."""
+    place = f"{owner}\0\0\0{place}" if owner else place
     return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
 

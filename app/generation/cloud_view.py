@@ -18,6 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.owners import acting
 from app.storage.tables import KnownAnswer
 from dragon.inference.tokenizer import Message
 
@@ -54,7 +55,7 @@ class CloudView:
     """Remembers what the cloud knows of each answer written here."""
 
     sessions: async_sessionmaker[AsyncSession]
-    _recent: dict[str, Known] = field(default_factory=dict)
+    _recent: dict[tuple[str, str], Known] = field(default_factory=dict)
     _writes: set[asyncio.Task[None]] = field(default_factory=set)
 
     def wrote(self, text: str, known: Known) -> None:
@@ -62,7 +63,7 @@ class CloudView:
         digest = _digest(text)
         shift = len(text) - len(text.lstrip())
         ranges = [(max(0, start - shift), end - shift) for start, end in known.ranges]
-        self._recent[digest] = known = replace(
+        self._recent[acting(), digest] = known = replace(
             known, ranges=tuple((start, end) for start, end in ranges if start < end)
         )
         task = asyncio.create_task(self._write(digest, known))
@@ -72,7 +73,7 @@ class CloudView:
     async def known(self, text: str) -> Known | None:
         """What the cloud knows of an answer; None of a text that was not written here."""
         digest = _digest(text)
-        if (recent := self._recent.get(digest)) is not None:
+        if (recent := self._recent.get((acting(), digest))) is not None:
             return recent
         async with self.sessions() as session:
             row = await session.scalar(select(KnownAnswer).where(KnownAnswer.digest == digest))
@@ -115,11 +116,11 @@ class CloudView:
         row = insert(KnownAnswer).values(digest=digest, **values)
         try:
             async with self.sessions.begin() as session:
-                await session.execute(row.on_conflict_do_update(["digest"], set_=values))
+                await session.execute(row.on_conflict_do_update(["owner", "digest"], set_=values))
         except Exception:
             log.exception("what the cloud knows of an answer was not stored")
         else:
-            self._recent.pop(digest, None)
+            self._recent.pop((acting(), digest), None)
 
 
 def _answer(messages: Sequence[Message]) -> Message | None:

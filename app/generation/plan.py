@@ -18,15 +18,15 @@ class Retrieved:
     """Rows of this side, and the documents behind them; none behind a bare row.
 
     `answers`: they were judged to answer the question by themselves. `nothing_relevant`: the search
-    found nothing but `closest`. `unread_documents` could not be searched yet. `sentences` are the
-    texts that budgets are kept of.
+    found nothing but `closest`. `unread_documents` could not be searched yet. `passages` are those
+    that budgets are kept of, by digest.
     """
 
     rows: Sequence[Row]
     sources: Sequence[Source]
     rescoring: Rescoring | None = None
     answers: bool = False
-    sentences: Sequence[str] = ()
+    passages: Sequence[str] = ()
     nothing_relevant: bool = False
     unread_documents: int = 0
     closest: Sequence[Source] = ()

@@ -13,6 +13,7 @@ from app.generation.admission import Places
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
 from app.generation.searches import last_quoted, searches
+from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
 from dragon.inference.engine import Engine
@@ -164,8 +165,8 @@ class Retrieval:
                 rows[number] = replace(rows[number], kv=hit.kv)
         every = self.rescore_every
         again = rescoring(self.embedder, self.tokenizer, request.query, rows, every)
-        sources, texts = [_source(hit) for hit in kept], [hit.text for hit in kept]
-        return Retrieved(rows, sources, again, answers=bool(kept), sentences=texts)
+        sources, passages = [_source(hit) for hit in kept], _digests(kept)
+        return Retrieved(rows, sources, again, answers=bool(kept), passages=passages)
 
     def bare(self) -> Retrieved:
         """The row of a side that has no passage for a chat."""
@@ -194,7 +195,7 @@ class Retrieval:
             [row],
             [replace(_source(hit), citation=number) for number, hit in enumerate(kept, first)],
             answers=bool(kept) and kept[0].score >= ANSWERING,
-            sentences=[text for hit in kept for text in hit.sentences or (hit.text,)],
+            passages=_digests(kept),
         )
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
@@ -217,14 +218,24 @@ class Retrieval:
                 quoting = self._quotes and not request.raw
                 quotes = quotes_of(self.tokenizer, [h.text for h in hits]) if quoting else ()
                 row = Row(tuple(tokens), hits[0].relevance, quotes=quotes)
-                sources, texts = [_source(hit) for hit in hits], [hit.text for hit in hits]
-                return Retrieved([row], sources, answers=True, sentences=texts)
+                sources, passages = [_source(hit) for hit in hits], _digests(hits)
+                return Retrieved([row], sources, answers=True, passages=passages)
             hits = hits[:-1]
         return Retrieved([self.without(request)], [])
 
 
 def _scope(request: GenerationRequest) -> Scope:
     return Scope(request.documents, request.collections)
+
+
+def _digests(hits: Sequence[Hit]) -> list[str]:
+    """How budgets know the sentences of the person's own passages."""
+    return [
+        digest_of_passage(text, hit.owner)
+        for hit in hits
+        if isinstance(hit, DocumentHit)
+        for text in hit.sentences or (hit.text,)
+    ]
 
 
 def _source(hit: Hit) -> Source:

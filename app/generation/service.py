@@ -20,7 +20,6 @@ from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
-from app.ledger.spending import digest_of_passage
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
@@ -217,7 +216,7 @@ class GenerationService:
         )
         found = await self.retrieval.find(request, limit)
         budget = Budget.of(epsilon, min(limit, BOUNDED_TOKENS))
-        passages = [digest_of_passage(text) for text in found.sentences]
+        passages = found.passages
         limit_each = self.settings.passage_epsilon
         await self.ledger.spending.reserve(passages, budget, limit_each)
         account.bounded(budget, passages)

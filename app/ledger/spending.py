@@ -1,8 +1,9 @@
 """What passages have spent of their privacy budgets, over all answers that were bounded.
 
-A passage is known by the SHA-256 of its text: deleting a document and adding it again restores
-nothing. What an answer may spend is taken before its first word leaves, and what it did not need is
-given back when it has ended; a device that is killed in between has spent it all.
+A passage is known by the SHA-256 of its text and of whose it is: deleting a document and adding it
+again restores nothing, and what one's own have spent says nothing of another's. What an answer may
+spend is taken before its first word leaves, and what it did not need is given back when it has
+ended; a device that is killed in between has spent it all.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from dragon.sampling.accountant import Budget, epsilon_of
 log = logging.getLogger(__name__)
 
 
-def digest_of_passage(text: str) -> str:
-    """How a passage is known, hex."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest_of_passage(text: str, owner: str) -> str:
+    """How a passage of an owner's is known, hex."""
+    return hashlib.sha256((f"{owner}\0{text}" if owner else text).encode()).hexdigest()
 
 
 @dataclass

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.ledger.leakage import Asked, Left
 from app.ledger.reads import Read
 from app.ledger.writer import BEGIN, END, GENESIS, READ, Entry, digest_of
+from app.owners import acting, everyone
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.errors import DragonError, InvalidRequestError, NotFoundError
 
@@ -90,7 +91,8 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
         # The hash before a frame's may be another answer's entry.
         before = [entry.seq - 1 for entry in found]
         hashes = select(LedgerEntry.seq, LedgerEntry.hash).where(LedgerEntry.seq.in_(before))
-        previous = {row.seq: row.hash for row in await session.execute(hashes)}
+        with everyone():  # or another owner's
+            previous = {row.seq: row.hash for row in await session.execute(hashes)}
         return row, [_link(each, previous.get(each.seq - 1, GENESIS)) for each in found]
 
 
@@ -100,15 +102,17 @@ def left(row: LedgerAnswer) -> Left | None:
 
 
 async def chain(sessions: Sessions) -> AsyncIterator[Link]:
-    """Every entry, oldest first."""
-    seq, previous = -1, GENESIS
+    """Every entry of whoever acts, oldest first; the hash before may be of another owner's."""
+    owner, seq, previous = acting(), -1, GENESIS
     while True:
-        async with sessions() as session:
-            batch = await _batch(session, seq)
+        with everyone():
+            async with sessions() as session:
+                batch = await _batch(session, seq)
         if not batch:
             return
         for each in batch:
-            yield _link(each, previous)
+            if each.owner == owner:
+                yield _link(each, previous)
             seq, previous = each.seq, each.hash
 
 
@@ -124,6 +128,11 @@ async def _batch(session: AsyncSession, behind: int) -> Sequence[LedgerEntry]:
 
 async def verify(sessions: Sessions) -> Verified:
     """Check every entry and every row it covers. Raises `LedgerDamagedError` at the first fault."""
+    with everyone():
+        return await _verify(sessions)
+
+
+async def _verify(sessions: Sessions) -> Verified:
     async with sessions() as session:
         # Read one snapshot, since answers may be written meanwhile.
         await session.execute(text("BEGIN"))

@@ -26,6 +26,7 @@ from app.disk import cause_of
 from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
 from app.ledger.reads import Read
 from app.ledger.spending import Spending
+from app.owners import acting, everyone
 from app.storage.blanking import blank_words_of_deleted
 from app.storage.tables import LedgerAnswer, LedgerEntry, LedgerRead
 from dragon.link.registry import Frame, Message, name_of
@@ -59,11 +60,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Pending:
-    """An entry with its row of another table, and the documents that the row is of.
+    """An owner's entry with its row of another table, and the documents that the row is of.
 
     One of these may be deleted before the entry is written.
     """
 
+    owner: str
     entry: Entry
     row: dict[str, object]
     documents: frozenset[str]
@@ -106,8 +108,8 @@ class Ledger:
     def begin(self, answer: str, decode: Decode, *, private: bool) -> Account:
         """Open the account of an answer; a private one sends nothing."""
         row: dict[str, object] = {"id": answer, "started_at": time.time(), "private": private}
-        self._append(answer, BEGIN, 0, digest_of(row), row)
-        self._answers[answer] = account = Account(self, answer, decode)
+        self._answers[answer] = account = Account(self, answer, decode, acting())
+        self._append(account.owner, answer, BEGIN, 0, digest_of(row), row)
         return account
 
     def opened(self, stream: int, answer: str) -> None:
@@ -123,7 +125,7 @@ class Ledger:
         account.outbound.note(message)
         data = frame.encode() if isinstance(frame, str) else frame
         digest = hashlib.sha256(data).hexdigest()
-        self._append(account.answer, name_of(message), len(data), digest)
+        self._append(account.owner, account.answer, name_of(message), len(data), digest)
 
     def end(self, account: Account, quoted: Quoted, left: Left) -> None:
         """Close the account of an answer, with what it revealed."""
@@ -136,7 +138,8 @@ class Ledger:
         if account.budget is not None:
             row["epsilon"] = account.budget.said()
         row_digest = digest_of(row)
-        self._append(account.answer, END, 0, row_digest, row | erasable, account.sources)
+        row |= erasable
+        self._append(account.owner, account.answer, END, 0, row_digest, row, account.sources)
         self._answers.pop(account.answer, None)
         # Not every stream ends with a close: a link may break.
         for stream in account.streams:
@@ -148,7 +151,8 @@ class Ledger:
         stated = read.stated(digest_of(passages))
         documents = [passage.document for passage in read.passages]
         row = stated | {"passages": passages}
-        self._append(read.id, READ, read.bytes, digest_of(stated), row, documents)
+        digest = digest_of(stated)
+        self._append(acting(), read.id, READ, read.bytes, digest, row, documents)
         await self.written()
 
     # Writing.
@@ -177,6 +181,10 @@ class Ledger:
         await asyncio.shield(write)
 
     async def _write(self) -> None:
+        with everyone():  # entries of all owners are written together
+            await self._write_pending()
+
+    async def _write_pending(self) -> None:
         async with self._writing:
             taken = len(self._pending)
             if not taken:
@@ -186,11 +194,13 @@ class Ledger:
                 entries = []
                 documents: set[str] = set()
                 for each in self._pending[:taken]:
-                    entry, row = each.entry, each.row
+                    entry, row = each.entry, {**each.row, "owner": each.owner}
                     documents.update(each.documents)
                     seq += 1
                     previous = entry.hash(seq, previous)
-                    entries.append({"seq": seq, "hash": previous, **vars(entry)})
+                    entries.append(
+                        {"owner": each.owner, "seq": seq, "hash": previous, **vars(entry)}
+                    )
                     if entry.kind == BEGIN:
                         await session.execute(insert(LedgerAnswer).values(row))
                     elif entry.kind == READ:
@@ -205,6 +215,7 @@ class Ledger:
 
     def _append(
         self,
+        owner: str,
         answer: str,
         kind: str,
         size: int,
@@ -213,7 +224,7 @@ class Ledger:
         documents: Iterable[str] = (),
     ) -> None:
         entry = Entry(answer, time.time(), kind, size, digest)
-        self._pending.append(_Pending(entry, row or {}, frozenset(documents)))
+        self._pending.append(_Pending(owner, entry, row or {}, frozenset(documents)))
         self._changed.set()
 
     async def _run(self) -> None:
@@ -246,6 +257,7 @@ class Account:
     ledger: Ledger
     answer: str
     decode: Decode
+    owner: str
     sources: set[str] = field(default_factory=set)
     outbound: Outbound = field(default_factory=Outbound)
     streams: list[int] = field(default_factory=list)

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import (
 
 from app.packaged import packaged
 from app.storage import full_text
+from app.storage.owned import OwnersSession
 
 DATABASE = "dragon.db"
 _MIGRATIONS = packaged("alembic")
@@ -67,8 +68,8 @@ def connect(url: str) -> AsyncEngine:
 
 
 def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
-    """A factory of sessions whose objects stay readable after commit."""
-    return async_sessionmaker(engine, expire_on_commit=False)
+    """A factory of sessions, each for the rows of whoever acts, readable after commit."""
+    return async_sessionmaker(engine, expire_on_commit=False, sync_session_class=OwnersSession)
 
 
 async def empty_log(sessions: async_sessionmaker[AsyncSession], wait_ms: int) -> bool:

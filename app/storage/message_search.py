@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, column, literal_column, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.owners import everyone
 from app.storage import full_text
 from app.storage.tables import Message
+
+_SEARCH = table("message_search", column("message"), column("conversation"))
+_PLACE: ColumnElement[str] = literal_column("snippet(message_search, 0, '', '', '…', 12)")
 
 
 async def index(session: AsyncSession, message: Message) -> None:
     """Make the search find what the message says now."""
     await forget(session, message.id)
-    await session.execute(
-        text("INSERT INTO message_search(text, message, conversation) VALUES (:text, :id, :of)"),
-        {"id": message.id, "of": message.conversation_id, "text": message.text},
-    )
+    said = {"id": message.id, "of": message.conversation_id, "text": message.text}
+    new = text("INSERT INTO message_search(text, message, conversation) VALUES (:text, :id, :of)")
+    with everyone():
+        await session.execute(new, said)
 
 
 async def forget(session: AsyncSession, message: str) -> None:
     """Take a message out of the search; `merge` takes its words out of the files."""
-    await session.execute(text("DELETE FROM message_search WHERE message = :id"), {"id": message})
+    gone = text("DELETE FROM message_search WHERE message = :id")
+    with everyone():
+        await session.execute(gone, {"id": message})
 
 
 async def forget_conversation(session: AsyncSession, conversation: str) -> None:
     """Take all messages of a conversation out of the search, as `forget` does."""
-    named = {"id": conversation}
-    await session.execute(text("DELETE FROM message_search WHERE conversation = :id"), named)
+    gone = text("DELETE FROM message_search WHERE conversation = :id")
+    with everyone():
+        await session.execute(gone, {"id": conversation})
 
 
 async def merge(session: AsyncSession) -> None:
@@ -40,11 +47,11 @@ async def found(session: AsyncSession, words: Sequence[str]) -> dict[str, str]:
     """The conversations whose messages have all the words, each with the best place."""
     if not words:
         return {}
-    rows = await session.execute(
-        text(
-            "SELECT conversation, snippet(message_search, 0, '', '', '…', 12) "
-            "FROM message_search WHERE message_search MATCH :query ORDER BY rank DESC"
-        ),
-        {"query": " ".join(f'"{word}"*' for word in words)},
+    matching = (
+        select(_SEARCH.c.conversation, _PLACE)
+        .join(Message, Message.id == _SEARCH.c.message)
+        .where(text("message_search MATCH :query"))
+        .order_by(text("message_search.rank DESC"))
     )
+    rows = await session.execute(matching, {"query": " ".join(f'"{word}"*' for word in words)})
     return {row[0]: row[1] for row in rows}

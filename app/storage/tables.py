@@ -8,7 +8,9 @@ from typing import Any
 from sqlalchemy import JSON, ColumnElement, ForeignKey, MetaData, false, literal_column, true
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from app.owners import acting
 from app.storage.localizable_text import LocalizableText
+from app.storage.owned import Owned, Shareable
 
 
 class Base(DeclarativeBase):
@@ -33,7 +35,7 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-class Document(Base):
+class Document(Shareable, Base):
     """A file as it was stored.
 
     Its id is a hash of name, bytes and the collection that it was uploaded to; of a watched file of
@@ -49,6 +51,7 @@ class Document(Base):
     __tablename__ = "documents"
 
     id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str] = mapped_column(index=True, default=acting, server_default="")
     filename: Mapped[str]
     purpose: Mapped[str]
     collection: Mapped[str] = mapped_column(index=True, server_default="")
@@ -68,7 +71,7 @@ upload_order: ColumnElement[int] = literal_column("documents.rowid")
 """The order of uploads, even within one second."""
 
 
-class Chunk(Base):
+class Chunk(Shareable, Base):
     """A sentence of a document; its id is also that of its vector and of its full-text row.
 
     Ids are never reused (autoincrement), so that a stale vector of a deleted chunk cannot be
@@ -91,7 +94,7 @@ class Chunk(Base):
     confidence: Mapped[int | None]
 
 
-class WatchedFolder(Base):
+class WatchedFolder(Owned, Base):
     """A folder whose files are documents of a collection; `path` is absolute."""
 
     __tablename__ = "watched_folders"
@@ -101,7 +104,7 @@ class WatchedFolder(Base):
     collection: Mapped[str]
 
 
-class WatchedFile(Base):
+class WatchedFile(Owned, Base):
     """A file of a watched folder; `path` is relative to it, `changed_ns` as in `folders.scan`.
 
     `size`, `changed_ns` and `sha256` are those of the content that was read last, null before.
@@ -146,7 +149,7 @@ class Phrase(StrEnum):
     REDACTED = "redacted"
 
 
-class Project(Base):
+class Project(Owned, Base):
     """A collection's standing instruction, for the conversations of its name.
 
     Every collection is a project; one without documents is, too, if it has a row here.
@@ -154,11 +157,12 @@ class Project(Base):
 
     __tablename__ = "projects"
 
+    owner: Mapped[str] = mapped_column(primary_key=True, default=acting, server_default="")
     name: Mapped[str] = mapped_column(primary_key=True)
     instruction: Mapped[str]
 
 
-class Conversation(Base):
+class Conversation(Owned, Base):
     """A tree of messages; `leaf` ends the branch shown. Times are Unix seconds.
 
     `project` names the collection that it asks, if it is of one.
@@ -176,7 +180,7 @@ class Conversation(Base):
     archived: Mapped[bool] = mapped_column(server_default=false(), default=False)
 
 
-class Message(Base):
+class Message(Owned, Base):
     """A question or an answer; messages with the same parent are branches, in order of `number`.
 
     `record` is what the page shows beside an answer's text, as in its WebSocket messages; `tokens`
@@ -202,11 +206,12 @@ class Message(Base):
     tokens: Mapped[list[Any]] = mapped_column(JSON)
 
 
-class KnownAnswer(Base):
+class KnownAnswer(Owned, Base):
     """What the cloud knows of an answer (`app.generation.cloud_view`), by its text's SHA-256."""
 
     __tablename__ = "known_answers"
 
+    owner: Mapped[str] = mapped_column(primary_key=True, default=acting, server_default="")
     digest: Mapped[str] = mapped_column(primary_key=True)
     asked: Mapped[bool]
     ranges: Mapped[list[Any]] = mapped_column(JSON)
@@ -222,7 +227,7 @@ class PassageSpending(Base):
     rdp: Mapped[float]
 
 
-class LedgerAnswer(Base):
+class LedgerAnswer(Owned, Base):
     """An answer in the ledger and, once finished, what left for it.
 
     `documents`, `drafts` and `answer` count 5-grams of documents. `asked` is what was asked of the
@@ -248,7 +253,7 @@ class LedgerAnswer(Base):
     passages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
 
 
-class LedgerRead(Base):
+class LedgerRead(Owned, Base):
     """What a program was given of the person's documents (`app.ledger.reads`).
 
     `bytes` is the size of what it was given. `passages` are null where a document they are of was
@@ -268,7 +273,7 @@ class LedgerRead(Base):
     digest: Mapped[str]
 
 
-class LedgerEntry(Base):
+class LedgerEntry(Owned, Base):
     """An entry of the ledger's hash chain (`app.ledger`); `at` in Unix seconds, hashes hex."""
 
     __tablename__ = "ledger_entries"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from app.documents.store import DocumentStore
 from app.documents.uploads import identity
 from app.ledger.writer import Ledger
+from app.owners import DEVICE, act_as
 from app.storage import database
 from harness.empty_store import EmptyStore
 from harness.letters import Letters
@@ -30,7 +31,7 @@ class Note:
     @property
     def id(self) -> str:
         """What the store calls it."""
-        return identity(self.name, "", hashlib.sha256(self.content).hexdigest())
+        return identity(self.name, "", hashlib.sha256(self.content).hexdigest(), DEVICE)
 
 
 HUT = Note("hut.txt", b"The key of the hut hangs left of the door.\n", "hangs")
@@ -64,7 +65,8 @@ class NoReranker:
 
 @asynccontextmanager
 async def storage(data_dir: Path) -> AsyncIterator[tuple[DocumentStore, Ledger]]:
-    """A running store and ledger on a data directory."""
+    """A running store and ledger on a data directory, for the device's own key."""
+    act_as(DEVICE)
     engine = database.connect(database.database_url(data_dir))
     sessions = database.session_maker(engine)
     store = DocumentStore(data_dir, sessions, Letters(), EmptyStore(), NoReranker())

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from app.api_keys import KEY, ApiKey
 from app.container import AppState
 
 if TYPE_CHECKING:
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 MISSING = "The Model Context Protocol needs the extra mcp: pip install 'dragon-rag[mcp]'"
@@ -33,6 +35,9 @@ class Endpoint:
         async with self._starting:
             if self._manager is None:
                 self._manager = await self._start(state)
+        # A session belongs to the key that it was begun with.
+        key: ApiKey | None = scope.get(KEY)
+        scope["user"] = _user("device" if key is None else key.digest)
         await self._manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
@@ -57,6 +62,13 @@ class Endpoint:
         async with manager.run():
             started.set()
             await self._ended.wait()
+
+
+def _user(key: str) -> AuthenticatedUser:
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+    from mcp.server.auth.provider import AccessToken
+
+    return AuthenticatedUser(AccessToken(token="", client_id=key, scopes=[]))
 
 
 def _load() -> Callable[[AppState], StreamableHTTPSessionManager]:

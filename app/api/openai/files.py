@@ -13,12 +13,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from app.api.openai.openapi import failures
 from app.api.openai.paging import Order, page
 from app.documents.parsing import Properties
 from app.documents.progress import Progress
 from app.documents.readers.sniff import Kind
 from app.documents.store import MAX_WINDOW, DocumentStore
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, Form
+from app.owners import acting
 from app.storage.tables import Document, Status
 from dragon.errors import InvalidRequestError
 from dragon.localizable import with_localizable
@@ -72,7 +74,9 @@ class FileObject(BaseModel):
     """OpenAI's `file` object; `created_at` is in Unix seconds.
 
     Ours are `collection`, "" being the default one, `chunks`, how many there are so far,
-    `properties`, which the file says of itself, and what makes `status_details` `localizable`.
+    `properties`, which the file says of itself, what makes `status_details` `localizable`, and, of
+    one that is shared, `shared`, with whose it is if that is another key's: the key's name, "" being
+    the device's own.
     """
 
     id: str
@@ -88,14 +92,16 @@ class FileObject(BaseModel):
     expires_at: int | None = Field(default=None, exclude_if=lambda at: at is None)
     properties: Properties | None = Field(default=None, exclude_if=lambda known: known is None)
     localizable: dict[str, Any] | None = Field(default=None, exclude_if=lambda known: known is None)
+    shared: bool = Field(default=False, exclude_if=lambda shared: not shared)
+    shared_by: str | None = Field(default=None, exclude_if=lambda known: known is None)
 
     @classmethod
     def of(cls, document: Document) -> FileObject:
         """The object that stands for a document."""
         details = with_localizable({"status_details": document.status_details})
-        return cls.model_validate(document, from_attributes=True).model_copy(
-            update={"localizable": details.get("localizable")}
-        )
+        by = None if document.owner == acting() else document.owner
+        found = cls.model_validate(document, from_attributes=True)
+        return found.model_copy(update={"localizable": details.get("localizable"), "shared_by": by})
 
 
 class FileList(BaseModel):
@@ -276,6 +282,18 @@ async def cancel_file(file_id: str, documents: Store) -> FileObject:
 async def retry_file(file_id: str, documents: Store) -> FileObject:
     """Ingest a file again whose status is `error`."""
     return FileObject.of(await documents.retry(file_id))
+
+
+@router.post("/files/{file_id}/share", responses=failures(403))
+async def share_file(file_id: str, documents: Store) -> FileObject:
+    """Let all keys of the device read a file of one's own."""
+    return FileObject.of(await documents.share(file_id, shared=True))
+
+
+@router.post("/files/{file_id}/unshare", responses=failures(403))
+async def unshare_file(file_id: str, documents: Store) -> FileObject:
+    """Let no other key read a file any more."""
+    return FileObject.of(await documents.share(file_id, shared=False))
 
 
 @router.get("/collections")

@@ -171,7 +171,8 @@ async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile
 @router.delete("/{store_id}/files/{file_id}", responses=failures(404))
 async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDeleted:
     """Take a file out of a store; the file stays, in no collection."""
-    document = (await _store(store_id, state)).one(file_id)
+    (await _store(store_id, state)).one(file_id)
+    document = await state.documents.own(file_id)
     await state.documents.collections.move([document.id], "")
     return StoreFileDeleted(id=file_id)
 
@@ -249,7 +250,7 @@ async def _require_free(file_ids: Sequence[str], name: str, param: str, state: A
     """Raises `InvalidRequestError` for a file that cannot be put into the collection."""
     for file_id in file_ids:
         try:
-            document = await state.documents.get(file_id)
+            document = await state.documents.own(file_id)
         except NotFoundError as error:
             raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
         if document.purpose not in SEARCHED:

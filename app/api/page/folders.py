@@ -10,10 +10,12 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.openai.openapi import failures
-from app.container import State
+from app.container import AppState, State
 from app.documents.folders.folders import FileState, Folder
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS
 from app.home import short
+from app.owners import acting, acting_as
+from dragon.errors import InvalidRequestError
 from dragon.localizable import with_localizable
 
 router = APIRouter(prefix="/api/folders", tags=["folders"])
@@ -23,12 +25,16 @@ _LONGEST_PATH = 4096  # of Linux; escaped in a URL it is still within the head o
 
 
 class NewFolder(BaseModel):
-    """A folder on the device's machine; its collection is named as it is unless said otherwise."""
+    """A folder on the device's machine; its collection is named as it is unless said otherwise.
+
+    Its documents are those of `key`, one that has documents of its own, or of the device's own.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     path: Annotated[str, Field(min_length=1, max_length=_LONGEST_PATH)]
     collection: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None
+    key: str | None = None
 
 
 @router.get("")
@@ -41,8 +47,16 @@ async def list_folders(state: State) -> dict[str, Any]:
 async def add_folder(folder: NewFolder, state: State) -> dict[str, Any]:
     """Follow a folder; of one that is followed, try again what could not be read."""
     folders = state.documents.folders
-    identity = await folders.add(Path(folder.path), folder.collection)
-    return _view(await folders.get(identity))
+    with acting_as(acting() if folder.key is None else _owner(folder.key, state)):
+        identity = await folders.add(Path(folder.path), folder.collection)
+        return _view(await folders.get(identity))
+
+
+def _owner(name: str, state: AppState) -> str:
+    """The owner that is a key with documents of its own. Raises `InvalidRequestError`."""
+    if name not in state.auth.owners():
+        raise InvalidRequestError(f"There is no key {name} with documents of its own.", param="key")
+    return name
 
 
 @router.get("/{folder}", responses=failures(404))

@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.api.page.languages import texts
 from app.api.page.parameters import DEFAULT_TEMPERATURE
+from app.api_keys import ApiKey, May
 from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
 from app.container import AppState, State
 from app.documents.readers.sniff import ACCEPTED
@@ -47,7 +48,7 @@ class PageFiles(StaticFiles):
 @router.get("/")
 async def index(request: Request, state: State) -> Response:
     """The page for a signed-in browser, for others how to sign in."""
-    if not state.auth.has_session(request.headers):
+    if state.auth.session(request.headers) is None:
         return _sign_in_page(request, "sign.needed")
     return FileResponse(STATIC / "index.html", headers=_NEWEST)
 
@@ -78,7 +79,7 @@ async def sign_in_by_link(
         return Response(status_code=503, headers=_NO_STORE)
     if code:
         return _signed_in(request, state, lambda: state.auth.accepts_code(code), "sign.used")
-    return _signed_in(request, state, lambda: state.auth.accepts_key(key), "sign.wrong.link")
+    return _signed_in_by(key, request, state, "sign.wrong.link")
 
 
 @router.post("/sign-in")
@@ -87,7 +88,7 @@ async def sign_in_by_key(request: Request, state: State) -> Response:
     async with request.form(max_fields=4) as form:
         key = form.get("key")
     typed = key.strip() if isinstance(key, str) else ""
-    return _signed_in(request, state, lambda: state.auth.accepts_key(typed), "sign.wrong.key")
+    return _signed_in_by(typed, request, state, "sign.wrong.key")
 
 
 @router.post("/api/sign-out")
@@ -119,8 +120,21 @@ async def status(state: State) -> dict[str, Any]:
     }
 
 
+def _signed_in_by(given: str, request: Request, state: AppState, refusal: str) -> Response:
+    """Sign a browser in by the device's own key or a named one, which has to be for all."""
+    key = state.auth.named(given)
+    if key is not None and key.may is not May.ALL:
+        return _sign_in_page(request, "sign.scope", 403)
+    accepts = state.auth.accepts_key
+    return _signed_in(request, state, lambda: key is not None or accepts(given), refusal, key)
+
+
 def _signed_in(
-    request: Request, state: AppState, accepted: Callable[[], bool], refusal: str
+    request: Request,
+    state: AppState,
+    accepted: Callable[[], bool],
+    refusal: str,
+    key: ApiKey | None = None,
 ) -> Response:
     address = request.client.host if request.client else "nowhere"
     if state.auth.attempts.exceeded(address):
@@ -132,7 +146,7 @@ def _signed_in(
     secure = request.url.scheme == "https"
     response.set_cookie(
         SECURE_COOKIE if secure else COOKIE,
-        state.auth.sessions.begin(),
+        state.auth.sessions.begin(key),
         max_age=int(SESSION_S),
         httponly=True,
         samesite="strict",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.documents.folders.keeping import Keeping
 from app.documents.folders.watcher import FolderState, Watcher
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, clean_collection
+from app.owners import DEVICE, acting, acting_as
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.errors import InvalidRequestError, NotFoundError
 from dragon.localizable import Localizable, localizable
@@ -85,8 +86,9 @@ class Folders:
                 self._follow(folder)
         for path in named:
             try:
-                if self._known(await asyncio.to_thread(_real, path)) is None:
-                    await self.add(path)
+                with acting_as(DEVICE):
+                    if self._known(await asyncio.to_thread(_real, path)) is None:
+                        await self.add(path)
             except InvalidRequestError as error:  # it may be there at the next start
                 log.warning("%s", error.message)
 
@@ -136,14 +138,14 @@ class Folders:
             del self._watchers[folder]
 
     async def list(self) -> Sequence[Folder]:
-        """Every folder, by path."""
+        """Every folder of whoever acts, by path."""
         counted = (
             select(WatchedFile.folder_id, _STATE, func.count())
             .outerjoin(Document, Document.id == WatchedFile.document_id)
             .group_by(WatchedFile.folder_id, _STATE)
         )
         # Taken before the counts: who sees that a folder was looked at sees all of its files.
-        states = [(each.folder, each.state) for each in self._watchers.values()]
+        states = [(each.folder, each.state) for each in self._own()]
         async with self._sessions() as session:
             rows = await session.execute(counted)
             counts = {(folder, FileState(state)): count for folder, state, count in rows}
@@ -190,13 +192,16 @@ class Folders:
         watcher.start()
 
     def _known(self, root: Path) -> Watcher | None:
-        watchers = self._watchers.values()
-        return next((each for each in watchers if each.folder.path == str(root)), None)
+        return next((each for each in self._own() if each.folder.path == str(root)), None)
+
+    def _own(self) -> Iterator[Watcher]:
+        return (each for each in self._watchers.values() if each.folder.owner == acting())
 
     def _watcher(self, folder: str) -> Watcher:
-        if folder not in self._watchers:
+        found = next((each for each in self._own() if each.folder.id == folder), None)
+        if found is None:
             raise _no_folder(folder)
-        return self._watchers[folder]
+        return found
 
     def _require_apart(self, root: Path) -> None:
         """No file may be in two folders, nor be the device's own."""

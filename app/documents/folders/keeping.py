@@ -8,7 +8,6 @@ uploaded it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -24,7 +23,8 @@ from app.documents.folders.scan import Content, Mark
 from app.documents.folders.versions import is_delivered_mail, orphans
 from app.documents.ingestion import Ingestion
 from app.documents.readers.sniff import telling_suffix
-from app.documents.uploads import Incoming, arrived, clean_name, identity
+from app.documents.uploads import Incoming, arrived, clean_name, document_id, identity
+from app.owners import acting
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.localizable import localizable
 
@@ -35,8 +35,7 @@ CANCELLED = localizable("file.cancelled", "It was cancelled. Retry it, or delete
 
 def content_identity(name: str, collection: str, sha256: str) -> str:
     """The id of the document of all files with these bytes whose names tell the same type."""
-    place = f"{sha256} {collection}\0\0{telling_suffix(name)}"
-    return "file-" + hashlib.sha256(place.encode()).hexdigest()[:24]
+    return document_id(f"{sha256} {collection}\0\0{telling_suffix(name)}", acting())
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,8 @@ class Keeping:
             file = await session.get_one(WatchedFile, (file.folder_id, file.path))
             had = file.document_id, file.previous_id
             if new is not None:
+                # What a file said before was shared, and so is what it says now.
+                new.shared = await _any_shared(session, had)
                 session.add(new)
                 await session.flush()
             file.document_id, file.previous_id = document, None
@@ -226,10 +227,15 @@ async def _stored(
     session: AsyncSession, name: str, collection: str, sha256: str
 ) -> Document | None:
     """The document of a content, if there is one: somebody's upload, or of another file."""
-    uploaded = await session.get(Document, identity(name, collection, sha256))
+    uploaded = await session.get(Document, identity(name, collection, sha256, acting()))
     if uploaded is not None and uploaded.expires_at is None and uploaded.purpose == "user_data":
         return uploaded
     return await session.get(Document, content_identity(name, collection, sha256))
+
+
+async def _any_shared(session: AsyncSession, documents: Iterable[str | None]) -> bool:
+    shared = select(Document.id).where(Document.id.in_(documents), Document.shared)
+    return await session.scalar(shared.limit(1)) is not None
 
 
 async def _found_till_then(

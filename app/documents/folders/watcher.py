@@ -22,6 +22,7 @@ from app.documents.folders.ignore import RULES, USUAL
 from app.documents.folders.keeping import Keeping
 from app.documents.folders.scan import Identity, Mark, Scan, content_of, identity_of, scan
 from app.documents.uploads import MAX_BYTES
+from app.owners import act_as
 from app.storage.tables import WatchedFile, WatchedFolder
 from dragon.errors import StorageError
 from dragon.localizable import localizable
@@ -147,6 +148,7 @@ class Watcher:
         return bool(named) or not any(USUAL(f"{part}/") for part in parts)
 
     async def _follow(self) -> None:
+        act_as(self.folder.owner)
         while not self._closing.is_set():
             self._changed.clear()
             try:

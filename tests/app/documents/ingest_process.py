@@ -19,6 +19,7 @@ from app.documents.index import DocumentIndex
 from app.documents.ingestion import Ingestion
 from app.documents.progress import Channel, Progress, Stage
 from app.documents.store import DocumentStore
+from app.owners import DEVICE, act_as
 from app.storage import database
 from dragon.retrieval.index import Vectors
 from harness.empty_store import EmptyStore
@@ -40,6 +41,7 @@ class DyingChannel(Channel):
 
 
 async def ingest(data_dir: Path, name: str, content: bytes) -> None:
+    act_as(DEVICE)
     url = database.database_url(data_dir)
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))

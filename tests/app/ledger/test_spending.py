@@ -10,12 +10,15 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger.spending import Spending, digest_of_passage
+from app.owners import DEVICE
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.errors import InvalidRequestError
 from dragon.sampling.accountant import Budget
 
 Sessions = async_sessionmaker[AsyncSession]
-ONE, OTHER = map(digest_of_passage, ("The key is under the mat.", "The code is 4471."))
+ONE, OTHER = (
+    digest_of_passage(text, DEVICE) for text in ("The key is under the mat.", "The code is 4471.")
+)
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ async def test_what_was_not_needed_is_given_back(sessions: Sessions) -> None:
     assert await spending.spent([ONE, OTHER]) == pytest.approx([budget.epsilon] * 2)
     assert 0.0 < budget.epsilon < 4.0
     unused = Budget.of(1.0, 8)
-    other = digest_of_passage("Nothing of it was said.")
+    other = digest_of_passage("Nothing of it was said.", DEVICE)
     await spending.reserve([other], unused, 16.0)
     spending.settle([other], unused)
     assert await spending.spent([other]) == [0.0]

@@ -21,6 +21,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from app.owners import everyone
 from app.storage.database import (
     connect,
     database_url,
@@ -96,7 +97,8 @@ async def test_connections_are_set_up(tmp_path: Path) -> None:
         expected = {"journal_mode": "wal", "foreign_keys": 1, "secure_delete": 1, "synchronous": 2}
         async with sessions() as session:
             for pragma, value in expected.items():
-                assert await session.scalar(text(f"PRAGMA {pragma}")) == value
+                with everyone():
+                    assert await session.scalar(text(f"PRAGMA {pragma}")) == value
         with pytest.raises(IntegrityError):
             async with sessions.begin() as session:
                 session.add(chunk("file-nowhere"))

@@ -1,0 +1,25 @@
+"""What a key has left that was revoked: read from the database, whether or not the device runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+from app.storage.database import DATABASE
+
+
+def left_by(owner: str, data_dir: Path) -> str:
+    """How many documents and conversations are an owner's, in words; "" if none is. Blocks."""
+    if not (data_dir / DATABASE).is_file():
+        return ""
+    found = []
+    with (
+        closing(sqlite3.connect(data_dir / DATABASE)) as connection,
+        suppress(sqlite3.OperationalError),  # it was not used since there are owners
+    ):
+        for table in ("documents", "conversations"):
+            counted = f"SELECT count(*) FROM {table} WHERE owner = ?"  # noqa: S608
+            ((count,),) = connection.execute(counted, (owner,)).fetchall()
+            found += [f"{count} {table}"] if count else []
+    return " and ".join(found)
