@@ -24,26 +24,31 @@ async def respelled(session: AsyncSession, question: str) -> str:
 
     Of several like it, the one that documents have most often.
     """
-    words = doubtful(question)
+    if not (words := doubtful(question)):
+        return question
     with everyone():
         await session.execute(text(_VIEW))
-    there = await _counts(session, words)
+    hides = await _hides_some(session)
+    there = await _counts(session, words, hides=hides)
     near = {
         word: likeliest(found)
         for word in words
-        if word not in there and (found := await _counts(session, slips(word)))
+        if word not in there and (found := await _counts(session, slips(word), hides=hides))
     }
     return await asyncio.to_thread(corrected, question, near) if near else question
 
 
-async def _counts(session: AsyncSession, words: Collection[str]) -> dict[str, int]:
-    """How often documents have each of the words that they have; those that may be read, if any."""
+async def _counts(session: AsyncSession, words: Collection[str], *, hides: bool) -> dict[str, int]:
+    """How often documents have each of the words that they have.
+
+    Where some may not be read, only of words that one of the others has.
+    """
     found = select(_TERMS.c.term, _TERMS.c.cnt).where(_TERMS.c.term.in_(words))
     with everyone():  # the index is of all documents
         counts = {row.term: row.cnt for row in await session.execute(found)}
-    if counts and await _hides_some(session):
-        return {term: count for term, count in counts.items() if await _reads(session, term)}
-    return counts
+    if not hides:
+        return counts
+    return {term: count for term, count in counts.items() if await _reads(session, term)}
 
 
 async def _hides_some(session: AsyncSession) -> bool:

@@ -21,5 +21,5 @@ def left_by(owner: str, data_dir: Path) -> str:
         for table in ("documents", "conversations"):
             counted = f"SELECT count(*) FROM {table} WHERE owner = ?"  # noqa: S608
             ((count,),) = connection.execute(counted, (owner,)).fetchall()
-            found += [f"{count} {table}"] if count else []
+            found += [f"{count} {table if count > 1 else table[:-1]}"] if count else []
     return " and ".join(found)

@@ -7,6 +7,8 @@ no statement says so itself.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sqlalchemy import event, false, or_
 from sqlalchemy.orm import (
     Mapped,
@@ -16,6 +18,7 @@ from sqlalchemy.orm import (
     mapped_column,
     with_loader_criteria,
 )
+from sqlalchemy.orm.interfaces import ORMOption
 
 from app.owners import acting, may_all
 from dragon.errors import NotYoursError
@@ -56,21 +59,21 @@ class OwnersSession(Session):
 def _restrict(state: ORMExecuteState) -> None:
     if may_all():
         return
-    owner = acting()
-    if not state.is_orm_statement:
-        if state.is_insert:
-            return
+    if state.is_orm_statement:
+        state.statement = state.statement.options(*_limits(acting(), reads=state.is_select))
+    elif not state.is_insert:
         raise RuntimeError("a statement without mapped tables cannot be limited to its reader's")
 
-    own = with_loader_criteria(Owned, lambda table: table.owner == owner, include_aliases=True)
-    shareable = with_loader_criteria(
-        Shareable,
-        (lambda table: or_(table.owner == owner, table.shared))
-        if state.is_select
-        else (lambda table: table.owner == owner),
-        include_aliases=True,
+
+@lru_cache(maxsize=256)
+def _limits(owner: str, *, reads: bool) -> tuple[ORMOption, ...]:
+    """What limits a statement to an owner's rows, and what he only reads to those shared, too."""
+    shared = (lambda table: or_(table.owner == owner, table.shared)) if reads else None
+    own = lambda table: table.owner == owner  # noqa: E731 - SQLAlchemy wants a lambda
+    return (
+        with_loader_criteria(Owned, own, include_aliases=True),
+        with_loader_criteria(Shareable, shared or own, include_aliases=True),
     )
-    state.statement = state.statement.options(own, shareable)
 
 
 @event.listens_for(OwnersSession, "before_flush")

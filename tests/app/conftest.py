@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,12 +142,16 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 @contextmanager
 def serving(app: FastAPI) -> Iterator[str]:
-    """The app on a real port, in a thread; yields its address without a scheme."""
+    """The app on a real port, in a thread; yields its address without a scheme.
+
+    Where it asks for no key, requests act for whom the test does.
+    """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         served = server(app, "127.0.0.1", 0)
-        thread = threading.Thread(target=lambda: asyncio.run(served.serve([listener])))
+        acting = copy_context()
+        thread = threading.Thread(target=acting.run, args=(asyncio.run, served.serve([listener])))
         thread.start()
         try:
             wait_until(lambda: served.started)

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Match
 
-from app.api_keys import API_KEYS, Credential, May, api_keys
+from app.api_keys import API_KEYS, ApiKey, Credential, Documents, May, api_keys
 from app.auth import Authenticator
 from app.container import AppState
 from dragon.inference.fairness import CALLER
@@ -27,16 +27,18 @@ ASKING = {
 UPLOADING = {
     "GET /v1/files", "POST /v1/files", "GET /v1/files/a", "GET /v1/files/a/content",
     "GET /v1/files/a/text", "GET /v1/files/a/events", "POST /v1/files/a/cancel",
-    "POST /v1/files/a/retry", "GET /v1/collections", "POST /mcp", "GET /mcp", "DELETE /mcp",
+    "POST /v1/files/a/retry", "POST /v1/files/a/share", "POST /v1/files/a/unshare",
+    "GET /v1/collections", "POST /mcp", "GET /mcp", "DELETE /mcp",
     "GET /v1/vector_stores", "POST /v1/vector_stores", "GET /v1/vector_stores/a",
     "GET /v1/vector_stores/a/files", "POST /v1/vector_stores/a/files",
     "GET /v1/vector_stores/a/files/b",
 }  # fmt: skip
-NEITHER = {
+DEVICE = {"POST /api/models/use", "POST /api/models/try", "POST /api/folders"}
+NEITHER = DEVICE | {
     "DELETE /v1/vector_stores/a", "DELETE /v1/vector_stores/a/files/b",
     "DELETE /v1/files/a", "GET /api/ledger", "GET /api/ledger/a", "GET /api/ledger/reads",
     "GET /api/conversations", "DELETE /api/conversations/a", "GET /api/status",
-    "GET /api/models", "POST /api/models/use", " /ws/chat", "POST /v1/files/a/b/retry",
+    "GET /api/models", "GET /api/folders", " /ws/chat", "POST /v1/files/a/b/retry",
     "POST /v1/chat/completions/a", "GET /v1/modelsx",
 }  # fmt: skip
 
@@ -47,8 +49,14 @@ NEITHER = {
 )
 def test_what_each_may_do(may: May, allowed: set[str]) -> None:
     everything = ASKING | UPLOADING | NEITHER
-    permitted = {each for each in everything if Credential(may).permits(*each.split(" ", 1))}
-    assert permitted == allowed
+    for documents in Documents:
+        key = ApiKey(name="anna", digest="0" * 64, may=may, documents=documents)
+        asking = Credential(key)
+        device = DEVICE if documents is Documents.OWN else set()
+        permitted = {each for each in everything if asking.permits(*each.split(" ", 1))}
+        assert permitted == allowed - device
+        assert asking.owner == ("anna" if documents is Documents.OWN else "")
+    assert all(Credential().permits(*each.split(" ", 1)) for each in everything)
 
 
 def test_what_is_listed_is_a_route(app: FastAPI) -> None:

@@ -75,8 +75,8 @@ class FileObject(BaseModel):
 
     Ours are `collection`, "" being the default one, `chunks`, how many there are so far,
     `properties`, which the file says of itself, what makes `status_details` `localizable`, and, of
-    one that is shared, `shared`, with whose it is if that is another key's: the key's name, "" being
-    the device's own.
+    one that is shared, `shared`, with whose it is if that is another key's: the key's name, ""
+    being the device's own.
     """
 
     id: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.documents.spelling import respelled
 from app.documents.store import DocumentStore
+from app.owners import acting_as
 from tests.app.stores import NOTE, OTHER, ingest
 
 
@@ -41,3 +43,15 @@ async def test_a_deleted_word_is_suggested_no_more(store: DocumentStore) -> None
     assert await store.search("Where is the flowerpto?", 1)
     await store.delete(document.id)
     assert await store.search("Where is the flowerpto?", 1) == []
+
+
+async def test_words_of_documents_that_one_may_not_read_are_none(store: DocumentStore) -> None:
+    await ingest(store, "key.txt", NOTE)
+    with acting_as("ben"):
+        mine = await ingest(store, "pot.txt", b"The flowerpats of the sale are blue.\n")
+        (hit, *_) = await store.search("Where are the flowerpost of the sale?", 1)
+        assert hit.document == mine.id
+        async with store._sessions() as session:
+            assert await respelled(session, "under which flowerpto?") == "under which flowerpto?"
+    async with store._sessions() as session:
+        assert await respelled(session, "under which flowerpto?") == "under which flowerpot?"

@@ -22,8 +22,9 @@ import pytest
 from app.documents import uploads
 from app.documents.progress import Progress, Stage
 from app.documents.store import DocumentStore
+from app.owners import acting_as
 from app.storage.tables import Document, Status
-from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError
+from dragon.errors import DocumentError, DocumentTooLargeError, NotFoundError, NotYoursError
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.windows import Passage
 from harness.pdf import pdf
@@ -439,3 +440,38 @@ async def test_progress_tells_percent_and_what_is_left(store: DocumentStore) -> 
     assert (under_way[0].percent, under_way[0].seconds_left) == (0, None)
     assert all((each.seconds_left or 0) > 0 for each in under_way[1:])
     assert (progress[-1].percent, progress[-1].seconds_left) == (100, None)
+
+
+async def test_vectors_are_of_ones_own_and_of_what_is_shared(store: DocumentStore) -> None:
+    with acting_as("anna"):
+        hers = await ingest(store, "key.txt", NOTE)
+    await ingest(store, "router.txt", OTHER)
+
+    async def near() -> set[str]:
+        """What comes near a question that shares no word with what is said."""
+        return {hit.title for hit in await store.search("opening doors", 5, relevant=False)}
+
+    assert await near() == {"router.txt"}
+    with acting_as("anna"):
+        assert await near() == {"key.txt"}
+        await store.share(hers.id, shared=True)
+        assert await near() == {"key.txt"}
+    assert await near() == {"key.txt", "router.txt"}
+    with acting_as("ben"):
+        assert await near() == {"key.txt"}
+    with acting_as("anna"):
+        await store.share(hers.id, shared=False)
+    assert await near() == {"router.txt"}
+
+
+async def test_a_new_version_of_what_is_shared_is_shared(store: DocumentStore) -> None:
+    with acting_as("anna"):
+        first = await ingest(store, "key.txt", NOTE)
+        await store.share(first.id, shared=True)
+        second = await store.add("key.txt", OTHER, replace=True)
+        await finished(store, second)
+    assert [each.id for each in await store.list()] == [second.id]
+    with pytest.raises(NotYoursError):
+        await store.delete(second.id)
+    (hit, *_) = await store.search("What is the router's passcode?", 1)
+    assert hit.document == second.id

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.generation.cloud_view import MARK, CloudView, Known
+from app.owners import acting_as
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.inference.tokenizer import Message
 from dragon.inference.tools import ToolCall
@@ -119,3 +120,20 @@ async def test_an_answer_to_be_continued_ends_where_it_stopped(sessions: object)
     shown = await view.of(going_on, trusted=False)
     assert shown == [stopped[0], assistant(text.strip()), user("Thanks.")]
     await view.close()
+
+
+async def test_what_the_cloud_knows_of_ones_answer_it_does_not_know_of_anothers(
+    sessions: object,
+) -> None:
+    """Though they are of the same text: their questions are not."""
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    with acting_as("anna"):
+        view.wrote("Yes.", Known(True, ((0, 4),)))
+    with acting_as("ben"):
+        assert await view.known("Yes.") is None
+        view.wrote("Yes.", Known())
+    await view.close()
+    with acting_as("anna"):
+        assert await view.known("Yes.") == Known(True, ((0, 4),))
+    with acting_as("ben"):
+        assert await view.known("Yes.") == Known()

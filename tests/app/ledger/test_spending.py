@@ -74,3 +74,12 @@ async def test_answers_at_once_cannot_overdraw(sessions: Sessions) -> None:
     assert any(isinstance(each, InvalidRequestError) for each in taken)
     (spent,) = await spending.spent([ONE])
     assert spent <= 8.0
+
+
+async def test_what_ones_passage_has_spent_says_nothing_of_anothers(sessions: Sessions) -> None:
+    """Whoever guesses a passage must not learn from its budget that somebody has it."""
+    spending = Spending(sessions)
+    text = "The key is under the mat."
+    await spending.reserve([digest_of_passage(text, "anna")], Budget.of(4.0, 8), 8.0)
+    assert await spending.spent([digest_of_passage(text, "ben")]) == [0.0]
+    assert digest_of_passage(text, DEVICE) == ONE

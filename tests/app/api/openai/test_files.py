@@ -17,12 +17,11 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from app.api import errors
 from app.api.openai import files, search
 from app.documents.store import DocumentStore
-from app.owners import DEVICE, act_as, act_for_everyone
 from app.storage import database
 from dragon.inference.tokenizer import Tokenizer
 from harness.empty_store import EmptyStore
@@ -38,7 +37,6 @@ OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
 def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        act_for_everyone()
         url = database.database_url(tmp_path)
         await asyncio.to_thread(database.migrate, url)
         engine = database.connect(url)
@@ -50,10 +48,7 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
         await store.close()
         await engine.dispose()
 
-    async def authenticated() -> None:
-        act_as(DEVICE)
-
-    app = FastAPI(lifespan=lifespan, dependencies=[Depends(authenticated)])
+    app = FastAPI(lifespan=lifespan)
     app.include_router(files.router)
     app.include_router(search.router)
     errors.install(app)
