@@ -27,9 +27,7 @@ _LONGEST = 1000  # characters that a fault says
 
 Text = Annotated[str, Field(max_length=64 * 1024)]
 Number = Annotated[int, Field(ge=0, lt=1 << 63)]
-Value = (
-    Annotated[str, Field(max_length=_LONGEST)] | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-)
+Value = Annotated[str, Field(max_length=_LONGEST)] | Number
 
 
 class Control(BaseModel):
