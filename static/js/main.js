@@ -199,6 +199,7 @@ async function loadStatus() {
     settings.setStatus(found);
     documents.setAccepted(found.accepted);
     byId("demo").hidden = !found.quotes;
+    document.documentElement.toggleAttribute("data-household", found.household);
     composer.render();
     if (socket.connected) status.setPeer(found.peer);
   } catch {

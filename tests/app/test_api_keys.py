@@ -120,3 +120,25 @@ async def test_keys_share_the_device(
     assert len(set(callers)) == 2
     assert "anna" in callers[0]
     assert CALLER.get() == ""
+
+
+async def test_a_browser_is_signed_in_for_as_long_as_its_key_is_good(
+    client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    named = api_keys(tmp_path)
+    anna = named.add("anna", may=May.ALL, documents=Documents.OWN)
+    guest = named.add("guest", may=May.ASK, documents=Documents.OWN)
+    del client.headers["Authorization"]
+    refused = await client.post("/sign-in", data={"key": guest})
+    assert refused.status_code == 403
+    assert "set-cookie" not in refused.headers
+    assert (await client.post("/sign-in", data={"key": anna})).status_code == 303
+    assert (await client.get("/")).status_code == 200
+    assert (await client.get("/api/status")).json()["household"] is True
+    concerns_all = await client.post("/api/models/use", json={"name": "other"})
+    assert concerns_all.status_code == 403
+    assert "the device's own key" in concerns_all.json()["error"]["message"]
+    named.revoke("anna")
+    named.add("anna", may=May.ALL, documents=Documents.OWN)  # another key of that name
+    assert (await client.get("/api/status")).status_code == 401
+    assert (await client.get("/")).status_code == 401

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Page, Response, expect
 
@@ -19,8 +20,13 @@ WORD = "QUOKKA"
 def keys(device: Service) -> Iterator[dict[str, str]]:
     named = api_keys(device.data)
     people = ("anna", "ben")
-    yield {name: named.add(name, may=May.ALL, documents=Documents.OWN) for name in people}
-    for name in people:
+    made = {name: named.add(name, may=May.ALL, documents=Documents.OWN) for name in people}
+    yield made
+    for name, key in made.items():
+        headers = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=device.url, headers=headers, timeout=60) as client:
+            for file in client.get("/v1/files").json()["data"]:
+                client.delete(f"/v1/files/{file['id']}")
         named.revoke(name)
 
 
@@ -36,6 +42,12 @@ def test_the_page_shows_one_nothing_of_the_other(
     answer = chat.ask("What is the code of the safe?", private=True)
     chat.wait_answer(answer)
     expect(answer).to_contain_text(WORD)
+    common = tmp_path / "common.txt"
+    common.write_text("The bins go out on Thursdays.\n")
+    chat.open_panel("documents")
+    chat.upload(common)
+    page.get_by_role("button", name="Share common.txt").click()
+    expect(chat.document("common.txt")).to_contain_text("shared with the other keys")
     page.get_by_test_id("open-settings").click()
     page.get_by_test_id("sign-out").click()
     expect(page.get_by_label("API key")).to_be_visible()
@@ -44,7 +56,9 @@ def test_the_page_shows_one_nothing_of_the_other(
     page.on("response", lambda reply: received.append(reply))
     chat.sign_in(f"{device.url}/sign-in?key={keys['ben']}")
     chat.open_panel("documents")
-    expect(chat.documents).to_have_count(0)
+    expect(chat.documents).to_have_count(1)
+    expect(chat.document("common.txt")).to_contain_text("shared by anna")
+    expect(page.get_by_test_id("delete-document")).to_have_count(0)
     expect(chat.conversations).to_have_count(0)
     answer = chat.ask("What is the code of the safe?", private=True)
     chat.wait_answer(answer)

@@ -17,7 +17,7 @@ from app.documents.readers.common import PAGE_BREAK
 from app.documents.readers.sniff import Kind
 from app.documents.redaction import Quoted, Redaction
 from app.documents.store import MAX_WINDOW
-from dragon.errors import NotFoundError
+from dragon.errors import NotFoundError, NotYoursError
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
@@ -26,7 +26,7 @@ Ids = Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, 
 
 
 class Some(BaseModel):
-    """Documents by their ids; those that are not there any more are left out."""
+    """Documents by their ids; those that are gone, or another's, are left out."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -75,7 +75,7 @@ async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
         redactions = await _redactions(state, [document]) if deletion.redact else []
         for each in redactions:
             await each.apply()  # before its passages go, which say what was read
-        with suppress(NotFoundError):
+        with suppress(NotFoundError, NotYoursError):
             await state.documents.delete(document)
             deleted.append(document)
         for each in redactions:
@@ -87,6 +87,6 @@ async def delete_documents(deletion: Deletion, state: State) -> dict[str, Any]:
 async def _redactions(state: AppState, documents: Sequence[str]) -> list[Redaction]:
     found = []
     for document in dict.fromkeys(documents):
-        with suppress(NotFoundError):
+        with suppress(NotFoundError, NotYoursError):
             found.append(await state.documents.redaction(document))
     return found

@@ -102,7 +102,10 @@ async def sign_out(request: Request, state: State) -> Response:
 
 @router.get("/api/status")
 async def status(state: State) -> dict[str, Any]:
-    """The model, how it answers unless told otherwise, the peer, the documents, what is read."""
+    """The model, how it answers unless told otherwise, the peer, the documents, what is read.
+
+    `household`: some keys have documents of their own, so that there is somebody to share with.
+    """
     return {
         "model": state.generation.model_name,
         "quotes": state.generation.quotes,
@@ -117,6 +120,7 @@ async def status(state: State) -> dict[str, Any]:
         "peer": with_localizable(asdict(state.generation.peer_state)),
         "documents": await state.documents.count(),
         "accepted": ACCEPTED,
+        "household": bool(state.auth.owners()),
     }
 
 

@@ -172,7 +172,7 @@ export const getQuoted = (documents) => request("/api/documents/quoted", "POST",
 /** @param {string[]} documents @param {boolean} redact Whether their words go from conversations, too. */
 export const deleteDocuments = (documents, redact) => request("/api/documents/delete", "POST", { documents, redact });
 
-/** @param {string} key @param {"cancel" | "retry"} action @returns {Promise<StoredFile>} */
+/** @param {string} key @param {"cancel" | "retry" | "share" | "unshare"} action @returns {Promise<StoredFile>} */
 export const changeFile = (key, action) => request(`/v1/files/${id(key)}/${action}`, "POST");
 
 /**

@@ -106,6 +106,8 @@
  * @property {Localizable} [localizable]
  * @property {string} [collection] Empty: none.
  * @property {number} [chunks]
+ * @property {boolean} [shared] With the other keys of the device.
+ * @property {string} [shared_by] Whose it is, if another key's: its name, "" being the device's own.
  *
  * @typedef {object} Model On this device, in a folder or behind a server.
  * @property {string} name

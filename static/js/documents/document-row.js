@@ -15,6 +15,7 @@ const STEPS = ["stored", "parsed", "chunked", "embedded", "indexed"];
  * @property {(row: DocumentRow) => void} cancel
  * @property {(row: DocumentRow) => void} retry
  * @property {(row: DocumentRow) => void} preview
+ * @property {(row: DocumentRow) => void} share
  */
 
 export class DocumentRow {
@@ -27,6 +28,10 @@ export class DocumentRow {
   file = null;
   /** Ends what is under way. */
   controller = new AbortController();
+  /** With the other keys of the device. */
+  shared = false;
+  /** Another key shares it: its name, "" being the device's own. @type {string | undefined} */
+  sharedBy;
   #chunks = 0;
   #detail = el("p", { class: "document-detail" });
   #segments = STEPS.map(() => el("span", { class: "progress-fill" }));
@@ -86,6 +91,8 @@ export class DocumentRow {
     this.id = file.id;
     this.collection = file.collection ?? "";
     this.#chunks = file.chunks ?? 0;
+    this.shared = file.shared ?? false;
+    this.sharedBy = file.shared_by;
     this.#advance(1, 0);
     this.#setStatus(file.status, localized(file, "status_details"));
   }
@@ -114,26 +121,33 @@ export class DocumentRow {
     this.element.dataset.status = status;
     this.#progress.hidden = status !== "uploaded" && status !== "sending";
     if (status === "processed") {
-      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && t("passages", { count: this.#chunks }), message].filter(Boolean).join(" · ");
+      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && t("passages", { count: this.#chunks }), this.#sharing(), message].filter(Boolean).join(" · ");
     }
     if (status === "error") this.#detail.textContent = message || t("documents.error");
     this.#drawTools();
   }
 
+  #sharing() {
+    if (this.sharedBy === undefined) return this.shared && t("documents.shared");
+    return this.sharedBy ? t("documents.shared.by", { name: this.sharedBy }) : t("documents.shared.device");
+  }
+
   #drawTools() {
     const working = this.is("sending") || this.is("uploaded");
-    const { name, actions: { remove, cancel, retry, preview } } = this;
+    const others = this.sharedBy !== undefined;
+    const { name, actions: { remove, cancel, retry, preview, share } } = this;
     this.#tools.replaceChildren(
       ...(working ? [this.#tool("icon-close", t("documents.cancel", { name }), "cancel-document", cancel)] : []),
       ...(this.is("error") && (this.id !== null || this.file) ? [this.#tool("icon-again", t("documents.retry", { name }), "retry-document", retry)] : []),
       ...(this.is("processed") ? [this.#tool("icon-eye", t("documents.preview", { name }), "preview-document", preview)] : []),
-      ...(working ? [] : [this.#tool("icon-trash", t(this.id === null ? "documents.dismiss" : "documents.remove", { name }), "delete-document", remove)]),
+      ...(this.is("processed") && !others ? [this.#tool("icon-people", t(this.shared ? "documents.unshare" : "documents.share", { name }), "share-document", share)] : []),
+      ...(working || others ? [] : [this.#tool("icon-trash", t(this.id === null ? "documents.dismiss" : "documents.remove", { name }), "delete-document", remove)]),
     );
   }
 
   /** @param {string} symbol @param {string} label @param {string} testid @param {(row: DocumentRow) => void} act */
   #tool(symbol, label, testid, act) {
-    const button = el("button", { class: "icon-button small", type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
+    const button = el("button", { class: `icon-button small ${testid}`, type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
     button.addEventListener("click", () => act(this));
     return button;
   }

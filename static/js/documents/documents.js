@@ -32,6 +32,7 @@ export class Documents {
     remove: (/** @type {DocumentRow} */ row) => this.#delete([row]),
     cancel: (/** @type {DocumentRow} */ row) => this.#cancel(row),
     retry: (/** @type {DocumentRow} */ row) => this.#retry(row),
+    share: (/** @type {DocumentRow} */ row) => this.#share(row),
     preview: (/** @type {DocumentRow} */ row) => openPreview(row.id ?? "", row.name),
   };
 
@@ -174,6 +175,17 @@ export class Documents {
     }
     announce(t("documents.cancelled", { name: row.name }));
     this.#changed();
+    row.focus();
+  }
+
+  /** Lets the other keys of the device read it, or no more. @param {DocumentRow} row */
+  async #share(row) {
+    try {
+      row.stored(await changeFile(row.id ?? "", row.shared ? "unshare" : "share"));
+      announce(t(row.shared ? "documents.shared" : "documents.shared.not"));
+    } catch (error) {
+      this.#showError(messageOf(error));
+    }
     row.focus();
   }
 

@@ -47,6 +47,7 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
         "peer": {"state": "connected", "rtt_ms": 12.0, "detail": ""},
         "documents": 3,
         "accepted": ACCEPTED,
+        "household": False,
     }
 
 
