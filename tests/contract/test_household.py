@@ -35,6 +35,7 @@ pytestmark = pytest.mark.services
 
 UNDESCRIBED = {
     "/", "/sign-in", "/api/sign-out", "/api/status", "/service-worker.js", "/ws/chat", "/mcp",
+    "/manifest.webmanifest",
     "/static", "/openapi.json", "/v1/models/{model:path}",
 }  # fmt: skip
 
