@@ -6,6 +6,7 @@ import asyncio
 import json
 import multiprocessing
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -125,13 +126,26 @@ def _stay(port: int, count: int, connected: Event, over: Event) -> None:
     asyncio.run(stay())
 
 
+async def _decided(peer: Service, answers: Sequence[LightAnswer]) -> float:
+    """When the peer has taken or refused all of them."""
+    decided = 0
+    while decided < len(answers):
+        taken = await asyncio.to_thread(peer.metric, "dragon_peer_sessions")
+        decided = int(taken) + sum(answer.refused is not None for answer in answers)
+    return time.perf_counter()
+
+
 async def _at_once(peer: Service) -> Row:
-    """An answer of each of 200 devices, asked for in one moment."""
+    """An answer of each of 200 devices, asked for in one moment.
+
+    `taken_in` is until each has a place or is refused; who has a place hears so with its passages.
+    """
     async with AsyncExitStack() as stack:
         devices = [
             await stack.enter_async_context(light_device(peer.port)) for _ in range(_AT_ONCE)
         ]
         answers = await asyncio.gather(*(device.ask(_TOKENS) for device in devices))
+        decided = await _decided(peer, answers)
         async with asyncio.timeout(120):
             await asyncio.gather(*(answer.over.wait() for answer in answers))
     found = Counter("written" if len(each.came) == _TOKENS else "refused" for each in answers)
@@ -142,5 +156,6 @@ async def _at_once(peer: Service) -> Row:
         "scenario": f"idle devices: {_AT_ONCE} answers at once",
         "statuses": json.dumps(found),
         "refused_in": round(max(refused, default=0.0), 2),
+        "taken_in": round(decided - first, 2),
         "seconds": round(max(replied), 2),
     }
