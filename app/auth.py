@@ -100,7 +100,8 @@ class Sessions:
                 kept = json.loads(path.read_text())
                 if kept["key"] == self._key:
                     self._until, self._spent = kept["sessions"], kept["spent"]
-                    self._keys = kept.get("keys", {})
+                    for digest, (until, by) in kept.get("named", {}).items():
+                        self._until[digest], self._keys[digest] = until, by
 
     def begin(self, key: NamedKey | None = None) -> str:
         """Sign a browser in, by a named key or the device's own: what its cookie holds."""
@@ -125,6 +126,7 @@ class Sessions:
 
     def end(self, token: str) -> None:
         """Sign a browser out; its cookie is worth nothing from now on."""
+        self._keys.pop(_digest(token), None)
         if self._until.pop(_digest(token), None) is not None:
             self._keep()
 
@@ -138,8 +140,11 @@ class Sessions:
 
     def _keep(self) -> None:
         if self._path is not None:
-            kept = {"key": self._key, "sessions": self._until, "spent": self._spent}
-            write_whole(self._path, json.dumps(kept | {"keys": self._keys}))
+            # Apart: whoever does not know of named keys must not take them for the device's own.
+            own = {each: until for each, until in self._until.items() if each not in self._keys}
+            named = {each: [self._until[each], self._keys[each]] for each in self._keys}
+            kept = {"key": self._key, "sessions": own, "named": named, "spent": self._spent}
+            write_whole(self._path, json.dumps(kept))
 
 
 def _lasts(until: float, lifetime: float) -> bool:

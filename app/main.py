@@ -45,7 +45,6 @@ from app.auth import Authenticator, api_key
 from app.container import AppState
 from app.metrics import Metrics
 from app.middleware import BodyLimit, Gate, RequestContext
-from app.owners import act_for_everyone
 from app.settings import Settings
 
 MAX_BODY_BYTES = 4 * 2**20
@@ -82,7 +81,6 @@ def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        act_for_everyone()  # what is begun here; requests act for whoever sends them
         async with AsyncExitStack() as stack:
             app.state.dragon = state or await stack.enter_async_context(open_state(settings))
             stack.push_async_callback(mcp.close)

@@ -22,11 +22,6 @@ def act_as(owner: str) -> None:
     _ACTING.set(owner)
 
 
-def act_for_everyone() -> None:
-    """From here on this task, and those it begins, keep house: all rows are theirs."""
-    _ACTING.set(_EVERYONE)
-
-
 @contextmanager
 def acting_as(owner: str) -> Iterator[None]:
     """Within, `owner` acts."""

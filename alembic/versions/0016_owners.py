@@ -43,6 +43,7 @@ def downgrade() -> None:
     op.drop_index("ix_documents_owner", "documents")
     for table in (*_SHAREABLE, *_OWNED, *_KEYED):
         op.execute(f"DELETE FROM {table} WHERE owner <> ''")  # noqa: S608
+    op.execute("DELETE FROM message_search WHERE message NOT IN (SELECT id FROM messages)")
     for table, name in _KEYED.items():
         with op.batch_alter_table(table, recreate="always") as batch:
             batch.drop_constraint(f"pk_{table}", type_="primary")

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from app.conversations.listing import Listing
 from app.conversations.projects import Projects
 from app.documents.citations import cited, without
+from app.owners import everyone
 from app.storage import message_search
 from app.storage.purge import Purge
 from app.storage.tables import Conversation, Document, Message, MessageState
@@ -38,9 +39,10 @@ class ConversationStore:
 
     async def start(self) -> None:
         """Mark answers that a crash cut off as stopped."""
-        async with self._sessions.begin() as session:
-            writing = Message.state == MessageState.WRITING
-            await session.execute(update(Message).where(writing).values(state=MessageState.STOPPED))
+        writing = update(Message).where(Message.state == MessageState.WRITING)
+        with everyone():
+            async with self._sessions.begin() as session:
+                await session.execute(writing.values(state=MessageState.STOPPED))
 
     async def get(self, identity: str) -> Conversation:
         """One conversation. Raises `NotFoundError`."""

@@ -29,6 +29,7 @@ from app.documents.search import Finder
 from app.documents.sharing import Sharing
 from app.documents.summaries import Summaries
 from app.documents.tables.shelf import Shelf
+from app.owners import everyone
 from app.storage.owned import require_own
 from app.storage.purge import Purge
 from app.storage.tables import Document, Status, upload_order
@@ -102,6 +103,10 @@ class DocumentStore:
 
         The folders `watch` are followed, beside those that are known.
         """
+        with everyone():
+            await self._start(watch)
+
+    async def _start(self, watch: Iterable[Path]) -> None:
         for directory in (self._files, self._incoming):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         await asyncio.to_thread(synchronise, self._files.parent)

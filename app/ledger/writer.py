@@ -160,9 +160,10 @@ class Ledger:
     async def start(self) -> None:
         """Load the end of the chain and start the writer."""
         newest = select(LedgerEntry).order_by(LedgerEntry.seq.desc()).limit(1)
-        async with self.sessions() as session:
-            if (last := await session.scalar(newest)) is not None:
-                self._seq, self._hash = last.seq, last.hash
+        with everyone():
+            async with self.sessions() as session:
+                if (last := await session.scalar(newest)) is not None:
+                    self._seq, self._hash = last.seq, last.hash
         self._task = asyncio.create_task(self._run(), name="ledger")
 
     async def close(self) -> None:
@@ -175,16 +176,13 @@ class Ledger:
     async def written(self) -> None:
         """Return once everything recorded so far is on disk."""
         # The caller may be cancelled; the transaction must not be interrupted.
-        write = asyncio.ensure_future(self._write())
+        with everyone():  # entries of all owners are written together
+            write = asyncio.ensure_future(self._write())
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
         await asyncio.shield(write)
 
     async def _write(self) -> None:
-        with everyone():  # entries of all owners are written together
-            await self._write_pending()
-
-    async def _write_pending(self) -> None:
         async with self._writing:
             taken = len(self._pending)
             if not taken:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from app.auth import (
 )
 from app.settings import Settings
 from dragon.errors import AuthenticationError, ConfigurationError
+from dragon.key_file import NamedKey
 from tests.app.conftest import KEY
 
 
@@ -143,3 +145,16 @@ def test_what_is_open_to_all_is_known(app: FastAPI) -> None:
         *("/", "/sign-in", "/static", "/service-worker.js", "/manifest.webmanifest"),
         *("/health", "/ready", "/metrics", "/openapi.json"),
     }
+
+
+def test_a_session_of_a_named_key_is_never_the_devices_own(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.json"
+    key = NamedKey(name="anna", digest="0" * 64)
+    sessions = Sessions(KEY, path)
+    hers, own = sessions.begin(key), sessions.begin()
+    again = Sessions(KEY, path)
+    assert (again.has(hers), again.key_of(hers)) == (True, key.digest)
+    assert (again.has(own), again.key_of(own)) == (True, None)
+    assert len(json.loads(path.read_text())["sessions"]) == 1  # all that an older release reads
+    again.end(hers)
+    assert not Sessions(KEY, path).has(hers)
