@@ -134,12 +134,10 @@ class Erasure:
 
     async def _still_gone(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
         """Those that were not uploaded again meanwhile, to the same place."""
+        there = select(Document.id).where(Document.id.in_(chunks))
         with everyone():
-            return await self._not_again(chunks)
-
-    async def _not_again(self, chunks: dict[str, list[int]]) -> dict[str, list[int]]:
-        async with self.sessions() as session:
-            again = set(await session.scalars(select(Document.id).where(Document.id.in_(chunks))))
+            async with self.sessions() as session:
+                again = set(await session.scalars(there))
         return {document: ids for document, ids in chunks.items() if document not in again}
 
     async def _rest(self, chunks: dict[str, list[int]]) -> None:

@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
+from app.api_keys import Documents, May, api_keys
 from harness.services import KEY, ROOT, Service
 from tests.contract.conftest import Pair
 
@@ -115,3 +117,22 @@ def test_a_folder_is_watched_from_the_command_line(exact: Pair, tmp_path: Path) 
         1,
         "dragon: Notes is not watched: `dragon watch` lists what is.\n",
     )
+
+
+def test_a_folder_is_watched_for_another_key(exact: Pair, tmp_path: Path) -> None:
+    named = api_keys(exact.device.data)
+    headers = {"Authorization": f"Bearer {named.add('dora', may=May.ALL, documents=Documents.OWN)}"}
+    notes = tmp_path / "Notes"
+    notes.mkdir()
+    status, output, errors = run(exact.device, tmp_path, "watch", "Notes", "--key", "dora")
+    assert (status, output, errors) == (0, f"{notes}: followed for dora (collection 'Notes')\n", "")
+    assert run(exact.device, tmp_path, "watch") == (0, "", "")  # it is hers
+    with httpx.Client(base_url=exact.device.url, headers=headers) as dora:
+        (folder,) = dora.get("/api/folders").json()["data"]
+        assert folder["path"] == str(notes)
+        assert dora.delete(f"/api/folders/{folder['id']}").status_code == 200
+        refused = dora.post("/api/folders", json={"path": str(notes)})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_permitted")
+    named.revoke("dora")
+    status, _, errors = run(exact.device, tmp_path, "watch", "Notes", "--key", "dora")
+    assert (status, errors) == (1, "dragon: There is no key dora with documents of its own.\n")

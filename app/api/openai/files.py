@@ -13,7 +13,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.api.openai.openapi import failures
 from app.api.openai.paging import Order, page
 from app.documents.parsing import Properties
 from app.documents.progress import Progress
@@ -284,13 +283,13 @@ async def retry_file(file_id: str, documents: Store) -> FileObject:
     return FileObject.of(await documents.retry(file_id))
 
 
-@router.post("/files/{file_id}/share", responses=failures(403))
+@router.post("/files/{file_id}/share")
 async def share_file(file_id: str, documents: Store) -> FileObject:
     """Let all keys of the device read a file of one's own."""
     return FileObject.of(await documents.share(file_id, shared=True))
 
 
-@router.post("/files/{file_id}/unshare", responses=failures(403))
+@router.post("/files/{file_id}/unshare")
 async def unshare_file(file_id: str, documents: Store) -> FileObject:
     """Let no other key read a file any more."""
     return FileObject.of(await documents.share(file_id, shared=False))
