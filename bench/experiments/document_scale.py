@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.documents.store import DocumentStore
+from app.owners import DEVICE, act_as
 from app.storage import database
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.windows import Passage
@@ -84,7 +85,8 @@ def document(number: int, sentences: int = SENTENCES) -> bytes:
 
 @asynccontextmanager
 async def opened(directory: Path) -> Any:
-    """A running document store."""
+    """A running document store, for the device's own key."""
+    act_as(DEVICE)
     url = database.database_url(directory)
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)

@@ -15,6 +15,7 @@ from app.conversations.record import Ending
 from app.conversations.store import ConversationStore
 from app.generation.accumulator import ObservedGeneration
 from app.generation.events import Event, Finished, GenerationRequest, SourcesFound, TextDelta
+from app.owners import acting_as
 from app.problems import INTERNAL
 from app.storage.database import database_url, migrate
 from app.storage.tables import MessageState
@@ -95,3 +96,27 @@ async def test_an_answer_that_cannot_be_stored_ends_as_an_error(
     run = runs.start(answer, prepare)
     await read(run)
     assert run.written.ending == Ending(MessageState.ERROR, INTERNAL)
+
+
+async def test_an_answer_that_is_being_written_is_there_for_its_owner_alone(
+    runs: BackgroundRuns, conversations: ConversationStore, generation: FakeGeneration
+) -> None:
+    generation.delay = 0.01
+    with acting_as("anna"):
+        _, _, answer = await conversations.ask(None, None, "Where?", private=False)
+        run = runs.start(answer, prepare)
+    _, _, other = await conversations.ask(None, None, "Where?", private=False)
+    own = runs.start(other, prepare)
+    assert runs.get(answer.id) is None
+    with acting_as("ben"):
+        assert runs.get(answer.id) is None
+        await runs.stop_reading(SOURCE.id)
+    assert run.written.ending is None
+    with acting_as("anna"):
+        assert runs.get(answer.id) is run
+    runs.stop_of("anna")  # whose key is revoked
+    await run.ended()
+    await own.ended()
+    with acting_as("anna"):
+        assert (await conversations.message(answer.id)).state == MessageState.STOPPED
+    assert (await conversations.message(other.id)).state == MessageState.DONE
