@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
@@ -33,7 +34,7 @@ from peer.retrieval import Retriever
 from peer.server import serve
 from peer.settings import PeerSettings
 from peer.usage import USAGE, Usage
-from peer.watch import follow, watch
+from peer.watch import Opening, follow, watch
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,13 @@ class PeerState:
     keys: KeyRing
 
 
-def open_state(settings: PeerSettings) -> PeerState:
+def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
     """Load models and corpus. Raises `ConfigurationError` when one cannot be had."""
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
     reranker = Reranker.load(settings.reranker)
-    corpus = Corpus.open(settings.peer_corpus, embedder)
+    corpus = opening(embedder, None)
     # Beside the versions of the corpus: most passages are the same in several.
     store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
     engine = Engine(model, batching=not settings.exact, store=store)
@@ -88,17 +89,18 @@ def open_state(settings: PeerSettings) -> PeerState:
     return PeerState(settings, engine, shared, metrics, keys)
 
 
-def create_app(settings: PeerSettings) -> FastAPI:
-    """The peer's ASGI app; its parts are built when it starts."""
+def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAPI:
+    """The peer's ASGI app; its parts are built when it starts, the corpus by `opening` if given."""
+    opening = opening or partial(Corpus.open, settings.peer_corpus)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        state = await asyncio.to_thread(open_state, settings)
+        state = await asyncio.to_thread(open_state, settings, opening)
         app.state.peer = state
         retriever = state.shared.retriever
         watching = [
             asyncio.create_task(watch(state.shared, state.keys), name="watch"),
-            asyncio.create_task(follow(retriever, settings.peer_corpus), name="follow"),
+            asyncio.create_task(follow(retriever, settings.peer_corpus, opening), name="follow"),
         ]
         yield
         for task in watching:

@@ -40,11 +40,15 @@ person's own documents. What that costs and saves is in bench/LOG.md.
 
 @dataclass(frozen=True)
 class Found:
-    """The cloud's rows, and the passages in them; none in the bare row."""
+    """The cloud's rows, and the passages in them; none in the bare row.
+
+    `unsearched` is without how many parts of the corpus.
+    """
 
     rows: Sequence[Row]
     hits: Sequence[Hit]
     rescoring: Rescoring | None
+    unsearched: int = 0
 
     def documents(self, weights: Sequence[float]) -> tuple[control.PublicDocument, ...]:
         """The passages as they are sent to the device; `weights` are those of the rows.
@@ -65,7 +69,8 @@ class Found:
 class Retriever:
     """Embeds a question, looks it up in the corpus and reranks, on the engine's thread.
 
-    `answers` says what it makes rows of: sentences that answer, or passages about the same.
+    `answers` says what it makes rows of: sentences that answer, or passages about the same. A
+    corpus that is `far` is waited for in another thread, while the engine goes on.
     """
 
     engine: Engine
@@ -77,6 +82,11 @@ class Retriever:
 
     async def find(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
         """Passages as rows, only those that leave room for prompt and answer."""
+        with self.corpus.counted() as without:
+            found = await self._rows(asked, prompt, max_tokens)
+        return replace(found, unsearched=len(without))
+
+    async def _rows(self, asked: control.Asking, prompt: int, max_tokens: int) -> Found:
         room = room_for_document(self.engine.model.context, prompt, max_tokens)
         if self.answers.on(raw=asked.raw) is Answers.WORDS and asked.top_k:
             passages = await self._found(self._passages, asked.query, asked.top_k)
@@ -115,26 +125,33 @@ class Retriever:
         if not top_k or not query:
             return []
         # In two steps: the dictionary that it may read would hold up the engine's thread.
-        near = await self._urgent(lambda: self.corpus.spelled(query))
+        near = await self._looked_up(lambda: self.corpus.spelled(query))
         if near:
             query = await asyncio.to_thread(corrected, query, near)
-        return await self._urgent(lambda: search(query, top_k))
+        return await self._looked_up(lambda: search(query, top_k))
+
+    async def _looked_up(self, job: Callable[[], T]) -> T:
+        return await (asyncio.to_thread(job) if self.corpus.far else self._urgent(job))
 
     async def _urgent(self, job: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self.engine.submit_urgent(job))
 
+    def _computed(self, job: Callable[[], T]) -> T:
+        """What a model computes, on the engine's thread, of which a look-up is part if not far."""
+        return self.engine.submit_urgent(job).result() if self.corpus.far else job()
+
     def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
-        query = Query.of(message, self.embedder)
+        query = self._computed(lambda: Query.of(message, self.embedder))
         k = min(top_k, self.engine.model.cache.slots)
         best = ranked(query, self.corpus.search(query.text, query.vector, k))
         if judged:
             about = [hit for hit in best if nearness(query, hit) >= ABOUT]
-            return answering(query, about, k, self.reranker)
+            return self._computed(lambda: answering(query, about, k, self.reranker))
         return [hit for hit in best if hit.score >= SCORE][:k]
 
     def _passages(self, message: str, top_k: int) -> list[Hit]:
         """Passages of a few hundred tokens about what a message asks, best first."""
-        query = Query.of(message, self.embedder)
+        query = self._computed(lambda: Query.of(message, self.embedder))
         wanted = SENTENCES * top_k
         best = ranked(query, self.corpus.search(query.text, query.vector, wanted))
         hits = [hit for hit in best if hit.score >= MINIMUM_SCORE][:wanted]

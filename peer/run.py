@@ -86,6 +86,7 @@ class CloudRun(Run[Message]):
             documents=self._found.documents(decoder.weights.tolist()),
             horizon=decoder.horizon,
             log_h=decoder.weighting.first.log_h,
+            unsearched=self._found.unsearched,
         )
         self.session.set_horizon(decoder.horizon)
         self._items.put_nowait(ready)

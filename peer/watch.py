@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from dragon.errors import ConfigurationError
+from dragon.retrieval.embedder import TextEmbedder
 from peer.context import Shared
 from peer.corpus.store import Corpus
 from peer.corpus.versions import Versions
@@ -34,7 +36,11 @@ async def watch(shared: Shared, keys: KeyRing) -> None:
             await shared.usage.keep()
 
 
-async def follow(retriever: Retriever, root: Path) -> None:
+Opening = Callable[[TextEmbedder, str | None], Corpus]
+"""Opens a version of the corpus, unless it is named the one to serve."""
+
+
+async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
     """Serve the version of the corpus that is named to be served, until cancelled.
 
     One that is damaged is told of once, and the one before goes on being served.
@@ -48,7 +54,7 @@ async def follow(retriever: Retriever, root: Path) -> None:
         try:
             if (named := versions.current) == retriever.corpus.version:
                 continue
-            corpus = await asyncio.to_thread(Corpus.open, root, retriever.embedder, named)
+            corpus = await asyncio.to_thread(opening, retriever.embedder, named)
         except ConfigurationError as error:
             log.warning("the corpus stays %s: %s", retriever.corpus.version, error)
             continue

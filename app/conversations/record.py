@@ -156,6 +156,8 @@ class Written:
                 record["not_asked"] = asdict(self.answer.not_asked)
             if self.answer.away is not None:
                 record["away"] = self.answer.away
+            if self.answer.unsearched:
+                record["unsearched"] = self.answer.unsearched
             if self.answer.found is not None:
                 record |= sources(self.answer.found)
             if self.answer.citations:

@@ -45,6 +45,7 @@ class AnswerState:
         self.request = request
         self.found: SourcesFound | None = None
         self.not_asked: NotAsked | None = None
+        self.unsearched = 0  # parts of the cloud's corpus
         # As long as the cloud does not join: why it had no room, and why it is away, for people.
         self.refused: str | None = None
         self.away: Localizable | None = None
@@ -82,6 +83,7 @@ class AnswerState:
                 self.seams.append(Seam(self.length, joint, reason))
                 self.refused = reason if event.refused else None
                 self.away = None if joint or not isinstance(reason, Localizable) else reason
+                self.unsearched = max(self.unsearched, event.unsearched)
                 if joint:
                     self._joint_since = position
                     self.not_asked = None

@@ -241,13 +241,15 @@ class PromptDetailed:
 class PeerChanged:
     """From token `position` on the cloud takes part, or no longer does.
 
-    `refused`: it was asked, and has no room now; the reason says when it has.
+    `refused`: it was asked, and has no room now; the reason says when it has. `unsearched`: so many
+    parts of its corpus were down or late, and what they have is not in the answer.
     """
 
     joint: bool
     position: int
     reason: str
     refused: bool = False
+    unsearched: int = 0
 
 
 @dataclass(frozen=True)

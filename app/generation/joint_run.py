@@ -225,7 +225,8 @@ class JointRun(DeviceRun):
         if self.session.joint:
             position = len(self.session.committed) if rejoined else 0
             again = " again" if self._reported is False else ""
-            self._report(True, position, f"the cloud takes part{again}")
+            reason = f"the cloud takes part{again}"
+            self._report(True, position, reason, unsearched=ready.unsearched)
         else:
             self._close_stream("too late")
         self.advance()
@@ -262,10 +263,18 @@ class JointRun(DeviceRun):
         self._report(False, self.session.membership.alone_since, reason)
         self._close_stream("lost")
 
-    def _report(self, joint: bool, position: int, reason: str, *, refused: bool = False) -> None:
+    def _report(
+        self,
+        joint: bool,
+        position: int,
+        reason: str,
+        *,
+        refused: bool = False,
+        unsearched: int = 0,
+    ) -> None:
         if self._reported is not joint:
             self._reported = joint
-            self._items.put_nowait(PeerChanged(joint, position, reason, refused))
+            self._items.put_nowait(PeerChanged(joint, position, reason, refused, unsearched))
 
     def _give_up(self, reason: str) -> None:
         """Write the rest alone, whether or not there is a connection."""

@@ -203,8 +203,8 @@ class Link:
                 return PeerStatus("refused", detail=error.message)
             return PeerStatus("refused", detail=reasons.untrusted(error))
         except InvalidStatus as error:
-            ending = error.response.status_code == reasons.UNAVAILABLE
-            return PeerStatus("connecting" if ending else "refused", detail=reasons.denied(error))
+            passing = error.response.status_code >= reasons.PASSING
+            return PeerStatus("connecting" if passing else "refused", detail=reasons.denied(error))
         except _ERRORS as error:
             return PeerStatus("connecting", detail=reasons.unreached(error))
         return connection

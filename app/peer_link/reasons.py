@@ -12,8 +12,10 @@ from dragon.errors import LinkError
 from dragon.link.address import PeerAddress
 from dragon.localizable import Localizable, joined, localizable
 
-UNAVAILABLE = 503  # a peer that is about to end
-_CODES = {401: "link.key", UNAVAILABLE: "link.ending"}
+PASSING = 500
+"""The least status of a reply that is no refusal: a proxy says so of a peer that has just gone."""
+
+_CODES = {401: "link.key", 503: "link.ending"}
 LOST = localizable("link.broken", "the connection was lost")
 
 

@@ -106,12 +106,14 @@ class PublicDocument(Control):
 class Ready(Control):
     """The cloud has found its documents; `horizon` is how many tokens its context takes.
 
-    `log_h` is how relevant its documents are to the question, as in a draft.
+    `log_h` is how relevant its documents are to the question, as in a draft. `unsearched` is of how
+    many parts its corpus was searched without.
     """
 
     documents: Annotated[tuple[PublicDocument, ...], Field(max_length=32)]
     horizon: Annotated[int, Field(ge=0)]
     log_h: Annotated[int, Field(ge=-LOG_H_LIMIT, le=LOG_H_LIMIT)]
+    unsearched: Annotated[int, Field(ge=0)] = 0
 
 
 class Fetch(Control):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from peer.corpus.manifest import MANIFEST, Manifest
 from peer.corpus.shard import Row, Scored, Shard
 from peer.corpus.versions import BUILD, Versions
 
+T = TypeVar("T")
+
 _PLACES = 20_000
 """The most passages that words are looked up in for a question: the rarest words come first, and
 those are left out that would go beyond."""
@@ -31,10 +34,27 @@ those are left out that would go beyond."""
 _LEAST_WEIGHT = 1e-6  # of a word that more than half of all passages have, as SQLite has it
 
 
-class Corpus:
-    """A version opened for search; `version` is its name. Thread-safe."""
+class Part(Protocol):
+    """What a corpus asks of a shard, see `Shard`."""
 
-    def __init__(self, version: str, manifest: Manifest, shards: Sequence[Shard]) -> None:
+    def close(self) -> None: ...
+    def nearest(self, vector: Vectors, k: int) -> list[Scored]: ...
+    def frequencies(self, words: Sequence[str]) -> dict[str, int]: ...
+    def worded(self, weights: Mapping[str, float], mean: float, k: int) -> list[Scored]: ...
+    def passages(self, ids: Sequence[int]) -> list[Row]: ...
+    def vectors(self, ids: Sequence[int]) -> Vectors: ...
+    def near(self, document: str, passage: int) -> list[Row]: ...
+
+
+class Corpus:
+    """A version opened for search; `version` is its name. Thread-safe.
+
+    If it is `far`, searches wait for others.
+    """
+
+    far = False
+
+    def __init__(self, version: str, manifest: Manifest, shards: Sequence[Part]) -> None:
         self.version = version
         self._manifest = manifest
         self._shards = shards
@@ -50,10 +70,8 @@ class Corpus:
         with another embedder.
         """
         versions = Versions(root)
-        name = version or versions.current
-        path, manifest = versions.path(name), versions.manifest(name)
-        if embedder is not None and embedder.fingerprint != manifest.embedder:
-            raise ConfigurationError(f"{path} has another embedder's vectors. {BUILD}.")
+        name, manifest = named(versions, version, embedder)
+        path = versions.path(name)
         try:
             manifest.verify(path)
             shards = [
@@ -75,6 +93,11 @@ class Corpus:
         for shard in self._shards:
             shard.close()
 
+    @contextmanager
+    def counted(self) -> Iterator[set[int]]:
+        """Yields the numbers of the shards that the searches in this context were without."""
+        yield set()
+
     def info(self) -> Manifest:
         """The contents of the corpus and the embedder it was built with."""
         return self._manifest
@@ -87,26 +110,27 @@ class Corpus:
         wanted = max(CANDIDATES, 4 * k)
         near, worded = self.nearest(vector, wanted), self.worded(query, wanted)
         candidates = set(fused([key for key, _ in near], [key for key, _ in worded])[:wanted])
-        rows: list[tuple[Row, Vectors]] = []
-        for shard in self._shards:
-            held = shard.passages(list(candidates))
-            vectors = shard.vectors([row.id for row in held])
-            rows += zip(held, vectors, strict=True)
+
+        def held(shard: Part) -> list[tuple[Row, Vectors]]:
+            rows = shard.passages(list(candidates))
+            return list(zip(rows, shard.vectors([row.id for row in rows]), strict=True))
+
+        found = [each for one in self._of_all(held) for each in one]
         return distinct(
             Hit(*row[:4], score=0.0, relevance=0.0, context=row.context, vector=vector)
-            for row, vector in sorted(rows, key=lambda each: each[0].id)
+            for row, vector in sorted(found, key=lambda each: each[0].id)
         )
 
     def nearest(self, vector: Vectors, k: int) -> list[Scored]:
         """The k passages whose vectors are nearest to one [dim], best first, ties by id."""
-        return _best((shard.nearest(vector, k) for shard in self._shards), k)
+        return _best(self._of_all(lambda shard: shard.nearest(vector, k)), k)
 
     def worded(self, query: str, k: int) -> list[Scored]:
         """The k passages that share most words with the query, by BM25, best first, ties by id."""
         if not (weights := self._weights(query)):
             return []
         mean = self._manifest.words / self._manifest.passages
-        return _best((shard.worded(weights, mean, k) for shard in self._shards), k)
+        return _best(self._of_all(lambda shard: shard.worded(weights, mean, k)), k)
 
     def spelled(self, question: str) -> dict[str, str]:
         """For words of a question that no passage has, the likeliest of theirs a slip away."""
@@ -120,11 +144,17 @@ class Corpus:
 
     def near(self, hit: Hit) -> list[Hit]:
         """The sentences of a passage's document around it, in order, itself among them."""
-        shard = self._shards[shard_of(hit.document, len(self._shards))]
-        return [
-            Hit(*row[:4], score=0.0, relevance=0.0, context=row.context)
-            for row in shard.near(hit.document, hit.id)
-        ]
+        number = shard_of(hit.document, len(self._shards))
+        rows = self._of_one(number, lambda shard: shard.near(hit.document, hit.id))
+        return [Hit(*row[:4], score=0.0, relevance=0.0, context=row.context) for row in rows]
+
+    def _of_one(self, number: int, ask: Callable[[Part], list[Row]]) -> list[Row]:
+        """What one of the shards answers."""
+        return ask(self._shards[number])
+
+    def _of_all(self, ask: Callable[[Part], T]) -> Iterable[T]:
+        """What each of the shards answers."""
+        return map(ask, self._shards)
 
     def _weights(self, query: str) -> dict[str, float]:
         """Inverse document frequencies of the words to look up, the rarest first."""
@@ -140,10 +170,24 @@ class Corpus:
     def _frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """How many passages have each of the words; those that none has are left out."""
         frequencies: dict[str, int] = {}
-        for shard in self._shards:
-            for word, count in shard.frequencies(words).items():
+        for found in self._of_all(lambda shard: shard.frequencies(words)):
+            for word, count in found.items():
                 frequencies[word] = frequencies.get(word, 0) + count
         return frequencies
+
+
+def named(
+    versions: Versions, version: str | None, embedder: TextEmbedder | None
+) -> tuple[str, Manifest]:
+    """The name of a version, unless it is given the one to serve, and what it holds.
+
+    Raises `ConfigurationError` where it is not there, or has another embedder's vectors.
+    """
+    name = version or versions.current
+    manifest = versions.manifest(name)
+    if embedder is not None and embedder.fingerprint != manifest.embedder:
+        raise ConfigurationError(f"{versions.path(name)} has another embedder's vectors. {BUILD}.")
+    return name, manifest
 
 
 def shard_of(document: str, shards: int) -> int:

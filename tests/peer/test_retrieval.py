@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import NOTHING_FOUND
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from peer.corpus.builder import build
-from peer.corpus.store import Corpus
+from peer.corpus.far import FarCorpus, ShardError
+from peer.corpus.shard import Shard
+from peer.corpus.store import Corpus, shard_name
+from peer.corpus.versions import Versions
 from peer.retrieval import Retriever
 from tests import tiny
 from tests.samples import embedder, reranker
@@ -127,3 +130,36 @@ async def test_what_shares_but_a_word_with_a_question_does_not_answer_it(
     assert await retriever.search(question, 5) == []
     monkeypatch.setattr("peer.retrieval.ABOUT", -1.0)
     assert [hit.title for hit in await retriever.search(question, 5)] == ["Velcro"]
+
+
+class Slow(FarCorpus):
+    """Of two shards that are elsewhere one is down; that with all documents answers late.
+
+    By then the engine has done something else.
+    """
+
+    def __init__(self, root: Path, engine: Engine) -> None:
+        shard = Shard(root / "v1" / shard_name(1), embedder().dim)
+
+        def ask(number: int, version: str, method: str, values: Sequence[Any]) -> Any:
+            if number == 0:
+                raise ShardError("it is down")
+            assert engine.submit_urgent(lambda: "done").result(timeout=60) == "done"
+            return getattr(shard, method)(*values)
+
+        super().__init__("v1", Versions(root).manifest("v1"), ask)
+
+
+@pytest.mark.parametrize("answers", [Answers.WORDS, Answers.QUOTES])
+async def test_a_corpus_elsewhere_is_waited_for_beside_the_engine(
+    retriever: Retriever, tmp_path: Path, answers: Answers
+) -> None:
+    retriever.answers = answers
+    asked = asking("Who invented Velcro?")
+    at_hand = await retriever.find(asked, 20, 40)
+    build(tmp_path / "source.tsv", tmp_path / "far", embedder(), shards=2)
+    retriever.corpus = Slow(tmp_path / "far", retriever.engine)
+    found = await retriever.find(asked, 20, 40)
+    assert found.rows == at_hand.rows
+    assert [hit.text for hit in found.hits] == [hit.text for hit in at_hand.hits] != []
+    assert (at_hand.unsearched, found.unsearched) == (0, 1)

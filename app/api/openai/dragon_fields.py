@@ -64,6 +64,7 @@ def _choice(choice: Choice, *, provenance: bool) -> DragonChoice:
         closest=[SourceReply.of(source) for source in found.closest],
         not_asked=None if answer.not_asked is None else NotAskedReply(**asdict(answer.not_asked)),
         refused=answer.refused,
+        unsearched=answer.unsearched,
         hops=list(end.hops),
         participation=list(end.participation),
         verdicts=end.verdicts,

@@ -93,7 +93,8 @@ class DragonChoice(BaseModel):
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents
     answers, though these passages are `closest`; `unread_documents` were still being read.
     `not_asked`: the person's own documents answer, hence the cloud was not asked, or not for more.
-    `refused`: why the cloud, which was asked, had no room for it, and when it has.
+    `refused`: why the cloud, which was asked, had no room for it, and when it has. `unsearched`: so
+    many parts of its corpus were down or late.
     `hops` are the tokens that begin a further hop, which is written from what another search has
     found; a source's `hop` counts them, and `stats.passes` is one more than there are.
     `citations` are the numbers in the text that cite sources. `provenance`: an entry a token, if
@@ -109,6 +110,7 @@ class DragonChoice(BaseModel):
     closest: list[SourceReply]
     not_asked: NotAskedReply | None
     refused: str | None
+    unsearched: int
     hops: list[int]
     participation: list[tuple[int, int]]
     verdicts: str
@@ -128,7 +130,8 @@ class DragonReply(BaseModel):
 class PeerNotice(BaseModel):
     """From token `position` of a choice on the cloud takes part, or no longer does.
 
-    `refused`: it has no room now; the reason says when it has.
+    `refused`: it has no room now; the reason says when it has. `unsearched`: so many parts of its
+    corpus were down or late.
     """
 
     index: int
@@ -136,6 +139,7 @@ class PeerNotice(BaseModel):
     position: int
     reason: str
     refused: bool
+    unsearched: int
 
 
 class DragonNotice(BaseModel):

@@ -100,6 +100,7 @@ export class AnswerView {
       if (frame.joint) delete this.message.not_asked;
       this.message.away = frame.joint || !frame.localizable ? undefined : frame.reason;
       this.#localizable({ away: frame.localizable?.reason });
+      if (frame.unsearched) this.message.unsearched = frame.unsearched;
       announce(t(frame.joint ? "answer.joined" : "answer.alone"));
     } else if (frame.type === "done" || frame.type === "error") {
       this.#flush(true);
@@ -218,7 +219,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, localizable, asked, not_asked: spared, unread_documents: unread } = this.message;
+    const { error, localizable, asked, unsearched, not_asked: spared, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
@@ -237,6 +238,7 @@ export class AnswerView {
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
       missed && t(sent && !away ? "answer.nothing.both" : "answer.nothing"),
       away && t("answer.away", { reason: away }),
+      unsearched && t("answer.unsearched"),
       unread && t("answer.unread", { count: unread }),
       repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
     ].filter(Boolean).join(" ")));

@@ -140,6 +140,13 @@ def test_a_text_without_sources_is_a_phrase_where_the_model_only_quotes() -> Non
     assert written.phrases == [[0, 4, "redacted"]]
 
 
+def test_that_a_part_of_the_clouds_corpus_was_not_searched_is_kept(answer: AnswerState) -> None:
+    assert "unsearched" not in Written(Before(), 0, answer).record
+    answer.take(PeerChanged(True, 3, "back", unsearched=2))
+    answer.take(PeerChanged(False, 3, "lost"))
+    assert Written(Before(), 0, answer).record["unsearched"] == 2
+
+
 def test_an_answer_that_fails(answer: AnswerState) -> None:
     written = Written(Before(), 2, answer, Ending(MessageState.ERROR, INTERNAL))
     assert written.record["error"] == INTERNAL.body()["error"]

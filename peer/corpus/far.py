@@ -1,0 +1,173 @@
+"""A version of the corpus whose shards are elsewhere, each served by a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragon.errors import ConfigurationError, DragonError
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.index import Vectors
+from peer.corpus.manifest import Manifest
+from peer.corpus.shard import Row, Scored
+from peer.corpus.store import Corpus, Part, named
+from peer.corpus.versions import Versions
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_AGAIN_S = 1.0
+"""How often a shard that is left out is asked whether it is back."""
+
+_SEARCHES = 32
+"""So many questions to shards are on their way at once."""
+
+
+_without: ContextVar[set[int]] = ContextVar("without")
+
+
+class ShardError(DragonError):
+    """A shard is down, or late."""
+
+
+Ask = Callable[[int, str, str, Sequence[Any]], Any]
+"""Has a shard, by its number, of a version do a method of `Shard`. Raises `ShardError`."""
+
+
+@dataclass(frozen=True)
+class FarShard:
+    """A `Shard` by the same methods; each asks for it. Raises `ShardError`."""
+
+    number: int
+    version: str
+    ask: Ask
+
+    def _asked(self, method: str, *values: Any) -> Any:
+        return self.ask(self.number, self.version, method, values)
+
+    def close(self) -> None:
+        """Nothing is open here."""
+
+    def nearest(self, vector: Vectors, k: int) -> list[Scored]:
+        """See `Shard`."""
+        found: list[Scored] = self._asked("nearest", vector, k)
+        return found
+
+    def frequencies(self, words: Sequence[str]) -> dict[str, int]:
+        """See `Shard`."""
+        found: dict[str, int] = self._asked("frequencies", words)
+        return found
+
+    def worded(self, weights: Mapping[str, float], mean: float, k: int) -> list[Scored]:
+        """See `Shard`."""
+        found: list[Scored] = self._asked("worded", weights, mean, k)
+        return found
+
+    def passages(self, ids: Sequence[int]) -> list[Row]:
+        """See `Shard`."""
+        found: list[Row] = self._asked("passages", ids)
+        return found
+
+    def vectors(self, ids: Sequence[int]) -> Vectors:
+        """See `Shard`."""
+        found: Vectors = self._asked("vectors", ids)
+        return found
+
+    def near(self, document: str, passage: int) -> list[Row]:
+        """See `Shard`."""
+        found: list[Row] = self._asked("near", document, passage)
+        return found
+
+
+class FarCorpus(Corpus):
+    """All shards are asked at once. One that fails or is late is left out until it answers again.
+
+    A search without it finds what the others have.
+    """
+
+    far = True
+
+    def __init__(self, version: str, manifest: Manifest, ask: Ask) -> None:
+        shards = [FarShard(number, version, ask) for number in range(manifest.shards)]
+        super().__init__(version, manifest, shards)
+        # For each shard searches, and one that sees whether it is back.
+        self._threads = ThreadPoolExecutor(_SEARCHES + len(shards), thread_name_prefix="shard")
+        self._away: set[int] = set()
+        self._closed = threading.Event()
+
+    @classmethod
+    def served(
+        cls, root: Path, embedder: TextEmbedder, version: str | None, shards: int, ask: Ask
+    ) -> FarCorpus:
+        """A version, unless it is named the one to serve; its files are checked by its shards.
+
+        Raises `ConfigurationError` where there is none, with another embedder's vectors, or of
+        another number of shards than are there.
+        """
+        versions = Versions(root)
+        name, manifest = named(versions, version, embedder)
+        if manifest.shards != shards:
+            raise ConfigurationError(
+                f"{versions.path(name)} has {manifest.shards} shards, and {shards} are served: "
+                "deploy the peer again"
+            )
+        return cls(name, manifest, ask)
+
+    @contextmanager
+    def counted(self) -> Iterator[set[int]]:
+        """Yields the numbers of the shards that the searches in this context were without."""
+        without = set[int]()
+        token = _without.set(without)
+        yield without
+        _without.reset(token)
+
+    def close(self) -> None:
+        """No search is possible afterwards."""
+        self._closed.set()
+        self._threads.shutdown(wait=False)
+
+    def _of_one(self, number: int, ask: Callable[[Part], list[Row]]) -> list[Row]:
+        return next(iter(self._of([number], ask)), [])
+
+    def _of_all(self, ask: Callable[[Part], T]) -> Iterable[T]:
+        return self._of(range(len(self._shards)), ask)
+
+    def _of(self, numbers: Iterable[int], ask: Callable[[Part], T]) -> list[T]:
+        without = _without.get(None)
+        asked: dict[int, Future[T]] = {}
+        for number in numbers:
+            if number not in self._away:
+                asked[number] = self._threads.submit(ask, self._shards[number])
+            elif without is not None:
+                without.add(number)
+        answers = []
+        for number, answer in asked.items():
+            try:
+                answers.append(answer.result())
+            except ShardError as error:
+                self._leave_out(number, error)
+                if without is not None:
+                    without.add(number)
+        return answers
+
+    def _leave_out(self, number: int, error: ShardError) -> None:
+        if number not in self._away:
+            self._away.add(number)
+            log.warning("shard %d is left out: %s", number, error.message)
+            self._threads.submit(self._until_back, number)
+
+    def _until_back(self, number: int) -> None:
+        while not self._closed.wait(_AGAIN_S):
+            with suppress(ShardError):
+                self._shards[number].frequencies(["back"])
+                self._away.discard(number)
+                log.info("shard %d is back", number)
+                return
