@@ -7,7 +7,7 @@ CONFORMANCE := .venv-conformance
 APART := .venv-conformance-apart
 APART_TESTS := tests/conformance/test_instructor.py tests/conformance/test_llama_index.py
 
-.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test lint fmt bench screenshots
+.PHONY: run lock test test-app test-browser test-contract test-rest conformance image-test ray-test lint fmt bench screenshots
 
 run: $(VENV)/run.stamp
 	$(BIN)/dragon up
@@ -41,6 +41,11 @@ conformance: $(VENV)/test.stamp $(CONFORMANCE)/stamp $(APART)/stamp
 image-test: $(VENV)/test.stamp
 	$(BIN)/python -m tests.image.build
 	unshare --net sh -c "ip link set lo up && exec $(BIN)/python -m pytest -c tests/image/pytest.ini -s tests/image"
+
+# The peer on Ray Serve, in this machine's Ray: some minutes.
+ray-test: $(VENV)/test.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(BIN)/pytest tests/on_ray
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

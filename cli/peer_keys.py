@@ -24,10 +24,15 @@ Name = Annotated[str, typer.Argument(help="Whose key it is, such as a household 
 
 
 @program.callback()
-def peer(context: typer.Context) -> None:
+def peer(
+    context: typer.Context,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="As an application of Ray Serve, in several processes.")
+    ] = False,
+) -> None:
     """Start the cloud peer."""
     if context.invoked_subcommand is None:
-        services.peer()
+        services.peer(ray=ray)
 
 
 @keys_program.command("add")

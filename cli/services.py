@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -78,10 +79,21 @@ def device() -> None:
     server(create_app(settings), settings.host, settings.port).run()
 
 
-def peer() -> None:
-    """Start the cloud peer."""
+def peer(*, ray: bool = False) -> None:
+    """Start the cloud peer, in this process or as an application of Ray Serve."""
     settings = PeerSettings.read()
     require_free("DRAGON_PEER_PORT", settings.peer_host, settings.peer_port)
+    if ray:
+        try:
+            from peer import on_ray
+        except ModuleNotFoundError as error:
+            raise ConfigurationError("--ray needs Ray: pip install 'dragon-rag[ray]'") from error
+        on_ray.start()
+        with stoppable():
+            on_ray.deploy(settings, on_ray.Arguments())
+            threading.Event().wait()
+        on_ray.stop()
+        return
     from cli.server import peer_server
     from peer.main import create_app
 

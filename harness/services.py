@@ -165,13 +165,14 @@ def wait_until_up(service: Service, path: str) -> None:
     raise RuntimeError(f"it did not start:\n{service.log.read_text()[-4000:]}")
 
 
-def demo_corpus(data: Path) -> Path:
+def demo_corpus(data: Path, shards: int = 1) -> Path:
     """The demo corpus, built into a directory if it is not there."""
     out = data / "corpus"
     if not (out / "current").exists():
         data.mkdir(parents=True, exist_ok=True)
         log = data / "corpus.log"
         building = ["corpus", "build", str(DEMO_CORPUS), "--out", str(out)]
+        building += ["--shards", str(shards)]
         process = warm.start("cli", building, os.environ, log)
         process.join()
         if process.exitcode:

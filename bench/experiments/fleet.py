@@ -1,11 +1,15 @@
-"""Peers that come and go: `python -m bench.fleet [--seconds 120] [--drain]`
+"""Peers that come and go: `python -m bench.fleet [--seconds 120] [--drain] [--ray]`
 
 Devices that ask all the time, each with a list of the same peers. Every few seconds a peer in its
-turn is killed, or with `--drain` told to end, and started again once it has ended. An answer `hung`
-that has not ended within a minute; it `noticed` if the cloud did not take part from its first to
-its last token; it `rejoined` if the cloud was lost and took part again. `wrong` counts texts that,
-up to where the cloud was lost, are not those of a request that nothing happened to. Every device
-has a document, of which `lost` are gone in the end.
+turn is killed, or with `--drain` told to end, and started again once it has ended. With `--ray` it
+is a replica on Ray Serve, of as many, which have the corpus in as many shards; to drain, all are
+deployed anew, with one less and then with as many.
+
+An answer `hung` that has not ended within a minute; it `noticed` if the cloud did not take part
+from its first to its last token; it `rejoined` if the cloud was lost and took part again. `wrong`
+counts texts that, up to where the cloud was lost, are not those of a request that nothing happened
+to; not among them are those `without` a shard, which was down or late. Every device has a document,
+of which `lost` are gone in the end.
 """
 
 from __future__ import annotations
@@ -22,13 +26,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
 from bench.lib import report
 from harness import services
-from harness.services import EMBEDDED_MODEL, Service, Setup
+from harness.services import EMBEDDED_MODEL, Floor, Service, Setup
 
 _HUNG_S = 60.0
 _BEGINNINGS = ("The capital of Kenya is", "Penicillin was discovered by", "The sky is blue because")
@@ -44,6 +48,7 @@ class Answer:
     text: str
     tokens: int
     participation: list[list[int]]
+    unsearched: int
 
     @property
     def noticed(self) -> bool:
@@ -51,12 +56,33 @@ class Answer:
         return self.participation != [[0, self.tokens]]
 
 
+class Peers(Protocol):
+    """What can be ended and comes back."""
+
+    def end(self, turn: int, *, drain: bool) -> None:
+        """Kill one, in turn, or tell it to end; return once there are as many again."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Peers, a process each."""
+
+    peers: Sequence[Service]
+
+    def end(self, turn: int, *, drain: bool) -> None:
+        """See `Peers`."""
+        peer = self.peers[turn % len(self.peers)]
+        peer.signal(signal.SIGTERM if drain else signal.SIGKILL)
+        peer.process.join()
+        peer.restart()
+
+
 @dataclass
 class Fleet:
     """What the devices have asked, and what came of it."""
 
     devices: Sequence[Service]
-    peers: list[Service]
+    peers: Peers
     counts: Counter[str] = field(default_factory=Counter)
     answers: list[Answer] = field(default_factory=list)
 
@@ -74,26 +100,25 @@ class Fleet:
                 else:
                     self.counts["ended"] += 1
 
-    async def end_on(self, until: float, every_s: float, number: signal.Signals) -> None:
+    async def end_on(self, until: float, every_s: float, *, drain: bool) -> None:
         """End one peer after the other, and start each again."""
         for turn in itertools.count():
             await asyncio.sleep(every_s)
             if time.monotonic() > until:
                 return
-            peer = self.peers[turn % len(self.peers)]
-            peer.signal(number)
-            await asyncio.to_thread(peer.process.join)
-            self.counts["killed" if number is signal.SIGKILL else "drained"] += 1
-            await asyncio.to_thread(peer.restart)
+            await asyncio.to_thread(self.peers.end, turn, drain=drain)
+            self.counts["drained" if drain else "killed"] += 1
 
     async def wrong(self) -> int:
         """How many texts are not what they were to be until the cloud was lost."""
         wrong = 0
         async with _client(self.devices[0]) as client:
-            for answer in self.answers:
+            for answer in (each for each in self.answers if not each.unsearched):
                 joint = answer.participation[0][1] if answer.participation else 0
                 if answer.participation and answer.participation[0][0] == 0:
                     undisturbed = await _asked(client, answer.number, joint)
+                    while undisturbed.noticed or undisturbed.unsearched:
+                        undisturbed = await _asked(client, answer.number, joint)
                     wrong += not answer.text.startswith(undisturbed.text.rstrip("\ufffd"))
         return wrong
 
@@ -128,6 +153,7 @@ async def _asked(client: httpx.AsyncClient, number: int, tokens: int) -> Answer:
         found["choices"][0]["text"],
         found["usage"]["completion_tokens"],
         told["participation"],
+        told["unsearched"],
     )
 
 
@@ -138,9 +164,8 @@ async def measured(fleet: Fleet, options: argparse.Namespace) -> dict[str, Any]:
             (await client.post("/v1/files", files={"file": ("note.txt", _NOTE)})).raise_for_status()
     until = time.monotonic() + options.seconds
     numbers = itertools.count()
-    number = signal.SIGTERM if options.drain else signal.SIGKILL
     await asyncio.gather(
-        fleet.end_on(until, options.every, number),
+        fleet.end_on(until, options.every, drain=options.drain),
         *(fleet.ask_on(device, until, numbers) for device in fleet.devices),
     )
     return {
@@ -148,6 +173,7 @@ async def measured(fleet: Fleet, options: argparse.Namespace) -> dict[str, Any]:
         **{name: fleet.counts[name] for name in ("killed", "drained")},
         "noticed": sum(answer.noticed for answer in fleet.answers),
         "rejoined": sum(len(answer.participation) > 1 for answer in fleet.answers),
+        "without": sum(answer.unsearched > 0 for answer in fleet.answers),
         "wrong": await fleet.wrong(),
         "lost": await fleet.lost(),
     }
@@ -161,6 +187,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--peers", type=int, default=2)
     options.add_argument("--every", type=float, default=10.0, help="seconds between two ends")
     options.add_argument("--drain", action="store_true", help="peers are told to end, not killed")
+    options.add_argument("--floor-ms", type=float, default=0.0, help="a device's step, at least")
+    options.add_argument("--ray", action="store_true", help="the peers are replicas on Ray Serve")
     return options
 
 
@@ -169,21 +197,28 @@ def main() -> None:
     options = parser().parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         data = Path(folder)
-        exact = {"DRAGON_EXACT": "true"}
-        corpus = services.demo_corpus(data)
-        peers = [
-            stack.enter_context(services.peer(Setup(data / f"peer-{number}", exact), corpus))
-            for number in range(options.peers)
-        ]
-        ports = [peer.port for peer in peers]
+        exact, floor = {"DRAGON_EXACT": "true"}, Floor(options.floor_ms)
+        peers: Peers
+        if options.ray:
+            from harness import ray_peers
+
+            corpus = services.demo_corpus(data, options.peers)
+            replicas = ray_peers.peers(data / "peers", corpus, options.peers, exact)
+            peers = stack.enter_context(replicas)
+            ports = [peers.port]
+        else:
+            corpus = services.demo_corpus(data)
+            setups = [Setup(data / f"peer-{number}", exact) for number in range(options.peers)]
+            processes = [stack.enter_context(services.peer(setup, corpus)) for setup in setups]
+            peers, ports = Processes(processes), [peer.port for peer in processes]
         devices = [
-            stack.enter_context(services.device(Setup(data / f"{number}", exact), *ports))
+            stack.enter_context(services.device(Setup(data / f"{number}", exact, floor), *ports))
             for number in range(options.devices)
         ]
         for device in devices:
             services.wait_joint(device)
         row = asyncio.run(measured(Fleet(devices, peers), options))
-    title = "fleet, drained" if options.drain else "fleet"
+    title = ", ".join(["fleet", *(["Ray"] * options.ray), *(["drained"] * options.drain)])
     report.section("fleet", [row], title=title)
     print(json.dumps(row))
 

@@ -1,0 +1,87 @@
+"""The peer on Ray Serve, for experiments and tests: its replicas end, and there are others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ray import serve
+
+from harness.services import KEY, free_port
+from peer import on_ray
+from peer.on_ray import Arguments
+from peer.settings import PeerSettings
+
+_WAIT_S = 180.0
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class RayPeers:
+    """Replicas of `Link`, reached at one port."""
+
+    port: int
+    count: int
+
+    def running(self, deployment: str = "Link") -> dict[str, int]:
+        """The process ids of the replicas that serve, by the replicas' ids."""
+        found = on_ray.replicas(deployment)
+        return {each["replica_id"]: each["pid"] for each in found if each["state"] == "RUNNING"}
+
+    def end(self, turn: int, *, drain: bool) -> None:
+        """Kill a replica, or have Ray replace them; return once there are as many again."""
+        before = self.running()
+        if drain:
+            self.scale(self.count - 1)
+            # Those that go have by then written their answers to their end.
+            wait(lambda: len(on_ray.replicas("Link")) == self.count - 1)
+            self.scale(self.count)
+        else:
+            ended = sorted(before)[turn % len(before)]
+            os.kill(before[ended], signal.SIGKILL)
+            wait(lambda: ended not in self.running())
+        wait(lambda: len(self.running()) == self.count)
+
+    def scale(self, links: int) -> None:
+        """Deploy anew with so many replicas; Ray tells the others to go, once those are there."""
+        serve.run(on_ray.application(Arguments(links=links)), name=on_ray.NAME)
+
+
+def wait(until: Callable[[], bool]) -> None:
+    """Wait until something is so. Raises `RuntimeError`."""
+    deadline = time.monotonic() + _WAIT_S
+    while not until():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the replicas do not change")
+        time.sleep(_LOOK_S)
+
+
+@contextmanager
+def peers(data: Path, corpus: Path, links: int, env: Mapping[str, str]) -> Iterator[RayPeers]:
+    """The running application, with so many replicas; `env` adds settings."""
+    port = free_port()
+    before = dict(os.environ)
+    os.environ.update(
+        {
+            "DRAGON_THREADS": "1",
+            "DRAGON_PEER_PORT": str(port),
+            "DRAGON_PEER_KEYS": KEY,
+            "DRAGON_PEER_CORPUS": str(corpus),
+            "DRAGON_DATA_DIR": str(data),
+            **env,
+        }
+    )
+    try:
+        # More than the machine has: the replicas share it, as other processes do.
+        on_ray.start(num_cpus=2 * links, log_to_driver=False)
+        on_ray.deploy(PeerSettings.read(), Arguments(links=links))
+        yield RayPeers(port, links)
+    finally:
+        on_ray.stop()
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,243 @@
+"""The peer on Ray Serve: `Link`, to which devices connect, and a `Shard` of the corpus each.
+
+`application` is what `serve deploy` builds (`peer/serve.yaml`), and `dragon peer --ray` runs. The
+service is that of `dragon peer`; each replica reads the same settings from its environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import ray
+from fastapi import FastAPI
+from pydantic import BaseModel
+from ray import serve
+from ray.exceptions import RayError
+from ray.serve import metrics
+from ray.serve.context import _get_global_client
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle
+
+from dragon.retrieval.embedder import TextEmbedder
+from peer.corpus import shard
+from peer.corpus.far import Ask, FarCorpus, ShardError
+from peer.corpus.store import shard_name
+from peer.corpus.versions import Versions
+from peer.main import PeerState, create_app, drain
+from peer.settings import PeerSettings
+
+log = logging.getLogger(__name__)
+
+NAME = "dragon"
+"""The application's."""
+
+ANSWERS = 16
+"""So many answers at once for each replica of `Link`: with more, another one is started."""
+
+_LATE_S = 2.0  # a shard that has not answered by then is left out
+_LOOK_S = 0.5
+_CHECK_S = 1.0  # how soon a replica that has ended is replaced
+_MOST_LINKS = 10_000  # a link is one request to Ray, as long as it lasts
+_ENDING_S = 10.0  # beyond the drain deadline
+
+
+class Arguments(BaseModel):
+    """`links`: so many replicas of `Link`, whatever the load."""
+
+    links: int | None = None
+
+
+def application(arguments: Arguments) -> serve.Application:
+    """The application, for the corpus as it is. Raises `ConfigurationError`."""
+    settings = PeerSettings.read()
+    versions = Versions(settings.peer_corpus)
+    parts = versions.manifest(versions.current).shards
+    scaled = {
+        "min_replicas": 1,
+        "max_replicas": os.cpu_count() or 1,
+        "policy": {"policy_function": f"{__name__}:by_answers"},
+    }
+    link = serve.deployment(
+        name="Link",
+        num_replicas=arguments.links or "auto",
+        autoscaling_config=None if arguments.links else scaled,
+        max_ongoing_requests=_MOST_LINKS,
+        health_check_period_s=_CHECK_S,
+        graceful_shutdown_timeout_s=settings.peer_drain_deadline + _ENDING_S,
+    )(serve.ingress(_service)(Link))
+    return link.bind(*map(_part, range(parts)))
+
+
+def _part(number: int) -> serve.Application:
+    return serve.deployment(
+        name=f"Shard-{number}",
+        ray_actor_options={"num_cpus": 0},
+        health_check_period_s=_CHECK_S,
+        logging_config={"enable_access_log": False},
+    )(Shard).bind(number)
+
+
+def start(**ray_options: Any) -> None:
+    """Start Ray on this machine. From then on SIGTERM aborts, unless it is handled anew."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(address="local", include_dashboard=False, **ray_options)
+
+
+def deploy(settings: PeerSettings, arguments: Arguments) -> None:
+    """Start the application in it; return once it can be used."""
+    serve.start(
+        proxy_location="HeadOnly",
+        http_options={
+            "host": settings.peer_host,
+            "port": settings.peer_port,
+            "ssl_certfile": settings.peer_tls_cert and str(settings.peer_tls_cert),
+            "ssl_keyfile": settings.peer_tls_key and str(settings.peer_tls_key),
+        },
+    )
+    serve.run(application(arguments), name=NAME)
+
+
+def stop() -> None:
+    """Have all replicas drain, and end Ray."""
+    serve.shutdown()
+    ray.shutdown()
+
+
+def by_answers(context: Any) -> tuple[int, dict[str, Any]]:
+    """How many replicas of `Link` there are to be.
+
+    Not by requests, as usual: a socket is one, whatever goes over it.
+    """
+    told: Mapping[Any, float] = (context.aggregated_metrics or {}).get("answers", {})
+    wanted = math.ceil(sum(told.values()) / ANSWERS)
+    least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
+    return max(least, min(most, wanted)), {}
+
+
+class Shard:
+    """A part of the corpus, of each version that is asked for: the last two are open."""
+
+    def __init__(self, number: int) -> None:
+        _log_as_ray()
+        self._number = number
+        self._versions = Versions(PeerSettings.read().peer_corpus)
+        self._open: dict[str, shard.Shard] = {}
+        self._of(self._versions.current)
+
+    async def ask(self, version: str, method: str, values: Sequence[Any]) -> Any:
+        """What a method of `peer.corpus.shard.Shard` gives, in this version."""
+        return await asyncio.to_thread(lambda: getattr(self._of(version), method)(*values))
+
+    def _of(self, version: str) -> shard.Shard:
+        if version not in self._open:
+            manifest, path = self._versions.manifest(version), self._versions.path(version)
+            name = shard_name(self._number)
+            files = {file: each for file, each in manifest.files.items() if name in file.split("/")}
+            replace(manifest, files=files).verify(path)
+            self._open[version] = shard.Shard(path / name, manifest.dimension)
+            for old in list(self._open)[:-2]:
+                self._open.pop(old).close()
+        return self._open[version]
+
+
+class Link:
+    """A replica of the service that devices connect to."""
+
+    app: ClassVar[FastAPI]
+    """The service of this process."""
+
+    def __init__(self, *shards: DeploymentHandle) -> None:
+        _log_as_ray()
+        settings = PeerSettings.read()
+        ask = _asking(shards)
+
+        def opening(embedder: TextEmbedder, version: str | None) -> FarCorpus:
+            return FarCorpus.served(settings.peer_corpus, embedder, version, len(shards), ask)
+
+        Link.app = create_app(settings, opening)
+        self._gauges: dict[str, metrics.Gauge] = {}
+        self._watching = asyncio.create_task(self._watch())
+
+    async def check_health(self) -> None:
+        """Raises `RuntimeError` where Ray is to replace the replica."""
+        if not _state().engine.alive:
+            raise RuntimeError("the engine has ended")
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """What `by_answers` goes by."""
+        return {"answers": _state().shared.sessions}
+
+    async def _watch(self) -> None:
+        """Drain once Ray has told the replica to go; until then its metrics are Ray's, too."""
+        own = serve.get_replica_context().replica_id.unique_id
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                if await asyncio.to_thread(_is_stopping, own):
+                    break
+                self._report()
+            except Exception:
+                log.exception("the controller does not answer")
+        await drain(Link.app)
+
+    def _report(self) -> None:
+        if not hasattr(Link.app.state, "peer"):
+            return  # still loading
+        for family in _state().metrics.registry.collect():
+            for sample in family.samples:
+                if sample.name not in self._gauges:
+                    labels = tuple(sample.labels)
+                    self._gauges[sample.name] = metrics.Gauge(
+                        sample.name, family.documentation, labels
+                    )
+                self._gauges[sample.name].set(sample.value, dict(sample.labels))
+
+
+def _service() -> FastAPI:
+    return Link.app
+
+
+def _state() -> PeerState:
+    state: PeerState = Link.app.state.peer
+    return state
+
+
+def _asking(shards: Sequence[DeploymentHandle]) -> Ask:
+    def ask(number: int, version: str, method: str, values: Sequence[Any]) -> Any:
+        response = shards[number].ask.remote(version, method, values)
+        try:
+            return response.result(timeout_s=_LATE_S)
+        except TimeoutError:
+            response.cancel()
+            raise ShardError(f"it has not answered for {_LATE_S} s") from None
+        except (RayError, RayServeException) as error:
+            raise ShardError(f"it has failed: {error}") from error
+
+    return ask
+
+
+def _is_stopping(replica: str) -> bool:
+    """Whether the controller has told a replica of `Link` to go; the replica itself is not told."""
+    states = {each["replica_id"]: each["state"] for each in replicas("Link")}
+    return states.get(replica) == "STOPPING"
+
+
+def replicas(deployment: str) -> list[dict[str, Any]]:
+    """Those of a deployment, as Ray Serve has them: `replica_id`, `state`, `pid` and more."""
+    served = _get_global_client().get_serve_details()["applications"][NAME]
+    found: list[dict[str, Any]] = served["deployments"][deployment]["replicas"]
+    return found
+
+
+def _log_as_ray() -> None:
+    """Have what this project logs go where Ray's own lines of the replica go."""
+    for name in ("peer", "dragon"):
+        ours = logging.getLogger(name)
+        ours.handlers, ours.propagate = logging.getLogger("ray.serve").handlers, False
+        ours.setLevel(logging.INFO)
