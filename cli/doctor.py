@@ -93,18 +93,26 @@ def _full_text(connection: sqlite3.Connection, mended: Sequence[str]) -> Finding
 
 
 def _originals(connection: sqlite3.Connection, data_dir: Path) -> Finding:
+    from app.documents.folders.keeping import content_identity
     from app.documents.uploads import identity
 
     lost, altered, count = [], [], 0
-    rows = connection.execute(
-        "SELECT id, filename, collection, owner FROM documents ORDER BY rowid"
-    )
-    for document, name, collection, owner in rows:
+    rows = list(connection.execute("SELECT id, filename, owner FROM documents ORDER BY rowid"))
+    # One that was moved keeps its id, and so does a watched file that has another name now.
+    kept = connection.execute("SELECT DISTINCT collection FROM documents UNION VALUES ('')")
+    collections = [collection for (collection,) in kept]
+    for document, name, owner in rows:
         count += 1
         path = data_dir / "files" / document / "original"
         if not path.is_file():
             lost.append(name)
-        elif identity(name, collection, _sha256(path), owner) != document:
+            continue
+        digest = _sha256(path)
+        if not any(
+            document == made(name, collection, digest, owner)
+            for collection in collections
+            for made in (identity, content_identity)
+        ):
             altered.append(name)
     says = [f"{count - len(lost) - len(altered)} of {count} as they were uploaded"]
     if lost:

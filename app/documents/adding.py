@@ -143,7 +143,7 @@ class Adding:
 
     async def _watched(self, name: str, collection: str, sha256: str) -> str | None:
         """The document of a watched file with this name and these bytes, if there is one."""
-        same = Document.id == content_identity(name, collection, sha256)
+        same = Document.id == content_identity(name, collection, sha256, acting())
         kept = update(Document).where(same, Document.filename == name).values(by_hand=True)
         async with self.sessions.begin() as session:
             return await session.scalar(kept.returning(Document.id))

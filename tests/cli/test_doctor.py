@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import typer
 
+from app.documents.folders.keeping import content_identity
 from app.ledger.writer import Ledger
 from app.storage.database import DATABASE, connect, database_url, session_maker
 from cli.doctor import doctor
@@ -57,6 +60,22 @@ def test_all_is_well(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None
         "1 answers, 2 entries: the chain holds",
     ):
         assert line in said
+
+
+def test_documents_that_were_moved_or_watched_are_as_they_were(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    altered(data_dir, "UPDATE documents SET collection = 'house' WHERE filename = 'key.txt'")
+    watched = content_identity("wlan.txt", "notes", hashlib.sha256(OTHER).hexdigest(), "")
+    connection = sqlite3.connect(data_dir / DATABASE)
+    (router,) = connection.execute("SELECT id FROM documents WHERE filename = 'router.txt'")
+    connection.close()
+    (data_dir / "files" / router[0]).rename(data_dir / "files" / watched)
+    set_to = f"id = '{watched}', filename = 'wlan.txt', collection = 'notes'"
+    altered(data_dir, f"UPDATE documents SET {set_to} WHERE id = '{router[0]}'")
+    with suppress(typer.Exit):
+        doctor()
+    assert "2 of 2 as they were uploaded" in capsys.readouterr().out
 
 
 def test_it_says_whether_scans_can_be_read(

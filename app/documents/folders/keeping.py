@@ -33,9 +33,9 @@ _AT_ONCE = 50  # files that are let go of in one transaction, during which nobod
 CANCELLED = localizable("file.cancelled", "It was cancelled. Retry it, or delete it.")
 
 
-def content_identity(name: str, collection: str, sha256: str) -> str:
+def content_identity(name: str, collection: str, sha256: str, owner: str) -> str:
     """The id of the document of all files with these bytes whose names tell the same type."""
-    return document_id(f"{sha256} {collection}\0\0{telling_suffix(name)}", acting())
+    return document_id(f"{sha256} {collection}\0\0{telling_suffix(name)}", owner)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _name(path: str) -> str:
 
 def _document(name: str, collection: str, content: Content, sha256: str) -> Document:
     return Document(
-        id=content_identity(name, collection, sha256),
+        id=content_identity(name, collection, sha256, acting()),
         filename=name,
         purpose="user_data",
         collection=collection,
@@ -230,7 +230,7 @@ async def _stored(
     uploaded = await session.get(Document, identity(name, collection, sha256, acting()))
     if uploaded is not None and uploaded.expires_at is None and uploaded.purpose == "user_data":
         return uploaded
-    return await session.get(Document, content_identity(name, collection, sha256))
+    return await session.get(Document, content_identity(name, collection, sha256, acting()))
 
 
 async def _any_shared(session: AsyncSession, documents: Iterable[str | None]) -> bool:
