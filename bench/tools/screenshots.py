@@ -146,6 +146,8 @@ def seen(page: Page) -> Image.Image:
 
 def beginning(tour: Tour) -> None:
     """Nothing is there yet; then documents, of which one cannot be read."""
+    if not tour.narrow:
+        tour.page.get_by_text("Your chats appear here.").wait_for()
     tour.take("welcome")
     if not tour.narrow:
         tour.page.evaluate(DRAG, "dragenter")
@@ -215,6 +217,7 @@ def answers(tour: Tour) -> None:
     tour.close_panel()
     tour.ask("What is the revenue of S2?")
     page.get_by_test_id("sources").last.locator("> summary").click()
+    page.get_by_test_id("grid").wait_for()
     tour.take("table")
     tour.new_chat()
     tour.ask("What is the name of the neighbour's dog?", private=True)
