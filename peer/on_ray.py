@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -128,6 +129,7 @@ class Shard:
         self._number = number
         self._versions = Versions(PeerSettings.read().peer_corpus)
         self._open: dict[str, shard.Shard] = {}
+        self._opening = threading.Lock()
         self._of(self._versions.current)
 
     async def ask(self, version: str, method: str, values: Sequence[Any]) -> Any:
@@ -135,15 +137,20 @@ class Shard:
         return await asyncio.to_thread(lambda: getattr(self._of(version), method)(*values))
 
     def _of(self, version: str) -> shard.Shard:
-        if version not in self._open:
-            manifest, path = self._versions.manifest(version), self._versions.path(version)
-            name = shard_name(self._number)
-            files = {file: each for file, each in manifest.files.items() if name in file.split("/")}
-            replace(manifest, files=files).verify(path)
-            self._open[version] = shard.Shard(path / name, manifest.dimension)
-            for old in list(self._open)[:-2]:
-                self._open.pop(old).close()
-        return self._open[version]
+        with self._opening:
+            if version not in self._open:
+                self._open[version] = self._opened(version)
+                for old in list(self._open)[:-2]:
+                    self._open.pop(old).close()
+            return self._open[version]
+
+    def _opened(self, version: str) -> shard.Shard:
+        """Its part of a version, whose files are read and checked."""
+        manifest, path = self._versions.manifest(version), self._versions.path(version)
+        name = shard_name(self._number)
+        files = {file: each for file, each in manifest.files.items() if name in file.split("/")}
+        replace(manifest, files=files).verify(path)
+        return shard.Shard(path / name, manifest.dimension)
 
 
 class Link:
