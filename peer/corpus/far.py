@@ -30,7 +30,6 @@ _AGAIN_S = 1.0
 _SEARCHES = 32
 """So many questions to shards are on their way at once."""
 
-
 _without: ContextVar[set[int]] = ContextVar("without")
 
 
