@@ -97,8 +97,7 @@ class FarCorpus(Corpus):
     def __init__(self, version: str, manifest: Manifest, ask: Ask) -> None:
         shards = [FarShard(number, version, ask) for number in range(manifest.shards)]
         super().__init__(version, manifest, shards)
-        # For each shard searches, and one that sees whether it is back.
-        self._threads = ThreadPoolExecutor(_SEARCHES + len(shards), thread_name_prefix="shard")
+        self._threads = ThreadPoolExecutor(_SEARCHES, thread_name_prefix="shard")
         self._away: set[int] = set()
         self._closed = threading.Event()
 
@@ -125,8 +124,10 @@ class FarCorpus(Corpus):
         """Yields the numbers of the shards that the searches in this context were without."""
         without = set[int]()
         token = _without.set(without)
-        yield without
-        _without.reset(token)
+        try:
+            yield without
+        finally:
+            _without.reset(token)
 
     def close(self) -> None:
         """No search is possible afterwards."""
@@ -161,7 +162,8 @@ class FarCorpus(Corpus):
         if number not in self._away:
             self._away.add(number)
             log.warning("shard %d is left out: %s", number, error.message)
-            self._threads.submit(self._until_back, number)
+            # Not in the pool: a process that ends would wait for it.
+            threading.Thread(target=self._until_back, args=(number,), daemon=True).start()
 
     def _until_back(self, number: int) -> None:
         while not self._closed.wait(_AGAIN_S):

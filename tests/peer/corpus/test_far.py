@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -99,6 +100,9 @@ def test_a_shard_that_is_down_is_left_out_and_asked_again(
     elsewhere.down = {down}
     left = [document for document in whole if shard_of(document, SHARDS) != down]
     assert set(found(served, "lake")) == set(left) < set(whole)
+    # A process that ends does not wait for it.
+    asking = [thread for thread in threading.enumerate() if "_until_back" in thread.name]
+    assert [thread.daemon for thread in asking] == [True]
     # No search asks it: one that is late would hold up all of them.
     elsewhere.failed.clear()
     assert without(served) == {down}
