@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.api_keys import ApiKey, Documents, May, api_keys
 from app.settings import Settings
-from app.storage.left import left_by
 from cli import data
 from dragon.errors import InvalidRequestError
 from dragon.key_file import KeyFile
@@ -50,7 +50,7 @@ def add(
 ) -> None:
     """Make a key and print it once; only its digest is kept."""
     data_dir = Settings.read().data_dir
-    if documents is Documents.OWN and not again and (left := left_by(name, data_dir)):
+    if documents is Documents.OWN and not again and (left := _left_by(name, data_dir)):
         raise InvalidRequestError(
             f"an earlier key {name} has left {left}: choose another name, or give them to this one "
             "with --again"
@@ -71,9 +71,16 @@ def revoke(name: Name) -> None:
     """Revoke a key; what it has under way ends within two seconds. Its own documents stay."""
     _keys().revoke(name)
     print(f"{name} is revoked.")
-    if left := left_by(name, Settings.read().data_dir):
+    if left := _left_by(name, Settings.read().data_dir):
         print(f"Nobody reads what it has left, {left}, until it is added again.", file=sys.stderr)
 
 
 def _keys() -> KeyFile[ApiKey]:
     return api_keys(Settings.read().data_dir)
+
+
+def _left_by(name: str, data_dir: Path) -> str:
+    # Imported late: `dragon up` needs no database.
+    from app.storage.left import left_by
+
+    return left_by(name, data_dir)
