@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from httpx2 import AsyncClient
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
@@ -28,6 +26,7 @@ from app.api_keys import Documents, May, api_keys
 from app.main import create_app
 from app.settings import Settings
 from harness.services import KEY, Service
+from tests.contract.assistant import over_http
 from tests.contract.conftest import Pair
 from tests.contract.intruder import QUESTION, Maker, attempts
 
@@ -101,17 +100,9 @@ class Person:
         return self.ids["conversation"]
 
 
-@asynccontextmanager
-async def mcp(person: Person, mode: str = "auto") -> AsyncIterator[Client]:
-    async with (
-        AsyncClient(headers=person.headers, timeout=60) as http,
-        Client(
-            streamable_http_client(f"{person.device.url}/mcp", http_client=http),
-            client_info=Implementation(name=f"{person.word} assistant", version="1"),
-            mode=mode,
-        ) as client,
-    ):
-        yield client
+def mcp(person: Person, mode: str = "auto") -> AbstractAsyncContextManager[Client]:
+    about = Implementation(name=f"{person.word} assistant", version="1")
+    return over_http(person.device.url, person.headers, mode, about)
 
 
 def settle(person: Person, folder: Path) -> None:

@@ -15,35 +15,20 @@ from typing import Any
 
 import httpx
 import pytest
-from httpx2 import AsyncClient
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import Implementation, TextContent, TextResourceContents
+from mcp_types import TextContent, TextResourceContents
 
 from harness.network_emulator import relay
 from harness.services import KEY, ROOT, Service, free_port
 from tests.contract.asking import upload
+from tests.contract.assistant import ABOUT, over_http
 from tests.contract.conftest import Pair
 
 pytestmark = pytest.mark.services
 
 NOTE = "The wine cellar in Soave opens with the brass key number 4471-Q.\nIt is damp there.\n"
 QUESTION = "Which key opens the wine cellar in Soave?"
-ABOUT = Implementation(name="assistant", version="1.2")
 WAYS = ["http", "http before 2026", "stdio"]
-
-
-@asynccontextmanager
-async def over_http(device: Service, mode: str = "auto") -> AsyncIterator[Client]:
-    async with (
-        AsyncClient(headers=device.headers, timeout=60) as http,
-        Client(
-            streamable_http_client(f"{device.url}/mcp", http_client=http),
-            client_info=ABOUT,
-            mode=mode,
-        ) as client,
-    ):
-        yield client
 
 
 @asynccontextmanager
@@ -62,7 +47,7 @@ async def reached(way: str, device: Service, directory: Path) -> AsyncIterator[C
     async with (
         over_stdio(device.port, directory)
         if way == "stdio"
-        else over_http(device, "auto" if way == "http" else "legacy")
+        else over_http(device.url, device.headers, "auto" if way == "http" else "legacy")
     ) as client:
         yield client
 
@@ -146,7 +131,7 @@ async def test_documents_are_resources(way: str, exact: Pair, note: str, tmp_pat
 async def test_the_ladder_holds_for_assistants_too(exact: Pair) -> None:
     question = "What is the currency of Vietnam?"
     said = {}
-    async with over_http(exact.device) as client:
+    async with over_http(exact.device.url, exact.device.headers) as client:
         for name, rung in (("private", {"private": True}), ("always", {"cloud": "always"})):
             answer = await call(client, "ask", question=question, **rung)
             said[name] = ledger(exact.device, f"/{answer['ledger']}")
@@ -173,7 +158,7 @@ def verified(device: Service) -> str:
 
 
 async def test_deleting_a_document_erases_who_read_it(exact: Pair, note: str) -> None:
-    async with over_http(exact.device) as client:
+    async with over_http(exact.device.url, exact.device.headers) as client:
         await call(client, "read_passage", document=note)
     assert last_read(exact.device)["passages"] != []
     delete(exact.device, note)
@@ -182,7 +167,7 @@ async def test_deleting_a_document_erases_who_read_it(exact: Pair, note: str) ->
 
 
 async def test_what_is_wrong_is_said(exact: Pair) -> None:
-    async with over_http(exact.device) as client:
+    async with over_http(exact.device.url, exact.device.headers) as client:
         assert await refused(client, "read_passage") == "Missing required parameter: document"
         assert "top_k" in await refused(client, "search_documents", query="x", top_k=0)
         assert "no file 'x'" in await refused(
