@@ -278,6 +278,8 @@ setInterval(() => {
 setInterval(() => {
   if (inspector.open === "documents" && !document.hidden) folders.load();
 }, FOLDERS_MS);
+// Only now does every button do something.
+byId("app").hidden = false;
 install();
 makeRoomForKeyboard();
 takeShared((files) => {
