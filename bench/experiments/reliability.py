@@ -154,8 +154,8 @@ SCENARIOS: dict[str, Callable[[], Iterator[Row]]] = {
     "cuts": cuts,
 }
 _COLUMNS = (
-    "scenario", "seconds", "p50", "whole", "statuses", "without_cloud", "refused_in", "health",
-    "health_failed", "grown",
+    "scenario", "seconds", "p50", "whole", "statuses", "without_cloud", "refused_in", "taken_in",
+    "health", "health_failed", "grown",
 )  # fmt: skip
 
 
