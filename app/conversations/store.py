@@ -87,9 +87,9 @@ class ConversationStore:
     ) -> tuple[Conversation, Message, Message]:
         """Store a question and the answer that is about to be written.
 
-        Without a conversation it begins one, of a project if one is named; without a parent it is
-        its first question, or another first one. Raises `NotFoundError`, `InvalidRequestError`
-        under a question.
+        Without a conversation it begins one, private if the question is, of a project if one is
+        named; without a parent it is its first question, or another first one. Raises
+        `NotFoundError`, `InvalidRequestError` under a question.
         """
         async with self._sessions.begin() as session:
             if conversation is None:
@@ -101,6 +101,7 @@ class ConversationStore:
                     updated_at=now,
                     leaf=None,
                     project=project,
+                    private=private,
                 )
                 session.add(found)
                 await session.flush()
@@ -191,8 +192,9 @@ class ConversationStore:
         project: str | None = None,
         pinned: bool | None = None,
         archived: bool | None = None,
+        private: bool | None = None,
     ) -> Conversation:
-        """Rename, show another branch, put into a project ("": none), pin, archive.
+        """Rename, show another branch, put into a project ("": none), pin, archive, keep private.
 
         What is archived is not pinned, and the other way round. Raises `NotFoundError`.
         """
@@ -210,6 +212,8 @@ class ConversationStore:
                 found.pinned, found.archived = pinned, found.archived and not pinned
             if archived is not None:
                 found.archived, found.pinned = archived, found.pinned and not archived
+            if private is not None:
+                found.private = private
             return found
 
     async def delete(self, identity: str) -> None:

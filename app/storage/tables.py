@@ -165,7 +165,8 @@ class Project(Owned, Base):
 class Conversation(Owned, Base):
     """A tree of messages; `leaf` ends the branch shown. Times are Unix seconds.
 
-    `project` names the collection that it asks, if it is of one.
+    `project` names the collection that it asks, if it is of one. `private`: what is asked next
+    stays on the device; each message has its own, which says whether it did.
     """
 
     __tablename__ = "conversations"
@@ -178,6 +179,7 @@ class Conversation(Owned, Base):
     project: Mapped[str | None] = mapped_column(index=True)
     pinned: Mapped[bool] = mapped_column(server_default=false(), default=False)
     archived: Mapped[bool] = mapped_column(server_default=false(), default=False)
+    private: Mapped[bool] = mapped_column(server_default=false(), default=False)
 
 
 class Message(Owned, Base):

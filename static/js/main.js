@@ -5,6 +5,7 @@ import { Chat } from "./chat/chat.js";
 import { Composer } from "./chat/composer.js";
 import { ConversationList } from "./chat/conversations.js";
 import { Documents } from "./documents/documents.js";
+import { confirmed } from "./core/confirm.js";
 import { byId } from "./core/dom.js";
 import { Folders } from "./documents/folders.js";
 import { acceptDrops } from "./documents/drop.js";
@@ -20,26 +21,26 @@ import { Settings } from "./core/settings.js";
 import { DeviceSocket } from "./core/socket.js";
 import { EVERY, hear, tell } from "./core/tabs.js";
 import { PeerStatus, showConnection } from "./core/status.js";
-import { fillIn, t } from "./core/strings.js";
+import { fillIn, listed, t } from "./core/strings.js";
 import { showWelcome } from "./chat/welcome.js";
-
-/** @typedef {import("./core/types.js").Message} Message */
 
 const LIVE_MS = 500;
 /** How often watched folders are asked for while they are seen. */
 const FOLDERS_MS = 2000;
 
-/** The answer shown in the inspector: the selected one, or else the last. @type {Message | null} */
+/** The place in the branch of the answer shown in the inspector: the selected one's, or else the last. @type {number | null} */
 let inspected = null;
 /** @type {import("./documents/documents.js").DocumentState} */
 let stored = { files: [], known: new Set(), waiting: 0 };
+/** Until they are listed there may be some. */
+let stocked = true;
 
 fillIn();
 const status = new PeerStatus();
 const scope = new Scope();
 const settings = new Settings(() => {
   chat.shade(settings.values.shading);
-  composer.render();
+  drawPrivacy();
 });
 const inspector = new Inspector((panel) => {
   drawPanels();
@@ -62,7 +63,7 @@ const socket = new DeviceSocket({
 const chat = new Chat({
   socket,
   project: () => projects.current,
-  params: () => ({ ...settings.params, ...scope.params, ...(composer.isPrivate && { private: true, cloud: "never" }), provenance: true }),
+  params: () => ({ ...settings.params, ...scope.params, ...(isPrivate() && { private: true, cloud: "never" }), provenance: true }),
   onChange: changed,
   onBegun: (conversation) => {
     history.replaceState(null, "", `#${conversation.id}`);
@@ -70,13 +71,17 @@ const chat = new Chat({
     projects.load();
   },
   onRefused: (reason, text) => composer.refuse(reason, text),
-  onInspect: (panel, message) => {
-    inspected = message;
+  onInspect: (panel, depth) => {
+    inspected = depth;
     inspector.show(panel);
   },
   onShade: () => settings.set({ shading: !settings.values.shading }),
   quotes: () => settings.quotes,
-  reachable: () => status.joint,
+  reachable: () => status.joint && settings.joins,
+  sends,
+  mayAsk: async () => !isPrivate() || (await confirmed({ title: t("answer.consent"), text: t("answer.consent.text", { what: sends() }), yes: t("answer.ask") })) === "yes",
+  stocked: () => stocked,
+  add: () => documents.choose(),
   onWritten: (conversation) => tell(conversation),
 });
 
@@ -87,7 +92,7 @@ const composer = new Composer({
   },
   onStop: stop,
   leaves: () => settings.leaves,
-  onPrivate: (isPrivate) => status.setRung(isPrivate ? "never" : settings.rung),
+  onPrivate: (on) => chat.setPrivate(on),
 });
 
 const projects = new Projects({
@@ -119,16 +124,23 @@ const list = new ConversationList({
 });
 
 const documents = new Documents((state) => {
+  const deleted = [...stored.known].some((id) => !state.known.has(id));
   stored = state;
+  // What is stored of conversations has no longer anything of it, or less.
+  if (deleted) {
+    tell(EVERY);
+    list.load();
+    followTab();
+  }
+  if (stocked !== state.known.size > 0) {
+    stocked = state.known.size > 0;
+    chat.renote();
+  }
   byId("panel-count").textContent = state.files.length ? String(state.files.length) : "";
   scope.setFiles(state.files, state.known);
   projects.load();
   drawWelcome();
-}, () => inspector.show("documents"), () => {
-  tell(EVERY);
-  list.load();
-  followTab();
-});
+}, () => inspector.show("documents"));
 
 const folders = new Folders(() => documents.load());
 
@@ -141,6 +153,7 @@ function changed() {
   documents.setProject(project);
   byId("title").textContent = [project, conversation?.title ?? t("sidebar.new")].filter(Boolean).join(" · ");
   document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
+  drawPrivacy();
   drawWelcome();
   drawPanels();
   // The socket tells of changes of state only; this brings the round trip up to date.
@@ -150,6 +163,22 @@ function changed() {
 /** The project of what is open, or of a question that would begin a conversation; empty: none. */
 function activeProject() {
   return chat.conversation ? chat.conversation.project ?? "" : projects.current;
+}
+
+/** Whether a question that is asked now stays on the device: the chat is private, or the settings never ask the cloud. */
+function isPrivate() {
+  return chat.isPrivate || settings.rung === "never";
+}
+
+function drawPrivacy() {
+  composer.setPrivate(isPrivate(), settings.rung === "never");
+  status.setRung(isPrivate() ? "never" : settings.rung, chat.openly);
+}
+
+/** What the cloud would get with a question, in words. */
+function sends() {
+  const instruction = !settings.quotes && projects.instruction(activeProject());
+  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), t("sends.settings"), settings.what]);
 }
 
 function drawWelcome() {
@@ -166,9 +195,13 @@ function drawWelcome() {
 }
 
 function drawPanels() {
-  const message = inspected ?? chat.last?.message ?? null;
+  const message = chat.answerAt(inspected);
   if (inspector.open === "live") showLive(message, chat.last?.progress ?? { tokens: 0, ms: 0 }, status.roundTrip);
-  if (inspector.open === "ledger") showLedger(message, message && chat.questionOf(message));
+  if (inspector.open === "ledger") showLedger(message, message && {
+    question: chat.questionOf(message),
+    first: chat.first(message),
+    instructed: !!chat.conversation?.project && !settings.quotes,
+  });
 }
 
 function stop() {
@@ -200,7 +233,7 @@ async function loadStatus() {
     documents.setAccepted(found.accepted);
     byId("demo").hidden = !found.quotes;
     document.documentElement.toggleAttribute("data-household", found.household);
-    composer.render();
+    drawPrivacy();
     if (socket.connected) status.setPeer(found.peer);
   } catch {
     // The banner, or the sign-in notice, already says it.
@@ -260,6 +293,7 @@ function searchConversations() {
 
 hear((conversation) => {
   list.load();
+  if (conversation === EVERY) documents.load();
   if (conversation === chat.conversation?.id || conversation === EVERY) followTab();
 });
 session.addEventListener("signed-out", showSignedOut);
@@ -273,7 +307,7 @@ acceptDrops((files, folder) => {
   inspector.show("documents");
 });
 setInterval(() => {
-  if (chat.busy && inspector.open === "live" && !inspected) drawPanels();
+  if (chat.busy && inspector.open === "live" && inspected === null) drawPanels();
 }, LIVE_MS);
 setInterval(() => {
   if (inspector.open === "documents" && !document.hidden) folders.load();

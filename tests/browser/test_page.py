@@ -83,7 +83,7 @@ def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
     page.reload()
     expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
     chat.last_answer.get_by_test_id("left").click()
-    expect(page.get_by_test_id("ledger")).to_contain_text("Your question")
+    expect(page.get_by_test_id("sent")).to_contain_text("your question")
 
 
 def test_losing_the_cloud_shows_as_a_seam_and_its_return_too(
@@ -158,7 +158,7 @@ def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) ->
     key.press("w")
     key.press("?")
     sheet = page.get_by_role("dialog", name="Keyboard")
-    for words in ("New chat", "Turn Private on or off", "Search chats", "Sent to cloud"):
+    for words in ("New chat", "Turn Private on or off", "Search chats", "What was sent"):
         expect(sheet).to_contain_text(words)
     key.press("Escape")
     key.press("x")

@@ -36,24 +36,6 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     expect(said).to_have_text("Private")
 
 
-def test_a_miss_in_private_offers_to_ask_the_cloud(
-    chat: ChatPage, emptied: None, tmp_path: Path
-) -> None:
-    """The private question stays what it was; the one that is sent is another branch."""
-    chat.wait_peer("connected")
-    chat.upload(write(tmp_path, "boat.txt", b"The boat is kept in the shed.\n"))
-    answer = chat.ask("What is the capital of Kenya?", private=True)
-    chat.wait_answer(answer)
-    expect(answer).to_contain_text("None of your documents answers this.")
-    answer.get_by_test_id("ask-cloud").click()
-    expect(chat.last_answer).to_contain_text("Nairobi")
-    question = chat.page.get_by_test_id("question")
-    expect(question.get_by_test_id("branches")).to_have_text("2/2")
-    expect(question).not_to_contain_text("Kept on this device")
-    question.get_by_test_id("branch-back").click()
-    expect(question).to_contain_text("Kept on this device")
-
-
 def test_the_cloud_is_offered_after_a_miss_only_and_what_came_of_it_is_said(
     chat: ChatPage, emptied: None, tmp_path: Path
 ) -> None:

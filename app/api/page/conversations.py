@@ -36,6 +36,7 @@ class Change(BaseModel):
     project: Annotated[str, Field(max_length=MAX_COLLECTION_CHARACTERS)] | None = None
     pinned: bool | None = None
     archived: bool | None = None
+    private: bool | None = None
 
 
 @router.get("")
@@ -79,7 +80,7 @@ async def get_tokens(identity: str, message: str, state: State) -> dict[str, Any
 
 @router.patch("/{identity}")
 async def change_conversation(identity: str, change: Change, state: State) -> dict[str, Any]:
-    """Rename, show another branch, put into a project, pin, archive."""
+    """Rename, show another branch, put into a project, pin, archive, keep private."""
     return summary(await state.conversations.change(identity, **change.model_dump()))
 
 
@@ -122,6 +123,7 @@ def summary(conversation: Conversation) -> dict[str, Any]:
         "project": conversation.project,
         "pinned": conversation.pinned,
         "archived": conversation.archived,
+        "private": conversation.private,
     }
 
 

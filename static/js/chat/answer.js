@@ -27,6 +27,11 @@ const AT_ONCE_MS = 8;
  * @property {() => void} shade
  * @property {() => void} edit
  * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
+ * @property {(id: string) => void} goOnOpenly Another answer, with the cloud.
+ * @property {() => string} sends What the cloud gets with a question, in words.
+ * @property {(id: string) => boolean} opened Whether the question was kept on the device in another branch.
+ * @property {() => boolean} stocked Whether there are documents.
+ * @property {() => void} add Documents.
  * @property {() => boolean} reachable Whether the cloud is.
  * @property {(id: string) => Promise<TokenDetail[]>} tokens
  */
@@ -149,6 +154,11 @@ export class AnswerView {
     this.#legend.hidden = false;
   }
 
+  /** There are documents now, or no more. */
+  renote() {
+    if (!this.writing) this.#end();
+  }
+
   copy() {
     navigator.clipboard.writeText(phrased(this.message.text, this.message.phrases).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
   }
@@ -236,22 +246,32 @@ export class AnswerView {
     const repeated = this.message.done && !missed && !gone && this.actions.repeats(this.message.id);
     this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
-      missed && t(sent && !away ? "answer.nothing.both" : "answer.nothing"),
+      missed && t(`answer.${this.#missed()}${sent && !away ? ".both" : ""}`),
       away && t("answer.away", { reason: away }),
       unsearched && t("answer.unsearched"),
       unread && t("answer.unread", { count: unread }),
       repeated && t(this.actions.quotes() ? "answer.same.quotes" : "answer.same"),
+      sent && this.actions.opened(this.message.id) && t("answer.opened"),
     ].filter(Boolean).join(" ")));
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
+    if (missed && !this.actions.stocked()) this.#offer("", "documents.add", "add-documents", () => this.actions.add());
     if (spared?.words && !this.message.private) {
-      this.#offer(t("answer.offer.words", { words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.again(this.message.id, { private: false, cloud: "always", hops: 1 }));
+      this.#offer(t("answer.offer.words", { what: this.actions.sends(), words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.goOnOpenly(this.message.id));
     } else if (missed && (away || !sent) && this.actions.reachable()) {
-      this.#offer(away ? "" : t("answer.offer.question"), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
+      this.#offer(away ? "" : t("answer.offer.question", { what: this.actions.sends() }), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.textContent;
     this.#summary.textContent = this.#summarized();
     this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
+  }
+
+  /** Why none of the person's documents answers: which of the words say it. */
+  #missed() {
+    if (!this.actions.stocked()) return "none";
+    if (this.message.asked?.documents?.length === 0) return "unchosen";
+    // Without a passage that came near there was none to be searched, or it has been deleted.
+    return this.message.closest?.length ? "nothing" : "nothing.then";
   }
 
   /** More of its fields can be said in other languages. @param {object} [more] */
@@ -284,7 +304,7 @@ export class AnswerView {
     const joint = this.#joint;
     const authors = this.message.private
       ? this.message.private_from === undefined ? "kept" : "begun"
-      : state === "stopped" ? "stopped" : joint === 0 ? "alone" : joint < done.usage.completion_tokens ? "some" : "cloud";
+      : state === "stopped" ? "stopped" : joint === 0 ? done.dragon.sent_frames > 0 ? "asked" : "alone" : joint < done.usage.completion_tokens ? "some" : "cloud";
     const said = t(`answer.by.${authors}`);
     return done.finish_reason === "length" ? `${said} · ${t("answer.cut")}` : said;
   }

@@ -1,6 +1,6 @@
 /** The conversation that is open: its branch on the page, and the answers being written in it. */
 
-import { changeConversation, getConversation, getTokens } from "../core/api.js";
+import { changeConversation, getConversation, getTokens, messageOf } from "../core/api.js";
 import { AnswerView } from "./answer.js";
 import { byId } from "../core/dom.js";
 import { localized, phrased, t } from "../core/strings.js";
@@ -16,15 +16,20 @@ const FOLLOW = 96;
 /** The temperature of another answer, unless one is set: at the usual one it would seldom be another. */
 const LIVELY = 1;
 
+/** How a question is asked that may go to the cloud, whatever is chosen for all. */
+const OPENLY = { private: false, cloud: "always", hops: 1 };
+
 export class Chat {
   /** @type {Conversation | null} */
   conversation = null;
   #tree = new Tree();
   /** What is on the page or was, by message. @type {Map<string, AnswerView | QuestionView>} */
   #views = new Map();
-  /** A request that has not begun yet, and what it asked. @type {{id: string, text: string} | null} */
+  /** A request that has not begun yet, what it asked, and whether the chat was private then. @type {{id: string, text: string, kept: boolean} | null} */
   #asked = null;
   #shading = false;
+  /** Of a conversation that has not begun. */
+  #private = false;
   #opening = 0;
   #log = byId("log");
   #scroll = byId("scroll");
@@ -41,10 +46,14 @@ export class Chat {
    * @param {() => void} options.onChange
    * @param {(conversation: Conversation) => void} options.onBegun
    * @param {(message: string, text: string) => void} options.onRefused
-   * @param {(panel: "live" | "ledger", message: Message) => void} options.onInspect
+   * @param {(panel: "live" | "ledger", depth: number) => void} options.onInspect `depth` is the answer's place in the branch.
    * @param {() => void} options.onShade
    * @param {() => boolean} options.quotes Whether the model can only quote.
    * @param {() => boolean} options.reachable Whether the cloud is.
+   * @param {() => string} options.sends What the cloud gets with a question, in words.
+   * @param {() => Promise<boolean>} options.mayAsk Whether a question may go to the cloud, though the chat is private.
+   * @param {() => boolean} options.stocked Whether there are documents.
+   * @param {() => void} options.add Documents.
    * @param {(conversation: string) => void} options.onWritten Its messages or its branch have changed.
    */
   constructor(options) {
@@ -73,6 +82,41 @@ export class Chat {
     return view instanceof AnswerView ? view : null;
   }
 
+  /** Whether what is asked next stays on the device. */
+  get isPrivate() {
+    return this.conversation?.private ?? this.#private;
+  }
+
+  /** @param {boolean} on */
+  setPrivate(on) {
+    if (this.conversation) {
+      this.conversation.private = on;
+      changeConversation(this.conversation.id, { private: on }).then(({ id }) => this.options.onWritten(id), (error) => this.options.onRefused(messageOf(error), ""));
+    }
+    this.#private = on;
+    this.options.onChange();
+  }
+
+  /** Whether something on the branch that is shown was not kept on the device, or not from its beginning. */
+  get openly() {
+    return this.#tree.path.some((message) => !message.private || message.private_from !== undefined);
+  }
+
+  /** The answer at a place of the branch that is shown, or the last. @param {number | null} depth @returns {Message | null} */
+  answerAt(depth) {
+    return (depth === null ? undefined : this.#tree.path[depth]) ?? this.last?.message ?? null;
+  }
+
+  /** Whether an answer is the first of its branch: the cloud knew nothing of the chat. @param {Message} message */
+  first({ parent }) {
+    return !this.#tree.get(parent ?? "")?.parent;
+  }
+
+  /** What is said below the answers may have changed. */
+  renote() {
+    for (const view of this.#shown()) view.renote();
+  }
+
   get busy() {
     return this.#asked !== null || (this.last?.writing ?? false);
   }
@@ -89,6 +133,7 @@ export class Chat {
     for (const view of this.#views.values()) if (view instanceof AnswerView) view.remove();
     this.#views.clear();
     this.conversation = whole;
+    this.#private = false;
     this.#asked = null;
     this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);
     this.#log.replaceChildren();
@@ -193,7 +238,7 @@ export class Chat {
   /** Whether it was sent. @param {"say" | "again" | "continue"} kind @param {Record<string, any>} fields @param {string} [text] */
   #write(kind, fields, text = "") {
     if (this.busy || !this.options.socket.connected) return false;
-    this.#asked = { id: this.options.socket.write(kind, { ...fields, params: { ...this.options.params(), ...fields.params } }), text };
+    this.#asked = { id: this.options.socket.write(kind, { ...fields, params: { ...this.options.params(), ...fields.params } }), text, kept: this.isPrivate };
     this.#following = true;
     this.options.onChange();
     return true;
@@ -211,8 +256,12 @@ export class Chat {
   #began({ id, conversation, question, answer }) {
     // Asked in a conversation that is not open any more: it is written all the same.
     if (this.#asked?.id !== id) return this.options.onBegun(conversation);
+    const { isPrivate } = this;
+    const switched = isPrivate !== this.#asked.kept;
     this.#asked = null;
     this.conversation = conversation;
+    // Switched while the question was on its way.
+    if (switched) this.setPrivate(isPrivate);
     this.#tree.set(question);
     const known = this.#views.get(answer.id);
     if (known instanceof AnswerView) {
@@ -236,6 +285,7 @@ export class Chat {
       const view = this.#views.get(message.id) ?? this.#newView(message);
       const branches = this.#tree.siblings(message);
       view.setBranches(branches.indexOf(message), branches.length);
+      if (view instanceof QuestionView) view.setOpenly(branches.some((other) => !other.private && other.text === message.text));
       return view.element;
     });
     elements.forEach((element, index) => {
@@ -254,14 +304,19 @@ export class Chat {
           again: (id, params) => this.again(id, params),
           goOn: (id) => this.goOn(id),
           branch: (id, step) => this.branch(step, id),
-          inspect: (id, panel) => this.options.onInspect(panel, /** @type {Message} */ (this.#tree.get(id))),
+          inspect: (id, panel) => this.options.onInspect(panel, this.#tree.path.findIndex((each) => each.id === id)),
           shade: () => this.options.onShade(),
           edit: () => this.edit(),
           otherPassage: (id) => this.again(id, {}, true),
           repeats: (id) => this.#tree.repeats(id),
           quotes: () => this.options.quotes(),
           reachable: () => this.options.reachable(),
+          stocked: () => this.options.stocked(),
+          add: () => this.options.add(),
+          sends: () => this.options.sends(),
+          opened: (id) => this.#opened(id),
           askOpenly: (id) => this.#askOpenly(id),
+          goOnOpenly: (id) => this.#goOnOpenly(id),
           tokens: (id) => getTokens(this.conversation?.id ?? "", id),
         });
     this.#views.set(message.id, view);
@@ -274,9 +329,20 @@ export class Chat {
   }
 
   /** What was kept on the device stays so; a question to the cloud is another branch. @param {string} id Of an answer. */
-  #askOpenly(id) {
+  async #askOpenly(id) {
     const question = this.#tree.get(this.#tree.get(id)?.parent ?? "");
-    if (question) this.#editQuestion(question.id, question.text, { private: false, cloud: "always", hops: 1 });
+    if (question && await this.options.mayAsk()) this.#editQuestion(question.id, question.text, OPENLY);
+  }
+
+  /** @param {string} id Of an answer that the device wrote alone, to a question that was not private. */
+  async #goOnOpenly(id) {
+    if (await this.options.mayAsk()) this.again(id, OPENLY);
+  }
+
+  /** Whether an answer's question was kept on the device in another branch. @param {string} id */
+  #opened(id) {
+    const question = this.#tree.get(this.#tree.get(id)?.parent ?? "");
+    return !!question && this.#tree.siblings(question).some((other) => other.private && other.text === question.text);
   }
 
   /** What an answer is to. @param {Message} message */

@@ -3,9 +3,6 @@
 import { byId } from "../core/dom.js";
 import { t } from "../core/strings.js";
 
-/** Who wants privacy wants it in the next window, too. */
-const PRIVATE = "dragon.private";
-
 export class Composer {
   #form = /** @type {HTMLFormElement} */ (byId("composer"));
   #prompt = /** @type {HTMLTextAreaElement} */ (byId("prompt"));
@@ -20,7 +17,7 @@ export class Composer {
    * @param {(text: string) => void} handlers.onAsk
    * @param {() => void} handlers.onStop
    * @param {() => string} handlers.leaves What leaves the device, unless this question is private.
-   * @param {(isPrivate: boolean) => void} handlers.onPrivate
+   * @param {(isPrivate: boolean) => void} handlers.onPrivate The person has switched it.
    */
   constructor({ onAsk, onStop, leaves, onPrivate }) {
     this.onAsk = onAsk;
@@ -37,20 +34,21 @@ export class Composer {
       this.#submit();
     });
     this.#prompt.addEventListener("input", () => this.render());
-    this.#private.checked = localStorage.getItem(PRIVATE) === "on";
-    this.#private.addEventListener("change", () => this.render());
+    this.#private.addEventListener("change", () => this.onPrivate(this.#private.checked));
     this.#stop.addEventListener("click", () => this.onStop());
     byId("refusal-close").addEventListener("click", () => this.refuse(""));
     this.render();
   }
 
-  get isPrivate() {
-    return this.#private.checked;
+  /** Shows whether the chat is private. @param {boolean} isPrivate @param {boolean} fixed By the settings: not to be switched here. */
+  setPrivate(isPrivate, fixed) {
+    this.#private.checked = isPrivate;
+    this.#private.disabled = fixed;
+    this.render();
   }
 
   togglePrivate() {
-    this.#private.checked = !this.#private.checked;
-    this.render();
+    this.#private.click();
   }
 
   focus() {
@@ -106,9 +104,7 @@ export class Composer {
     this.#send.hidden = this.#busy;
     this.#stop.hidden = !this.#busy;
     this.#form.classList.toggle("is-private", this.#private.checked);
-    localStorage.setItem(PRIVATE, this.#private.checked ? "on" : "off");
-    this.onPrivate(this.#private.checked);
-    byId("leaves-line").textContent = this.#private.checked ? t("leaves.private") : this.leaves();
+    byId("leaves-line").textContent = !this.#private.checked ? this.leaves() : t(this.#private.disabled ? "leaves.fixed" : "leaves.private");
     this.#prompt.style.height = "auto";
     this.#prompt.style.height = `${this.#prompt.scrollHeight}px`;
   }

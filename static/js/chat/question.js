@@ -13,6 +13,7 @@ export class QuestionView {
   #text;
   #bubble;
   #tools = el("div", { class: "tools", role: "group", "aria-label": t("question") });
+  #note = el("p", { class: "question-note", hidden: true });
   #branches = { at: 0, of: 1 };
 
   /**
@@ -27,8 +28,7 @@ export class QuestionView {
     this.#text = phrased(message.text, message.phrases);
     this.#bubble = el("p", { class: "bubble", tabindex: this.#text.length > LONG ? 0 : null }, this.#text);
     this.element = el("div", { class: "question", "data-testid": "question", "data-id": message.id }, el("h3", { class: "visually-hidden" }, t("question")), this.#bubble);
-    if (message.private) this.element.append(el("p", { class: "question-note" }, icon("icon-private"), t("question.private")));
-    this.element.append(this.#tools);
+    this.element.append(this.#note, this.#tools);
     this.#drawTools();
   }
 
@@ -36,6 +36,13 @@ export class QuestionView {
   setBranches(at, of) {
     this.#branches = { at, of };
     this.#drawTools();
+  }
+
+  /** Says below it that it was kept on the device. @param {boolean} openly Whether another branch asks the same openly. */
+  setOpenly(openly) {
+    if (!this.message.private) return;
+    this.#note.replaceChildren(icon("icon-private"), t(openly ? "question.private.openly" : "question.private"));
+    this.#note.hidden = false;
   }
 
   /** Opens the question for changes; sent, it becomes another branch. */

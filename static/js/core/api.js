@@ -112,7 +112,7 @@ export const listConversations = (search, last, project = "", archived = false) 
 /** @param {string} key @returns {Promise<Conversation & {messages: Message[]}>} */
 export const getConversation = (key) => request(`/api/conversations/${id(key)}`);
 
-/** @param {string} key @param {{title?: string, leaf?: string, project?: string, pinned?: boolean, archived?: boolean}} change @returns {Promise<Conversation>} */
+/** @param {string} key @param {{title?: string, leaf?: string, project?: string, pinned?: boolean, archived?: boolean, private?: boolean}} change @returns {Promise<Conversation>} */
 export const changeConversation = (key, change) => request(`/api/conversations/${id(key)}`, "PATCH", change);
 
 /** @param {string} key */

@@ -66,14 +66,23 @@ export class Settings {
 
   /** When the cloud takes part: the rung of the privacy ladder. @returns {"never" | "when_needed" | "always"} */
   get rung() {
-    const { mode, cloud } = this.#chosen;
-    return mode === "local" || mode === "context" ? "never" : cloud ?? "when_needed";
+    return this.joins ? this.#chosen.cloud ?? "when_needed" : "never";
+  }
+
+  /** Whether the cloud takes part in the way of writing that is chosen. */
+  get joins() {
+    const { mode } = this.#chosen;
+    return mode !== "local" && mode !== "context";
+  }
+
+  /** What of an answer the cloud gets that takes part in it. */
+  get what() {
+    return t(this.#chosen.mode === "oneway" ? "leaves.words" : "leaves.probabilities");
   }
 
   /** What of a question and its answer leaves the device, in a sentence. */
   get leaves() {
-    const what = t(this.#chosen.mode === "oneway" ? "leaves.words" : "leaves.probabilities");
-    return t(`leaves.${this.rung}`, { what });
+    return t(`leaves.${this.rung}`, { what: this.what });
   }
 
   /** @param {Partial<typeof DEFAULTS>} change */

@@ -10,6 +10,7 @@ export class PeerStatus {
   #peer = null;
   /** @type {"never" | "when_needed" | "always"} */
   #rung = "when_needed";
+  #openly = false;
   #model = "";
   #root = byId("peer");
   #summary = /** @type {HTMLElement} */ (this.#root.querySelector("summary"));
@@ -41,10 +42,16 @@ export class PeerStatus {
     return this.joint ? this.#peer?.rtt_ms ?? null : null;
   }
 
-  /** When the cloud takes part in the next answer. @param {"never" | "when_needed" | "always"} rung */
-  setRung(rung) {
-    if (rung === this.#rung) return;
+  /**
+   * When the cloud takes part in the next answer.
+   *
+   * @param {"never" | "when_needed" | "always"} rung
+   * @param {boolean} openly Whether what is shown was not kept on the device, or not all of it.
+   */
+  setRung(rung, openly) {
+    if (rung === this.#rung && openly === this.#openly) return;
     this.#rung = rung;
+    this.#openly = openly;
     this.#render();
   }
 
@@ -64,7 +71,7 @@ export class PeerStatus {
 
   /** What the header says: a private chat is private whether or not the cloud could be reached. */
   get #said() {
-    if (this.#peer && this.#rung === "never") return "rung.private";
+    if (this.#peer && this.#rung === "never") return this.#openly ? "rung.private.now" : "rung.private";
     return this.joint ? `rung.${this.#rung}` : `link.${this.#peer?.state ?? "unknown"}`;
   }
 

@@ -30,6 +30,9 @@ export function t(key, values = {}) {
   });
 }
 
+/** Things in a row, as the language puts them. @param {string[]} items */
+export const listed = (items) => new Intl.ListFormat(language).format(items);
+
 /**
  * A message of the device in a field of an object, in the language of the browser. The field has its English, and
  * `localizable` its code and values; a code that this page does not know is left in English.

@@ -69,13 +69,13 @@
  * @property {Block[]} blocks
  * @property {[number, number, string][]} [phrases] Of the device's own in the text: start, end, which.
  * @property {Source[]} [sources]
- * @property {boolean} [nothing_relevant] There are documents, but none answers.
+ * @property {boolean} [nothing_relevant] Documents were searched for, and none answers.
  * @property {Source[]} [closest] The passages that come nearest where none answers.
  * @property {number} [unread_documents] How many could not be looked into yet.
  * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
  * @property {string} [away] Why the cloud, which was to be asked, took no part.
  * @property {number} [unsearched] How many parts of the cloud's corpus were down or late.
- * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number}} [asked]
+ * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number, documents?: string[] | null}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
  * @property {Localizable} [localizable]
@@ -90,6 +90,7 @@
  * @property {string | null} [project]
  * @property {boolean} [pinned]
  * @property {boolean} [archived]
+ * @property {boolean} private What is asked in it next stays on this device.
  *
  * @typedef {object} Project
  * @property {string} name Also that of its collection.

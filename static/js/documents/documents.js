@@ -39,12 +39,10 @@ export class Documents {
   /**
    * @param {(state: DocumentState) => void} onChange
    * @param {() => void} onFailed A file was not taken; its row says why.
-   * @param {() => void} onRedacted What is stored of conversations has changed.
    */
-  constructor(onChange, onFailed, onRedacted) {
+  constructor(onChange, onFailed) {
     this.onChange = onChange;
     this.onFailed = onFailed;
-    this.onRedacted = onRedacted;
     this.#list.before(this.#selection.element);
     this.#input.addEventListener("change", () => {
       this.upload([...(this.#input.files ?? [])]);
@@ -213,7 +211,6 @@ export class Documents {
     try {
       const done = stored.length ? await askAndDelete(stored) : "deleted";
       if (done === "cancel") return;
-      if (done === "redacted") this.onRedacted();
     } catch (error) {
       return this.#showError(messageOf(error));
     }

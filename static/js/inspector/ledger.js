@@ -9,19 +9,34 @@ import { number, t } from "../core/strings.js";
 /** Kinds of frames; the strings say what each carries. */
 const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "candidate", "correction", "fetch"];
 
-/** @param {Message | null} message An answer @param {string | null} question */
-export async function showLedger(message, question) {
+/**
+ * What an answer is to.
+ *
+ * @typedef {object} About
+ * @property {string | null} question
+ * @property {boolean} first Whether no turn came before it.
+ * @property {boolean} instructed Whether it is of a project, whose instruction the model follows.
+ */
+
+let version = 0;
+
+/** @param {Message | null} message An answer @param {About | null} about */
+export async function showLedger(message, about) {
   const panel = byId("panel-ledger");
+  const drawing = ++version;
   if (!message || message.state === "writing") {
     panel.replaceChildren(el("p", { class: "empty" }, t(message ? "ledger.writing" : "ledger.empty")));
     return;
   }
   try {
     const entries = await Promise.all((message.ledgers ?? []).map(entryOf));
-    const about = question ? [el("p", { class: "hint asked" }, t("quoted", { text: question }))] : [];
-    panel.replaceChildren(...about, ...described(together(entries.filter((entry) => entry !== null))));
+    // Another answer's has been asked for since.
+    if (drawing !== version) return;
+    const unfolded = panel.querySelector("details")?.open ?? false;
+    const asked = about?.question ? [el("p", { class: "hint asked" }, t("quoted", { text: about.question }))] : [];
+    panel.replaceChildren(...asked, ...described(together(entries.filter((entry) => entry !== null)), about, unfolded));
   } catch (error) {
-    panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
+    if (drawing === version) panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
   }
 }
 
@@ -50,42 +65,54 @@ function together(entries) {
       fivegrams[name] += entry.fivegrams?.[name] ?? 0;
     }
   }
-  const left = [...new Set(entries.filter((entry) => entry.frames.length && entry.asked).map(leftFor))].join(". ");
-  return { left, frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
+  const sent = entries.filter((entry) => entry.frames.length);
+  // Of an entry from before it was recorded: whatever else it was, a question.
+  const asked = [...new Set(sent.map((entry) => entry.asked ?? "question"))].filter((what) => what !== "nothing");
+  const words = [...new Set(sent.flatMap((entry) => entry.words ?? []))];
+  return { asked, words, lost: sent.some((entry) => entry.words === null), frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
 }
 
-/** What left the device, in words. @param {any} entry */
-function leftFor({ asked, words }) {
-  const question = asked === "nothing" ? t("ledger.joint") : t(`ledger.asked.${asked}`);
-  if (words === null) return t("ledger.left.lost", { asked: question });
-  const quoted = words.map((/** @type {string} */ text) => t("quoted", { text })).join(", ");
-  return quoted ? t("ledger.left.words", { asked: question, words: quoted }) : question;
+/** What left the device, in words. @param {any} entry @param {About | null} about @returns {string[]} */
+function parts({ asked, words, lost, kinds }, about) {
+  const quoted = words.map((/** @type {string} */ text) => t("quoted", { text }));
+  const found = [
+    ...asked.map((/** @type {string} */ what) => t(`ledger.asked.${what}`)),
+    ...(asked.length && about && !about.first ? [t("ledger.chat")] : []),
+    ...(asked.length && about?.instructed ? [t("ledger.instruction")] : []),
+    ...(asked.length ? [t("sends.settings")] : []),
+    ...(quoted.length ? [t("ledger.words", { words: quoted.join(", ") })] : []),
+    ...(lost ? [t("ledger.words.lost")] : []),
+    ...(kinds.draft || kinds.candidate ? [t("leaves.probabilities")] : []),
+  ];
+  return found.length ? found : [t("ledger.signals")];
 }
 
-/** @param {any} entry */
-function described(entry) {
+/** @param {any} entry @param {About | null} about @param {boolean} unfolded Whether its details are to be seen. */
+function described(entry, about, unfolded) {
   if (!entry.frames.length) return [said(t("ledger.nothing"), t("ledger.nothing.text"))];
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
     el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS.includes(kind) ? t(`ledger.${kind}`) : "")), el("td", {}, String(frames)), el("td", {}, number(bytes))),
   );
   return [
-    said(`${entry.left || t("ledger.joint")}.`, t("ledger.joint.text")),
+    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry, about).map((part) => el("li", {}, part))), t("ledger.joint.text")),
     el("p", { class: "hint" }, t(`ledger.runs.${drafts ? "quoted" : answer ? "known" : documents ? "none" : "unread"}`)),
-    ...(documents ? [
-      el("h3", {}, t("ledger.runs")),
-      el("dl", { class: "facts", "data-testid": "fivegrams" },
-        el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),
-        el("dt", {}, t("ledger.runs.drafts")), el("dd", {}, number(drafts)),
-        el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
-    ] : []),
-    el("h3", {}, `${t("frames", { count: entry.frames.length })}, ${formatBytes(entry.bytes)}`),
-    el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows)),
+    el("details", { class: "details", "data-testid": "ledger-details", open: unfolded },
+      el("summary", {}, icon("icon-chevron", "icon chevron"), t("ledger.details")),
+      ...(documents ? [
+        el("h3", {}, t("ledger.runs")),
+        el("dl", { class: "facts", "data-testid": "fivegrams" },
+          el("dt", {}, t("ledger.runs.read")), el("dd", {}, number(documents)),
+          el("dt", {}, t("ledger.runs.drafts")), el("dd", {}, number(drafts)),
+          el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
+      ] : []),
+      el("h3", {}, `${t("frames", { count: entry.frames.length })}, ${formatBytes(entry.bytes)}`),
+      el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows))),
     el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), t("ledger.export")),
   ];
 }
 
-/** @param {string} headline @param {string} text */
-function said(headline, text) {
-  return el("p", { class: "said" }, el("strong", {}, headline), text);
+/** @param {string} headline @param {(Node | string)[]} more */
+function said(headline, ...more) {
+  return el("div", { class: "said" }, el("strong", {}, headline), ...more);
 }

@@ -85,6 +85,20 @@ async def test_what_no_collection_may_be_called_no_project_is(
     assert (await client.put("/api/projects", json={"name": name})).status_code == 400
 
 
+async def test_a_conversation_is_private_as_it_began_until_that_is_changed(
+    client: httpx.AsyncClient, real: AppState
+) -> None:
+    """A question that is asked openly all the same leaves it private."""
+    kept, _, answer = await real.conversations.ask(None, None, "one", private=True)
+    address = f"/api/conversations/{kept.id}"
+    await real.conversations.ask(kept.id, answer.id, "two", private=False)
+    assert (await client.get(address)).json()["private"] is True
+    assert (await client.patch(address, json={"private": False})).json()["private"] is False
+    assert (await client.get(address)).json()["private"] is False
+    openly, _, _ = await real.conversations.ask(None, None, "three", private=False)
+    assert (await client.get(f"/api/conversations/{openly.id}")).json()["private"] is False
+
+
 async def test_conversations_are_pinned_archived_and_put_into_a_project(
     client: httpx.AsyncClient, real: AppState
 ) -> None:

@@ -1,0 +1,160 @@
+"""Private is a chat's own, and what the page says was kept or sent was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, expect
+
+from tests.browser.page import ChatPage
+
+KENYA = "What is the capital of Kenya?"
+BOAT = "Where is the boat kept?"
+
+
+def switch(chat: ChatPage) -> Locator:
+    return chat.page.get_by_test_id("private-switch")
+
+
+def open_chat(chat: ChatPage, title: str) -> None:
+    chat.conversations.filter(has_text=title).first.locator(".conversation-open").click()
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> None:
+    chat.wait_peer("connected")
+    question = "Who keeps the key of the belfry?"
+    chat.wait_answer(chat.ask(question, private=True))
+    address = chat.page.url
+    expect(chat.peer_status).to_have_text("Private")
+
+    chat.new_chat()
+    expect(switch(chat)).not_to_be_checked()
+    expect(chat.peer_status).to_have_text("Cloud always")
+    chat.wait_answer(chat.ask(KENYA))
+    expect(chat.last_answer).to_contain_text("Nairobi")
+
+    open_chat(chat, question)
+    expect(switch(chat)).to_be_checked()
+    expect(chat.peer_status).to_have_text("Private")
+    chat.page.reload()
+    expect(switch(chat)).to_be_checked()
+
+    other = ChatPage(context.new_page())
+    other.page.goto(address)
+    expect(switch(other)).to_be_checked()
+    switch(chat).uncheck()
+    expect(chat.peer_status).to_have_text("Cloud always")
+    expect(switch(other)).not_to_be_checked()
+    expect(other.peer_status).to_have_text("Cloud always")
+    chat.page.reload()
+    expect(chat.answers).to_have_count(1)
+    expect(switch(chat)).not_to_be_checked()
+
+
+def test_what_was_asked_openly_is_not_called_private(chat: ChatPage) -> None:
+    chat.wait_peer("connected")
+    chat.wait_answer(chat.ask(KENYA))
+    switch(chat).check()
+    expect(chat.peer_status).to_have_text("Private from here on")
+
+
+def test_where_the_settings_never_ask_the_cloud_every_chat_is_private(chat: ChatPage) -> None:
+    page = chat.page
+    page.get_by_test_id("open-settings").click()
+    page.get_by_test_id("cloud").select_option("never")
+    page.keyboard.press("Escape")
+    expect(switch(chat)).to_be_checked()
+    expect(switch(chat)).to_be_disabled()
+    expect(page.locator("#leaves-line")).to_contain_text("the settings never ask the cloud")
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_private_chat_sends_a_question_only_once_that_is_agreed_to(
+    chat: ChatPage, tmp_path: Path
+) -> None:
+    """The private answer stays what it was; the one that was sent says so; the chat is private."""
+    page = chat.page
+    chat.wait_peer("connected")
+    chat.upload(write(tmp_path, "boat.txt", "The boat is kept in the shed."))
+    answer = chat.ask(KENYA, private=True)
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("None of your documents answers this.")
+    expect(answer).to_contain_text("It would get this question, settings for the answer")
+    answer.get_by_test_id("ask-cloud").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("The cloud will get this question, settings for the answer")
+    page.get_by_test_id("confirm-cancel").click()
+    expect(chat.answers).to_have_count(1)
+    expect(page.get_by_test_id("branches")).to_have_count(0)
+
+    answer.get_by_test_id("ask-cloud").click()
+    page.get_by_test_id("confirm-delete").click()
+    question = page.get_by_test_id("question")
+    expect(question.get_by_test_id("branches")).to_have_text("2/2")
+    chat.wait_answer()
+    expect(chat.last_answer).to_contain_text("Nairobi")
+    expect(chat.last_answer).to_contain_text("You sent this question to the cloud")
+    expect(question).not_to_contain_text("Kept on this device")
+    expect(chat.last_answer).not_to_contain_text("Kept on this device")
+    expect(switch(chat)).to_be_checked()
+    expect(chat.peer_status).to_have_text("Private from here on")
+    chat.last_answer.get_by_test_id("left").click()
+    expect(page.get_by_test_id("sent")).to_contain_text("your question")
+
+    # The panel follows to the version that is shown.
+    question.get_by_test_id("branch-back").click()
+    expect(page.get_by_test_id("ledger")).to_contain_text("Nothing left this device")
+    expect(question).to_contain_text("Kept on this device in this version, asked openly in another")
+    expect(chat.last_answer.get_by_test_id("summary")).to_have_text("Kept on this device")
+    expect(chat.peer_status).to_have_text("Private")
+    page.get_by_role("tab", name="How it was written").click()
+    expect(page.get_by_test_id("live")).to_contain_text("this device alone")
+    question.get_by_test_id("branch-next").click()
+    expect(page.get_by_test_id("live")).not_to_contain_text("this device alone")
+    page.reload()
+    expect(switch(chat)).to_be_checked()
+
+
+@pytest.mark.usefixtures("emptied")
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [(BOAT, "The boat is kept in the shed."), (KENYA, "The oar hangs on the wall.")],
+    ids=["source", "closest"],
+)
+def test_a_deleted_document_is_gone_from_the_open_chat(
+    chat: ChatPage, context: BrowserContext, tmp_path: Path, question: str, text: str
+) -> None:
+    """A source keeps its place without its text, a closest passage goes, in another tab, too."""
+    chat.upload(write(tmp_path, "boat.txt", text))
+    chat.wait_answer(chat.ask(question, private=True))
+    assert text in chat.open_source(chat.sources("private").first)
+    other = ChatPage(context.new_page())
+    other.page.goto(chat.page.url)
+    expect(other.last_answer).to_have_attribute("data-state", "done")
+    other.open_panel("documents")
+    chat.delete("boat.txt")
+    for each in (chat, other):
+        expect(each.last_answer.get_by_test_id("sources")).not_to_contain_text("boat.txt")
+        fold = each.last_answer.get_by_test_id("sources")
+        expect(fold.get_by_test_id("passage").filter(has_text=text)).to_have_count(0)
+        expect(each.documents).to_have_count(0)
+
+
+@pytest.mark.usefixtures("emptied")
+def test_without_documents_a_miss_says_that_there_are_none(chat: ChatPage, tmp_path: Path) -> None:
+    answer = chat.ask(BOAT, private=True)
+    chat.wait_answer(answer)
+    expect(answer).to_contain_text("You have no documents here.")
+    with chat.page.expect_file_chooser() as chooser:
+        answer.get_by_test_id("add-documents").click()
+    chooser.value.set_files(str(write(tmp_path, "boat.txt", "The boat is kept in the shed.")))
+    chat.wait_document("boat.txt")
+    expect(answer).to_contain_text("None of your documents answered this when you asked.")
+    expect(answer.get_by_test_id("add-documents")).to_have_count(0)
