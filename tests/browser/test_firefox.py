@@ -23,7 +23,7 @@ def firefox(playwright: Playwright) -> Iterator[Browser]:
     try:
         running = playwright.firefox.launch(channel="moz-firefox", executable_path=FIREFOX)
     except Error as error:
-        if "unknown command" not in str(error):
+        if "(network.addDataCollector): unknown command" not in str(error):
             raise
         pytest.xfail("this Firefox is older than the WebDriver BiDi that Playwright speaks")
     yield running
