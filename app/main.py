@@ -140,6 +140,7 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
     from app.conversations.store import ConversationStore
     from app.documents.store import DocumentStore
     from app.embeddings import EmbeddingService
+    from app.erasing import Erasing
     from app.generation.accumulator import ObservedGeneration
     from app.generation.admission import Admission
     from app.generation.opening import open_generation
@@ -204,6 +205,9 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
         )
         conversations = ConversationStore(sessions, documents.purge)
         await conversations.start()
+        erasing = Erasing(settings.data_dir, sessions, documents, conversations, ledger)
+        await erasing.start()
+        stack.push_async_callback(erasing.close)
         metrics = Metrics(lambda: link.connected, lambda: engine.free_slots, pace)
         answers = ObservedGeneration(generation.generate, metrics)
         admission = Admission()

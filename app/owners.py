@@ -13,6 +13,9 @@ from contextvars import ContextVar
 DEVICE = ""
 """Owns what the device's own key makes; a key with documents of its own is an owner by its name."""
 
+NOBODY = "-"
+"""Owns what has to stay of an owner whose data is erased; no key has that name."""
+
 _EVERYONE = "*"
 _ACTING: ContextVar[str] = ContextVar("acting")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +13,8 @@ import typer
 from app.api_keys import ApiKey, Documents, May, api_keys
 from app.settings import Settings
 from cli import data
-from dragon.errors import InvalidRequestError
-from dragon.key_file import KeyFile
+from dragon.errors import DragonError, InvalidRequestError
+from dragon.key_file import KeyFile, require_name
 
 program = typer.Typer(
     help="Print the API key, or manage named keys; changes apply at once.",
@@ -22,6 +24,7 @@ _FROM = {
     Documents.OWN: "its own documents and those that are shared",
     Documents.SHARED: "the device's own documents",
 }
+_PAUSE_S = 0.2
 Name = Annotated[str, typer.Argument(help="Whose key it is, such as a person or a program.")]
 
 
@@ -50,6 +53,8 @@ def add(
 ) -> None:
     """Make a key and print it once; only its digest is kept."""
     data_dir = Settings.read().data_dir
+    if documents is Documents.OWN:
+        _require_not_erasing(name, data_dir)
     if documents is Documents.OWN and not again and (left := _left_by(name, data_dir)):
         raise InvalidRequestError(
             f"an earlier key {name} has left {left}: choose another name, or give them to this one "
@@ -72,7 +77,56 @@ def revoke(name: Name) -> None:
     _keys().revoke(name)
     print(f"{name} is revoked.")
     if left := _left_by(name, Settings.read().data_dir):
-        print(f"Nobody reads what it has left, {left}, until it is added again.", file=sys.stderr)
+        print(
+            f"Nobody reads what it has left, {left}, until it is added again; "
+            f"`dragon key erase {name}` erases it.",
+            file=sys.stderr,
+        )
+
+
+@program.command("erase")
+def erase(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Erase all that a revoked key has left: documents, chats, folders watched, projects."""
+    from app.erasing import ask_for, wish
+
+    require_name(name)
+    settings = Settings.read()
+    if any(key.name == name for key in _keys().read()):
+        raise InvalidRequestError(f"there is a key {name}: revoke it first")
+    left = _left_by(name, settings.data_dir) or "no documents or conversations"
+    if not yes:
+        typer.confirm(f"{name} has left {left}. Erase it for good?", abort=True, err=True)
+    ask_for(settings.data_dir, name)
+    asked = wish(settings.data_dir, name)
+    while asked.exists():
+        asyncio.run(_erased(settings, lambda: not asked.exists()))
+    print(f"Erased of {name}: {left}.")
+
+
+async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
+    """Let a device erase what it is to: the one that runs, or one that ends once it has started.
+
+    Returns after a while, to be called again, if one runs.
+    """
+    from app.main import open_state
+    from app.storage.data_dir import InUseError
+
+    try:
+        async with open_state(settings):
+            if not done():
+                raise DragonError("It could not be erased now; each start of the device tries it.")
+    except InUseError:
+        await asyncio.sleep(_PAUSE_S)
+
+
+def _require_not_erasing(name: str, data_dir: Path) -> None:
+    from app.erasing import wish
+
+    if wish(data_dir, name).exists():
+        raise InvalidRequestError(f"what an earlier key {name} has left is being erased: wait")
 
 
 def _keys() -> KeyFile[ApiKey]:

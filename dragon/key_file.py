@@ -86,11 +86,7 @@ class KeyFile(Generic[K]):
 
         Raises `InvalidRequestError` for a name that is taken, or is none.
         """
-        if not _NAME.fullmatch(name):
-            raise InvalidRequestError(
-                f"{name!r} is no name for a key: use up to 40 small letters, digits, '.', '_' and "
-                "'-', and begin with a letter or digit"
-            )
+        require_name(name)
         key = secrets.token_urlsafe(32)
         with self._changed() as keys:
             if any(each.name == name for each in keys):
@@ -118,6 +114,15 @@ class KeyFile(Generic[K]):
             write_whole(self._path, self._keys.dump_json(tuple(keys), indent=2).decode())
         finally:
             os.close(folder)
+
+
+def require_name(name: str) -> None:
+    """Raises `InvalidRequestError` for what no key can be named."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequestError(
+            f"{name!r} is no name for a key: use up to 40 small letters, digits, '.', '_' and "
+            "'-', and begin with a letter or digit"
+        )
 
 
 def find(keys: tuple[K, ...], given: str) -> K | None:

@@ -103,6 +103,10 @@ class Ledger:
         since = self._failing_since
         return since is None or time.monotonic() - since < _PATIENCE_S
 
+    def writes_for(self, owner: str) -> bool:
+        """Whether an answer of an owner's is under way."""
+        return any(account.owner == owner for account in self._answers.values())
+
     # What it observes: answers, and the link.
 
     def begin(self, answer: str, decode: Decode, *, private: bool) -> Account:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from sqlalchemy import String, select, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.tables import Document, LedgerAnswer, LedgerRead
+from app.owners import NOBODY
+from app.storage.tables import Document, LedgerAnswer, LedgerEntry, LedgerRead
 
 
 async def blank_words(session: AsyncSession, document: str) -> None:
@@ -30,3 +31,15 @@ async def blank_words_of_deleted(session: AsyncSession, documents: Iterable[str]
     there = await session.scalars(select(Document.id).where(Document.id.in_(named)))
     for document in named - set(there):
         await blank_words(session, document)
+
+
+async def give_up_ledger(session: AsyncSession) -> None:
+    """Remove words and sources of whoever acts from the ledger, and let nobody read the rest.
+
+    The chain is everybody's: its hashes, sizes and times stay.
+    """
+    values = dict.fromkeys(("words", "sources", "passages"))
+    await session.execute(update(LedgerAnswer).values(values))
+    await session.execute(update(LedgerRead).values(passages=None))
+    for table in (LedgerAnswer, LedgerRead, LedgerEntry):
+        await session.execute(update(table).values(owner=NOBODY))

@@ -16,12 +16,16 @@ _SERVED = "served"
 """A file that says that a database was made here."""
 
 
+class InUseError(ConfigurationError):
+    """Another device has the directory."""
+
+
 @contextmanager
 def owned(data_dir: Path) -> Iterator[None]:
     """Keep every other device out of the directory, which is made if need be.
 
-    The system frees it when the process ends, however it does. Raises `ConfigurationError` while
-    another process has it.
+    The system frees it when the process ends, however it does. Raises `InUseError` while another
+    process has it.
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (data_dir / _LOCK).open("a+") as lock:
@@ -29,7 +33,7 @@ def owned(data_dir: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise ConfigurationError(
+            raise InUseError(
                 f"DRAGON_DATA_DIR: a device (process {lock.read().strip() or 'unknown'}) uses "
                 f"{data_dir}. Stop it first, or choose another directory."
             ) from None

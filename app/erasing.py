@@ -1,0 +1,120 @@
+"""Erases what a revoked key has left, once it was asked for.
+
+The wish is a file of the key's name, and goes once nothing is left: a device follows it while it
+runs, and before it serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import delete, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from app.conversations.store import ConversationStore
+from app.documents.store import DocumentStore
+from app.ledger.writer import Ledger
+from app.owners import acting, acting_as
+from app.storage.blanking import give_up_ledger
+from app.storage.tables import Conversation, Document, KnownAnswer, Project
+from dragon.errors import NotFoundError
+from dragon.whole_file import synchronise, write_whole
+
+log = logging.getLogger(__name__)
+
+_WISHES = "erasing"
+# What a revoked key has under way ends within two seconds.
+_OUT_S = 3.0
+
+
+def wish(data_dir: Path, name: str) -> Path:
+    """The file that is there from when a key's data is to be erased until it is."""
+    return data_dir / _WISHES / name
+
+
+def ask_for(data_dir: Path, name: str) -> None:
+    """Have what a key has left erased; durable once this returns. Blocks."""
+    write_whole(wish(data_dir, name), "")
+    synchronise(data_dir)
+
+
+@dataclass
+class Erasing:
+    """Use `start` before anybody is served, and `close` before the stores are closed."""
+
+    data_dir: Path
+    sessions: async_sessionmaker[AsyncSession]
+    documents: DocumentStore
+    conversations: ConversationStore
+    ledger: Ledger
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def start(self) -> None:
+        """Erase what was asked for meanwhile, and follow what will be."""
+        for name in self._wishes():
+            await self._try(name)
+        self._task = asyncio.create_task(self._run(), name="erasing")
+
+    async def close(self) -> None:
+        """Leave the rest to the next start; a deletion under way is not broken off."""
+        self._closing.set()
+        await self._task
+
+    def _wishes(self) -> set[str]:
+        folder = self.data_dir / _WISHES
+        names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+        return {name for name in names if not name.startswith(".")}  # a draft of `write_whole`
+
+    async def _run(self) -> None:
+        seen: set[str] = set()
+        while not self._closing.is_set():
+            for name in (wishes := self._wishes()) & seen:
+                if not self.ledger.writes_for(name):
+                    await self._try(name)
+            seen = wishes
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_OUT_S):
+                    await self._closing.wait()
+
+    async def _try(self, name: str) -> None:
+        try:
+            with acting_as(name):
+                await self._erase()
+            await self.documents.settled()
+            if not self._closing.is_set():
+                wish(self.data_dir, name).unlink(missing_ok=True)
+                log.info("what a revoked key had left is erased")
+        except (SQLAlchemyError, OSError):
+            log.exception("what a revoked key has left could not be erased; trying again")
+
+    async def _erase(self) -> None:
+        """Delete all that is whoever acts'."""
+        for folder in await self.documents.folders.list():
+            await self.documents.folders.remove(folder.id)
+        for document in await self._ids(Document):
+            if self._closing.is_set():
+                return
+            with suppress(NotFoundError):  # it expired
+                await self.documents.delete(document)
+        for conversation in await self._ids(Conversation):
+            if self._closing.is_set():
+                return
+            with suppress(NotFoundError):
+                await self.conversations.delete(conversation)
+        await self.ledger.written()
+        async with self.sessions.begin() as session:
+            for table in (Project, KnownAnswer):
+                await session.execute(delete(table))
+            await give_up_ledger(session)
+        await self.documents.purge.now()
+
+    async def _ids(self, table: type[Document] | type[Conversation]) -> list[str]:
+        # A shared document is read by all: only one's own are deleted.
+        async with self.sessions() as session:
+            own = select(table.id).where(table.owner == acting())
+            return list(await session.scalars(own))

@@ -1,0 +1,124 @@
+"""What a revoked key has left is erased, and nobody else's. Covers `app.erasing`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.api_keys import Documents, May, api_keys
+from app.erasing import ask_for, wish
+from harness import services
+from harness.services import ROOT, Service, Setup
+from tests.contract.test_household import Person, everything, settle
+
+pytestmark = pytest.mark.services
+
+WAIT_S = 60.0
+# Where a device says when it was started; an empty store has no other date.
+SINCE_START = {"/api/tags", "/v1/models", "/v1/vector_stores"}
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Service]:
+    with services.device(Setup(tmp_path, {"DRAGON_EXACT": "true"}), 0) as device:
+        yield device
+
+
+def person(device: Service, name: str, word: str) -> Person:
+    key = api_keys(device.data).add(name, may=May.ALL, documents=Documents.OWN)
+    return Person(name, key, device, word)
+
+
+def command(device: Service, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cli", "key", *arguments],
+        env=os.environ | {"DRAGON_DATA_DIR": str(device.data)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+    )
+
+
+def holding(device: Service, what: str) -> list[Path]:
+    """The files of the device that have a word in their bytes or their name."""
+    files = [path for path in device.data.rglob("*") if path.is_file()]
+    said = what.lower()
+    return [
+        path
+        for path in files
+        if said.encode() in path.read_bytes().lower() or said in str(path.relative_to(device.data))
+    ]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_no_word_is_left_of_one_and_all_of_the_other(
+    runs: bool, device: Service, tmp_path: Path
+) -> None:
+    anna, ben = person(device, "anna", "QUOKKA"), person(device, "ben", "WOMBAT")
+    for each in (anna, ben):
+        settle(each, tmp_path / f"{each.word} notes")
+    before = everything(ben)
+    assert holding(device, anna.word)
+    assert holding(device, anna.ids["document"])
+    assert "revoke it first" in command(device, "erase", "anna", "--yes").stderr
+    assert holding(device, anna.word)
+    api_keys(device.data).revoke("anna")
+    if not runs:
+        device.kill()
+    erased = command(device, "erase", "anna", "--yes")
+    assert erased.returncode == 0, erased.stderr
+    assert "documents and" in erased.stdout
+    if not runs:
+        device.restart()
+    assert holding(device, anna.word) == []
+    assert holding(device, anna.ids["document"]) == []
+    after = everything(ben)
+    told_anew = set() if runs else SINCE_START
+    assert {path for path in before if after[path] != before[path]} <= told_anew
+    again = person(device, "anna", "QUOKKA")
+    assert anna.word not in str(everything_listed(again))
+    assert (tmp_path / "QUOKKA notes" / "QUOKKA.md").exists()
+
+
+def everything_listed(person: Person) -> list[str]:
+    paths = ("/v1/files", "/api/conversations", "/api/folders", "/api/projects", "/api/ledger")
+    return [person.send("GET", path).text for path in paths]
+
+
+def test_a_device_that_is_killed_meanwhile_goes_on(device: Service) -> None:
+    anna, ben = person(device, "anna", "QUOKKA"), person(device, "ben", "WOMBAT")
+    kept = ben.upload("kept.txt", "The WOMBAT lives in the shed.\n")
+    count = 12
+    for number in range(count):
+        anna.upload(f"{number}.txt", f"The QUOKKA of room {number} is asleep.\n")
+    originals = device.data / "files"
+    assert len(list(originals.glob("*/original"))) == count + 1
+    api_keys(device.data).revoke("anna")
+    ask_for(device.data, "anna")
+    deadline = time.monotonic() + WAIT_S
+    while len(list(originals.glob("*/original"))) > count - 1:
+        assert time.monotonic() < deadline, device.log.read_text()
+    device.kill()
+    assert wish(device.data, "anna").exists()
+    assert holding(device, "quokka")
+    device.restart()
+    assert not wish(device.data, "anna").exists()
+    assert holding(device, "quokka") == []
+    assert ben.made("GET", f"/v1/files/{kept}")["status"] == "processed"
+
+
+def test_a_name_that_is_not_confirmed_is_kept(device: Service) -> None:
+    anna = person(device, "anna", "QUOKKA")
+    anna.upload("note.txt", "The QUOKKA is asleep.\n")
+    api_keys(device.data).revoke("anna")
+    assert command(device, "erase", "anna").returncode != 0  # nobody answers
+    assert not wish(device.data, "anna").exists()
+    assert holding(device, "quokka")
+    assert "no name for a key" in command(device, "erase", "../anna", "--yes").stderr
