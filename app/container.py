@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
 from fastapi import Depends
+from pydantic import SecretStr
 from starlette.requests import HTTPConnection
 
 from app.auth import Authenticator
@@ -102,6 +103,8 @@ class AppState:
     conversations: ConversationStore
     background_runs: BackgroundRuns
     trials: Trials = field(default_factory=Trials)
+    # What people have given for model servers, by their URLs; kept when such a model is chosen.
+    model_keys: dict[str, SecretStr] = field(default_factory=dict)
     started: int = field(default_factory=lambda: int(time.time()))
 
 

@@ -17,14 +17,15 @@ _GREEDY = Sampling(0.0)
 
 
 async def written(
-    engine: Engine, tokenizer: Tokenizer, asked: str, limit: int
+    engine: Engine, tokenizer: Tokenizer, asked: str, limit: int, row: Row | None = None
 ) -> AsyncGenerator[int, None]:
     """The likeliest tokens of a reply, at most `limit`; it goes on behind an end of the text.
 
-    Closing the generator frees the engine. Raises `DragonError` when the model fails.
+    `row` is what stands before the message, by default nothing. Closing the generator frees the
+    engine. Raises `DragonError` when the model fails.
     """
     decoder = engine.open(
-        [Row(tuple(tokenizer.bare_row()), 0.0)],
+        [row or Row(tuple(tokenizer.bare_row()), 0.0)],
         tokenizer.conversation([Message("user", asked)]),
         limit=limit,
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from app.api.page.languages import texts
 from app.models import choice, trial
 from app.models.found import Listing, look, model_named
 from app.models.model import Kind, Model, gigabytes
@@ -50,11 +51,17 @@ def try_model(name: Name, tokenizer: TokenizerName = "") -> None:
     model = _named(name, tokenizer, Settings.read())
     choice.prepare(model)
     print(f"Loading {model.name}.", flush=True)
+    task = trial.Task.of(texts("en"))
     done = subprocess.run(
-        trial.COMMAND, env=trial.environment(model), stdout=subprocess.PIPE, check=False
+        trial.COMMAND,
+        env=trial.environment(model),
+        input=task.as_json(),
+        stdout=subprocess.PIPE,
+        check=False,
     )
     report = trial.result(done.stdout, done.returncode)
-    print(f"\n  {trial.QUESTION}\n  {report.answer}\n")
+    asked = [*report.text.splitlines(), report.question, report.answer]
+    print("", *(f"  {line}" for line in asked), "", sep="\n")
     for term, value in trial.table(report):
         print(f"{term:<12}{value}")
 

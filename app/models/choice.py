@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values, set_key, unset_key
 
-from app.models.model import SETTINGS, Kind, Model
+from app.models.model import KEY, SETTINGS, Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.inference.choice import CHOSEN
@@ -65,7 +65,8 @@ def choose(model: Model, settings: Settings) -> str:
     """Have the next start take a model, and say what is left to do.
 
     It is kept in the data directory, unless `.env` sets a model: then it is changed there, all else
-    in the file stays. Raises `InvalidRequestError` where the choice would have no effect,
+    in the file stays. A server's key is kept in the data directory alone, in a file that nobody
+    else can read. Raises `InvalidRequestError` where the choice would have no effect,
     `StorageError` when the file cannot be written.
     """
     for name, value in model.settings.items():
@@ -84,15 +85,31 @@ def choose(model: Model, settings: Settings) -> str:
                     change=change,
                 )
             )
+    secret = model.key.get_secret_value() if model.key else ""
+    if secret and os.environ.get(KEY, secret) != secret:
+        raise InvalidRequestError(
+            localizable(
+                "model.environment.key",
+                "{name} is set in the environment, which counts more than the key given here: "
+                "unset it there.",
+                name=KEY,
+            )
+        )
     prepare(model)
     chosen = settings.data_dir / CHOSEN
-    by_hand = not _given(_BY_HAND).keys().isdisjoint(SETTINGS)
+    hand = _given(_BY_HAND)
+    by_hand = not hand.keys().isdisjoint(SETTINGS)
     path = _BY_HAND if by_hand else chosen
+    changed, kept = (model.settings, {}) if by_hand else ({}, model.settings)
     try:
         chosen.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(model.settings, path.resolve())
+        if secret and KEY in hand:
+            changed = changed | {KEY: ""}  # it would count more than the one that is kept
+        if changed:
+            _write(changed, _BY_HAND.resolve())
         if by_hand:
             chosen.unlink(missing_ok=True)
+        _write(kept | {KEY: secret}, chosen.resolve(), mode=0o600)
     except OSError as error:
         raise StorageError(
             localizable(
@@ -115,7 +132,7 @@ def _given(path: Path) -> dict[str, str]:
     return {name: value for name, value in dotenv_values(path).items() if value}
 
 
-def _write(settings: dict[str, str], path: Path) -> None:
+def _write(settings: dict[str, str], path: Path, mode: int | None = None) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.") as folder:
         draft = Path(folder) / path.name
         if path.exists():
@@ -126,6 +143,8 @@ def _write(settings: dict[str, str], path: Path) -> None:
             elif name in dotenv_values(draft):
                 unset_key(draft, name)
         if draft.exists():
+            if mode is not None:
+                draft.chmod(mode)
             draft.replace(path)
 
 

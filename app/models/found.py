@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import SecretStr
 
 from app.home import short
 from app.models import files, hub, servers
 from app.models.choice import following
-from app.models.model import Kind, Model
+from app.models.model import Kind, Model, installed_memory
+from app.models.servers import Keys
 from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server
 from dragon.localizable import localizable
 from dragon.models import EMBEDDED_MODEL
+
+_NONE: Mapping[str, SecretStr] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -40,16 +45,18 @@ class Listing:
         )
 
 
-def look(settings: Settings) -> Listing:
+def look(settings: Settings, keys: Mapping[str, SecretStr] = _NONE) -> Listing:
     """Everything that can be found within seconds; `settings` are those of the running device.
 
-    Blocks: it reads folders and asks servers.
+    `keys` are of servers, by their URLs, beside the one that is set. Blocks: it reads folders and
+    asks servers.
     """
-    models = list(_distinct([_demo(), *_everywhere(settings)]))
+    key_of = _keys(settings, keys)
+    models = list(_distinct([_demo(), *_everywhere(settings, key_of)]))
     upcoming = following(settings.data_dir)
     for setting in dict.fromkeys((settings.model, upcoming)):
         if not any(model.is_set_by(setting) for model in models):
-            models.append(_elsewhere(setting))
+            models.append(_elsewhere(setting, key_of))
 
     def name_of(setting: str) -> str:
         return next(model.name for model in models if model.is_set_by(setting))
@@ -66,17 +73,27 @@ def model_named(name: str, settings: Settings) -> Model:
         return look(settings).named(name)
     except NotFoundError:
         if is_server(name) or Path(name).expanduser().exists() or name.count("/") == 1:
-            return _elsewhere(name)
+            return _elsewhere(name, _keys(settings, _NONE))
         raise
 
 
-def _everywhere(settings: Settings) -> Iterator[Model]:
+def _keys(settings: Settings, given: Mapping[str, SecretStr]) -> Keys:
+    """The key that is set is for the server that is set; where none is, for any that is asked."""
+
+    def key_of(url: str) -> SecretStr | None:
+        own = settings.model in (url, f"{url}/v1") or not is_server(settings.model)
+        return given.get(url) or (settings.model_key if own else None)
+
+    return key_of
+
+
+def _everywhere(settings: Settings, keys: Keys) -> Iterator[Model]:
     home = Path.home()
     yield from files.ollama(home, settings.data_dir)
     yield from files.lm_studio(home)
     yield from hub.cached(settings.dtype)
     yield from files.in_usual_folders(home, settings.data_dir)
-    yield from servers.running()
+    yield from servers.running(keys)
 
 
 def _demo() -> Model:
@@ -90,10 +107,11 @@ def _demo() -> Model:
     )
 
 
-def _elsewhere(setting: str) -> Model:
+def _elsewhere(setting: str, keys: Keys) -> Model:
     """What is set by hand, and was not found."""
     if is_server(setting):
-        return Model(setting, Kind.SERVER, localizable("model.where.server", "a server"), setting)
+        where = localizable("model.where.server", "a server")
+        return Model(setting, Kind.SERVER, where, setting, key=keys(setting))
     path = Path(setting).expanduser()
     if path.suffix == ".gguf" and path.exists():
         return files.gguf(path, short(path.parent))
@@ -111,7 +129,7 @@ def _distinct(models: Iterable[Model]) -> Iterator[Model]:
     """Each once, under a name of its own; what would not fit into memory is refused."""
     seen: set[str] = set()
     names: set[str] = set()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = installed_memory()
     for model in models:
         if model.identity in seen:
             continue

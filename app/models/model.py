@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from dragon.localizable import localizable
 
 SETTINGS = ("DRAGON_MODEL", "DRAGON_MODEL_NAME", "DRAGON_TOKENIZER")
+KEY = "DRAGON_MODEL_KEY"
 
 
 class Kind(StrEnum):
@@ -28,7 +31,8 @@ class Model:
     `size` and `memory` are bytes, `context` tokens; None: not known. `refusal` is a sentence that
     says why it does not serve, empty where nothing speaks against it; `hint` is something to know.
     `file` is what the path in `setting` is to be a link to, where it is not there yet. Of a server
-    `served` is its model's name, where it has several, and `tokenizer` where that of its model is.
+    `served` is its model's name, where it has several, `tokenizer` where that of its model is, and
+    `key` what it is sent; `wants_key`: it answered that it wants one, or another.
     """
 
     name: str
@@ -43,6 +47,8 @@ class Model:
     file: Path | None = None
     served: str = ""
     tokenizer: str = ""
+    key: SecretStr | None = None
+    wants_key: bool = False
 
     @property
     def settings(self) -> dict[str, str]:
@@ -75,6 +81,11 @@ class Model:
             there=gigabytes(memory),
         )
         return replace(self, refusal=says)
+
+
+def installed_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def gigabytes(count: int) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
 
 from app.models.model import Kind, Model
 from dragon.localizable import localizable
@@ -19,8 +22,11 @@ PORTS = {
     8000: "vLLM",
     30000: "SGLang",
 }
+Keys = Callable[[str], SecretStr | None]
+"""What a server is sent, by its URL."""
 _TIMEOUT_S = 0.5
 _OURS = "dragon"
+_CLOSED = (401, 403)
 _NO_TOKENIZER = localizable(
     "model.server.tokenizer",
     "Set DRAGON_TOKENIZER to the tokenizer of its model: a directory, a hub name or a .gguf file. "
@@ -28,23 +34,28 @@ _NO_TOKENIZER = localizable(
 )
 
 
-def running() -> Iterator[Model]:
+def running(keys: Keys) -> Iterator[Model]:
     """The models of the servers that answer, in the order of `PORTS`."""
     with ThreadPoolExecutor(len(PORTS)) as threads:
-        for models in threads.map(lambda port: list(_at(port, PORTS[port])), PORTS):
+        for models in threads.map(lambda port: list(_at(port, PORTS[port], keys)), PORTS):
             yield from models
 
 
-def _at(port: int, usual: str) -> Iterator[Model]:
-    status, listed = _asked(port, "/v1/models")
+def _at(port: int, usual: str, keys: Keys) -> Iterator[Model]:
     url = f"http://127.0.0.1:{port}"
+    key = None
+    status, models, properties = _listed(port, None)
+    if status in _CLOSED and (key := keys(url)) is not None:
+        status, models, properties = _listed(port, key)
     where = localizable("model.where.port", "{name} on port {port}", name=usual, port=str(port))
-    if status in (401, 403):
-        says = localizable("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
-        yield Model(url, Kind.SERVER, where, url, refusal=says)
+    if status in _CLOSED:
+        says = (
+            localizable("model.server.key.wrong", "It does not accept this key.")
+            if key
+            else localizable("model.server.key", "It asks for a key: set DRAGON_MODEL_KEY.")
+        )
+        yield Model(url, Kind.SERVER, where, url, refusal=says, wants_key=True)
         return
-    data = listed.get("data") if isinstance(listed, dict) else None
-    models = [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
     for each in models:
         if each.get("owned_by") == _OURS:
             continue
@@ -52,7 +63,7 @@ def _at(port: int, usual: str) -> Iterator[Model]:
         size = meta.get("size") if isinstance(meta, dict) else None
         name = str(each.get("id", ""))
         several = len(models) > 1
-        tokenizer = _tokenizer(port, each)
+        tokenizer = _tokenizer(each, properties)
         yield Model(
             *(
                 f"{url}#{name}" if several else url,
@@ -64,27 +75,43 @@ def _at(port: int, usual: str) -> Iterator[Model]:
             hint="" if tokenizer else _NO_TOKENIZER,
             served=name if several else "",
             tokenizer=tokenizer,
+            key=key,
         )
 
 
-def _tokenizer(port: int, listed: dict[str, Any]) -> str:
+def _listed(port: int, key: SecretStr | None) -> tuple[int, list[dict[str, Any]], Any]:
+    """The last status, the models, and what llama-server says of itself."""
+    status, listed = _asked(port, "/v1/models", key)
+    data = listed.get("data") if isinstance(listed, dict) else None
+    models = [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
+    properties = None
+    if any(each.get("owned_by") == "llamacpp" for each in models):
+        # It tells anybody which models it has, and nothing more without its key.
+        status, properties = _asked(port, "/props", key)
+    return status, models, properties
+
+
+def _tokenizer(listed: dict[str, Any], properties: Any) -> str:
     """Where the tokenizer of a server's model is, if the server says so: a file or a hub name."""
     if listed.get("owned_by") == "llamacpp":
-        _, properties = _asked(port, "/props")
         path = properties.get("model_path") if isinstance(properties, dict) else None
         return path if isinstance(path, str) and Path(path).is_file() else ""
     root = listed.get("root")
     return root if isinstance(root, str) and (Path(root).is_dir() or root.count("/") == 1) else ""
 
 
-def _asked(port: int, path: str) -> tuple[int, Any]:
+def _asked(port: int, path: str, key: SecretStr | None) -> tuple[int, Any]:
     """Status and JSON of a reply; 0 and nothing where there is none."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=headers)
         response = connection.getresponse()
-        return response.status, json.loads(response.read(1 << 20))
-    except (OSError, http.client.HTTPException, ValueError):
+        status, body = response.status, response.read(1 << 20)
+    except (OSError, http.client.HTTPException):
         return 0, None
     finally:
         connection.close()
+    with suppress(ValueError):  # what wants a key need not say so in JSON
+        return status, json.loads(body)
+    return status, None

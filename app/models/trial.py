@@ -2,8 +2,8 @@
 
     python -m app.models.trial
 
-tries what the settings in its environment name, and writes one JSON object as its last line: a
-`Report`, or {"error": sentence}, sentences being `Localizable`.
+tries what the settings in its environment name by the `Task` that it reads, as JSON, and writes one
+JSON object as its last line: a `Report`, or {"error": sentence}, sentences being `Localizable`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import SecretStr
+
 from app.models.choice import BOTH, on_this_machine
-from app.models.model import Kind, Model, gigabytes
+from app.models.model import KEY, Kind, Model, gigabytes, installed_memory
 from dragon.errors import (
     DragonError,
     HandshakeError,
@@ -36,24 +38,57 @@ if TYPE_CHECKING:
     from dragon.inference.backends.backend import Backend
     from dragon.inference.tokenizer import Tokenizer
 
-QUESTION = "Say in one sentence what a lighthouse is for."
 _TOKENS = 48
 _LONGEST_S = 600.0
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a model did: its answer to the question, tokens a second, the most memory in bytes.
+class Task:
+    """What a model is asked: a `question`, or, one that quotes, `about` a `text`.
 
-    `memory` is None where another program has the model. `peer` says whether the peer that is set
-    has the same vocabulary, and `fits` is that in short; None where that is not known.
+    The text is sentences, each in a line; the one that is to be quoted is `answer`.
+    """
+
+    question: str
+    text: str
+    about: str
+    answer: str
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> Task:
+        """In the language of the page's texts."""
+        return cls(
+            question=texts["trial.question"],
+            text=texts["trial.text"],
+            about=texts["trial.about"],
+            answer=texts["trial.answer"],
+        )
+
+    def as_json(self) -> bytes:
+        """What the process reads."""
+        return json.dumps(asdict(self)).encode()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a model did: its answer to the question, and how fast it wrote.
+
+    `works`: it wrote something; of a model that quotes, the sentence of the `text` that answers.
+    `text` is empty of any other. `memory` is how many bytes DRAGON takes with it on this machine,
+    None where another program has the model; `installed` is how many there are. `peer` says whether
+    the peer that is set has the same vocabulary, and `fits` is that in short; None where that is
+    not known.
     """
 
     model: str
     question: str
+    text: str
     answer: str
+    works: bool
     tokens_per_s: float
+    words_per_s: float
     memory: int | None
+    installed: int
     context: int
     fingerprint: str
     fits: bool | None
@@ -68,7 +103,8 @@ def environment(model: Model) -> dict[str, str]:
     # Named even where it is the model's own: `.env` may name that of the one in use.
     own = "" if model.kind is Kind.SERVER else model.setting
     tokenizer = {"DRAGON_TOKENIZER": model.tokenizer or own}
-    return os.environ | model.settings | {"DRAGON_MODEL": model.setting} | tokenizer
+    key = {KEY: model.key.get_secret_value() if model.key else ""}
+    return os.environ | model.settings | {"DRAGON_MODEL": model.setting} | tokenizer | key
 
 
 def result(output: bytes, status: int | None) -> Report:
@@ -104,7 +140,7 @@ class Trials:
         self._busy = False
 
     async def run(
-        self, model: Model, gone: Callable[[], Coroutine[Any, Any, None]]
+        self, model: Model, task: Task, gone: Callable[[], Coroutine[Any, Any, None]]
     ) -> Report | None:
         """Try a model; None where `gone` returns before, since whoever asked has left.
 
@@ -117,17 +153,20 @@ class Trials:
             )
         self._busy = True
         try:
-            return await self._run(model, gone)
+            return await self._run(model, task, gone)
         finally:
             self._busy = False
 
     async def _run(
-        self, model: Model, gone: Callable[[], Coroutine[Any, Any, None]]
+        self, model: Model, task: Task, gone: Callable[[], Coroutine[Any, Any, None]]
     ) -> Report | None:
         process = await asyncio.create_subprocess_exec(
-            *COMMAND, env=environment(model), stdout=asyncio.subprocess.PIPE
+            *COMMAND,
+            env=environment(model),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
-        written = asyncio.create_task(process.communicate())
+        written = asyncio.create_task(process.communicate(task.as_json()))
         left = asyncio.create_task(gone())
         both = (written, left)
         try:
@@ -142,8 +181,8 @@ class Trials:
         finally:
             if process.returncode is None:
                 process.kill()
-            for task in both:
-                task.cancel()
+            for each in both:
+                each.cancel()
             await process.wait()
 
 
@@ -151,8 +190,9 @@ def table(report: Report) -> list[tuple[str, str]]:
     """What people read of a report, beside the answer."""
     memory = "another program's" if report.memory is None else gigabytes(report.memory)
     return [
-        ("Speed", f"{report.tokens_per_s:.1f} tokens a second"),
-        ("Memory", memory),
+        ("Works", "yes" if report.works else "no"),
+        ("Speed", f"{report.tokens_per_s:.1f} tokens a second, {report.words_per_s:.1f} words"),
+        ("Memory", f"{memory} of {gigabytes(report.installed)}"),
         ("Context", f"{report.context:,} tokens"),
         ("Vocabulary", report.fingerprint),
         ("Peer", report.peer),
@@ -164,7 +204,10 @@ def main() -> None:
     from app.settings import Settings
 
     try:
-        report = _tried(Settings.read())
+        # A file may have the key of the model in use, which another server is not to see.
+        key = SecretStr(given) if (given := os.environ.get(KEY)) else None
+        settings = Settings.read().model_copy(update={"model_key": key})
+        report = _tried(settings, Task(**json.load(sys.stdin)))
         said = asdict(report) | {"peer": report.peer.as_json()}
     except DragonError as error:
         message = error.message
@@ -173,23 +216,32 @@ def main() -> None:
     print(json.dumps(said), flush=True)
 
 
-def _tried(settings: Settings) -> Report:
+def _tried(settings: Settings, task: Task) -> Report:
     import torch
+
+    from dragon.retrieval.answers import Answers
 
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
+    quotes = Answers.of(settings.answers, quotes=model.quotes) is Answers.QUOTES
     began = time.perf_counter()
-    tokens = asyncio.run(_written(model, tokenizer))
+    tokens = asyncio.run(_written(model, tokenizer, task, quotes=quotes))
     seconds = time.perf_counter() - began
+    answer = tokenizer.decode(tokens).strip()
     unit = 1 if sys.platform == "darwin" else 1024
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    services = 2 if on_this_machine(settings) else 1  # the peer loads it, too
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit * services
     fits, peer = _compared(settings, tokenizer.fingerprint, model.name)
     return Report(
         model=model.name,
-        question=QUESTION,
-        answer=tokenizer.decode(tokens).strip(),
+        question=task.about if quotes else task.question,
+        text=task.text if quotes else "",
+        answer=answer,
+        works=answer == task.answer if quotes else bool(answer),
         tokens_per_s=len(tokens) / seconds,
+        words_per_s=len(answer.split()) / seconds,
         memory=None if is_server(settings.model) else memory,
+        installed=installed_memory(),
         context=model.context,
         fingerprint=tokenizer.fingerprint,
         fits=fits,
@@ -197,17 +249,27 @@ def _tried(settings: Settings) -> Report:
     )
 
 
-async def _written(model: Backend, tokenizer: Tokenizer) -> list[int]:
+async def _written(model: Backend, tokenizer: Tokenizer, task: Task, *, quotes: bool) -> list[int]:
     """The likeliest tokens of a short answer."""
     from app.greedy import written
     from dragon.inference.engine import Engine
+    from dragon.inference.rows import Row
+    from dragon.retrieval.prompt_rows import quotes_of
 
     tokens: list[int] = []
-    async with aclosing(written(Engine(model), tokenizer, QUESTION, _TOKENS)) as writing:
+    asked, row = task.question, None
+    if quotes:
+        sentences = task.text.splitlines()
+        document = tokenizer.document_row(" ".join(sentences))
+        asked = task.about
+        row = Row(tuple(document), 0.0, quotes=quotes_of(tokenizer, sentences))
+    async with aclosing(written(Engine(model), tokenizer, asked, _TOKENS, row)) as writing:
         async for token in writing:
             if token in tokenizer.end_ids:
                 break
             tokens.append(token)
+            if row and tuple(tokens) in {quote.first for quote in row.quotes}:
+                break  # the first sentence is what it quotes: an answer has each in a row
     return tokens
 
 

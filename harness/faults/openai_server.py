@@ -35,14 +35,16 @@ _KEPT = 4
 class Behaviour:
     """What the server does, and what it was asked.
 
-    `most` likeliest tokens are named, by ids (`names_ids`) or by text. `statuses` answer the next
-    requests for completions, with the headers beside them. After `tokens` of a stream it does what
-    `fault` says, once: `die` (hang up), `fail` (say that it failed), `babble` (say what nobody
-    understands), `freeze` (say nothing more until `thaw`). `pause_s` goes by before every token.
+    `root` is where it says that its model is. `most` likeliest tokens are named, by ids
+    (`names_ids`) or by text. `statuses` answer the next requests for completions, with the headers
+    beside them. After `tokens` of a stream it does what `fault` says, once: `die` (hang up), `fail`
+    (say that it failed), `babble` (say what nobody understands), `freeze` (say nothing more until
+    `thaw`). `pause_s` goes by before every token.
     """
 
     key: str = ""
     models: tuple[str, ...] = ("dragon-7m",)
+    root: str = ""
     completes: bool = True
     logprobs: bool = True
     takes_ids: bool = True
@@ -99,7 +101,7 @@ def create_app(served: Served, behaviour: Behaviour) -> FastAPI:
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        about = {"owned_by": "vllm", "max_model_len": served.context}
+        about = {"owned_by": "vllm", "max_model_len": served.context, "root": behaviour.root}
         return {"object": "list", "data": [{"id": name} | about for name in behaviour.models]}
 
     @app.post("/detokenize")

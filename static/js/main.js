@@ -11,7 +11,7 @@ import { Folders } from "./documents/folders.js";
 import { acceptDrops } from "./documents/drop.js";
 import { showFound } from "./chat/found.js";
 import { Inspector } from "./inspector/inspector.js";
-import { setUpKeyboard } from "./core/keyboard.js";
+import { setUpKeyboard, showKeys } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
 import { Projects } from "./chat/projects.js";
@@ -30,8 +30,8 @@ const FOLDERS_MS = 2000;
 
 /** The place in the branch of the answer shown in the inspector: the selected one's, or else the last. @type {number | null} */
 let inspected = null;
-/** @type {import("./documents/documents.js").DocumentState} */
-let stored = { files: [], known: new Set(), waiting: 0 };
+/** Unknown until the device has said. @type {import("./documents/documents.js").DocumentState | null} */
+let stored = null;
 /** Until they are listed there may be some. */
 let stocked = true;
 
@@ -124,7 +124,7 @@ const list = new ConversationList({
 });
 
 const documents = new Documents((state) => {
-  const deleted = [...stored.known].some((id) => !state.known.has(id));
+  const deleted = [...(stored?.known ?? [])].some((id) => !state.known.has(id));
   stored = state;
   // What is stored of conversations has no longer anything of it, or less.
   if (deleted) {
@@ -140,7 +140,7 @@ const documents = new Documents((state) => {
   scope.setFiles(state.files, state.known);
   projects.load();
   drawWelcome();
-}, () => inspector.show("documents"));
+}, () => inspector.show("documents"), readyToType);
 
 const folders = new Folders(() => documents.load());
 
@@ -183,8 +183,8 @@ function sends() {
 
 function drawWelcome() {
   const project = activeProject();
-  const files = stored.files.filter(({ collection }) => !project || collection === project);
-  showWelcome({ visible: chat.empty, files, waiting: stored.waiting, project, instruction: projects.instruction(project) }, {
+  const files = stored?.files.filter(({ collection }) => !project || collection === project) ?? null;
+  showWelcome({ visible: chat.empty, files, waiting: stored?.waiting ?? 0, project, instruction: projects.instruction(project) }, {
     add: (file) => documents.upload([file]),
     choose: () => documents.choose(),
     ask: (question, only) => {
@@ -222,7 +222,12 @@ async function openConversation(id) {
   const address = chat.conversation ? `#${chat.conversation.id}` : location.pathname;
   if (location.hash !== `#${chat.conversation?.id ?? ""}`) history.pushState(null, "", address);
   inspector.closeSidebar();
-  composer.focus();
+  readyToType();
+}
+
+/** On a touch screen that would bring up the keyboard over what one wants to read. */
+function readyToType() {
+  if (!matchMedia("(pointer: coarse)").matches) composer.focus();
 }
 
 async function loadStatus() {
@@ -298,6 +303,13 @@ hear((conversation) => {
 });
 session.addEventListener("signed-out", showSignedOut);
 addEventListener("popstate", () => openConversation(location.hash.slice(1) || null));
+for (const [id, open] of /** @type {const} */ ([["open-settings", () => settings.open()], ["open-help", showKeys]])) {
+  byId(id).addEventListener("click", () => {
+    // It would cover the conversation when the dialog is closed.
+    inspector.closeSidebar();
+    open();
+  });
+}
 byId("choose-model").addEventListener("click", () => settings.open("models"));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());

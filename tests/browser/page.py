@@ -189,6 +189,12 @@ class ChatPage:
     def last_answer(self) -> Locator:
         return self.answers.last
 
+    def how_written(self, answer: Locator | None = None) -> Locator:
+        """Opens the panel on how an answer was written, the last one by default."""
+        (answer or self.last_answer).get_by_test_id("summary").click()
+        self.page.locator("#tab-live").click()
+        return self.page.get_by_test_id("live")
+
     # The cloud
 
     @property

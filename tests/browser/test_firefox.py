@@ -55,7 +55,8 @@ def test_from_a_document_to_an_answer_and_its_redaction(
     expect(answer.get_by_test_id("cloud-share")).to_be_visible()
     chat.open_panel("documents")
     chat.document("shed.txt").get_by_test_id("delete-document").click()
-    page.get_by_test_id("confirm-other").click()
+    page.get_by_test_id("confirm-check").check()
+    page.get_by_test_id("confirm-delete").click()
     expect(page.get_by_test_id("receipt")).to_contain_text("redacted")
     expect(answer.get_by_test_id("answer-text")).not_to_contain_text("4471")
 

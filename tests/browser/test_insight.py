@@ -45,7 +45,7 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     assert any("8823" in word for level in (0, 1) for word in shaded[f"cloud-{level}"])
     # Only the device knows the code, so the sides were far apart there.
     assert any("8823" in word for word in shaded["disputed"])
-    legend = f"the two sides disagreed strongly ({len(shaded['disputed'])})"
+    legend = f"device and cloud disagreed strongly ({len(shaded['disputed'])})"
     expect(answer.locator(".legend")).to_contain_text(legend)
 
     box = answer.get_by_test_id("answer-text").bounding_box()
@@ -75,8 +75,10 @@ def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
     chat.wait_peer("connected")
     answer = chat.ask("What is the capital of Kenya?")
     chat.wait_answer(answer)
+    # Who wrote an answer is asked for what the cloud was sent.
     answer.get_by_test_id("summary").click()
-    panel = chat.page.get_by_test_id("live")
+    expect(chat.page.get_by_test_id("ledger")).to_contain_text("The cloud took part")
+    panel = chat.how_written(answer)
     for words in ("Round trip", "First token", "Per token", "With a round trip per token"):
         expect(panel).to_contain_text(words)
     expect(panel.get_by_test_id("tokenwise")).to_contain_text("ms")

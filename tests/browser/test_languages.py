@@ -118,7 +118,8 @@ def _python() -> list[Path]:
 
 
 def _pages() -> list[Path]:
-    return [Path(__file__).parents[2] / "app/api/page/pages.py"]
+    root = Path(__file__).parents[2]
+    return [root / name for name in ("app/api/page/pages.py", "app/models/trial.py")]
 
 
 def test_the_page_has_no_words_of_its_own(
@@ -261,7 +262,8 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     )
     chat.open_panel("documents")
     chat.document(note.name).get_by_test_id("delete-document").click()
-    page.get_by_test_id("confirm-other").click()
+    page.get_by_test_id("confirm-check").check()
+    page.get_by_test_id("confirm-delete").click()
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
         "[Wörter eines gelöschten Dokuments]."
     )

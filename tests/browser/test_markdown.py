@@ -80,7 +80,7 @@ def test_markdown_is_drawn_while_both_sides_write_it(told: ChatPage) -> None:
     expect(text).to_contain_text("says <b>no swimming</b> <img src=x onerror=window.hit=1> & means")
     assert page.evaluate("() => window.hit") is None
 
-    answer.get_by_test_id("summary").click()
+    told.how_written(answer)
     for side in ("device", "cloud"):
         expect(page.get_by_test_id(f"accept-{side}")).to_contain_text("100 %")
     answer.get_by_test_id("provenance").click()

@@ -15,8 +15,17 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.models import servers
+from dragon.inference.choice import ModelChoice
+from dragon.models import EMBEDDED_MODEL
+from harness.faults.openai_server import Behaviour, Served, serving
 from harness.services import KEY, ROOT, free_port
-from tests.browser.conftest import signed_in
+from tests.browser.conftest import Scripted, signed_in
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served(*ModelChoice().load())
 
 
 @pytest.fixture
@@ -48,6 +57,35 @@ def alone(tmp_path: Path, embedded_gguf: Path) -> Iterator[str]:
             process.terminate()
 
 
+def test_a_server_that_wants_a_key_is_given_it_on_the_page(
+    page: Page,
+    scripted: Scripted,
+    served: Served,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving(served, Behaviour(key="sesame", root=str(EMBEDDED_MODEL))) as url:
+        monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
+        signed_in(page, scripted.url)
+        page.get_by_test_id("open-settings").click()
+        row = page.locator(f"[data-name='{url}']")
+        expect(row).to_contain_text("It asks for a key.")
+        key = row.get_by_label("API key")
+        expect(key).to_have_attribute("type", "password")
+        key.fill("guessed")
+        row.get_by_test_id("give-key").click()
+        expect(row.get_by_role("alert")).to_have_text("It does not accept this key.")
+        expect(key).to_have_value("")
+        key.fill("sesame")
+        key.press("Enter")
+        expect(key).to_have_count(0)
+        row.get_by_test_id("try-model").click()
+        expect(row.get_by_test_id("trial-verdict")).to_contain_text("a program of its own")
+        assert "sesame" not in page.content()
+        assert "sesame" not in str(page.evaluate("() => ({ ...localStorage, ...sessionStorage })"))
+
+
 def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     signed_in(page, alone)
     expect(page.get_by_test_id("demo")).to_contain_text("The built-in demo model only quotes")
@@ -59,7 +97,10 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     expect(row["small"]).to_contain_text("of memory")
     row["small"].get_by_test_id("try-model").click()
     expect(row["small"].get_by_test_id("trial-answer")).not_to_be_empty()
-    expect(row["small"].get_by_test_id("trial-figures")).to_contain_text("tokens per second")
+    verdict = row["small"].get_by_test_id("trial-verdict")
+    expect(verdict).to_contain_text("It works: it quoted the right sentence of the text.")
+    expect(verdict).to_contain_text("words per second")
+    expect(verdict).to_contain_text("It fits this device")
     row["small"].get_by_test_id("use-model").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")
     page.reload()

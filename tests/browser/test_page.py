@@ -222,7 +222,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     expect(page.get_by_test_id("model-facts")).to_contain_text("2,048 tokens")
     page.get_by_label("Temperature").fill("0.7")
     page.get_by_label("Seed").fill("42")
-    page.get_by_label("Passages per side").fill("1")
+    page.get_by_label("Passages each from device and cloud").fill("1")
     page.get_by_test_id("mode").select_option("tokenwise")
     page.get_by_text("Dark", exact=True).click()
     page.keyboard.press("Escape")
@@ -232,8 +232,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     answer = chat.ask("What is the capital of Kenya?")
     assert chat.wait_answer(answer) == "done"
     assert chat.sources("public", answer).count() == 1
-    answer.get_by_test_id("summary").click()
-    facts = page.get_by_test_id("live").locator("dl.facts")
+    facts = chat.how_written(answer).locator("dl.facts")
     for term, value in (("Mode", "tokenwise"), ("Temperature", "0.7"), ("Seed", "42")):
         expect(facts.locator("dt", has_text=term).locator("+ dd").first).to_have_text(value)
 

@@ -110,8 +110,7 @@ def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage, tmp_path: P
     summary = chat.last_answer.get_by_test_id("summary")
     expect(summary).to_have_text("Kept on this device")
     assert not re.search(r"\d", fold.inner_text().replace("boat.md", ""))
-    summary.click()
-    expect(page.get_by_test_id("live").get_by_test_id("weight").first).to_contain_text("boat.md")
+    expect(chat.how_written().get_by_test_id("weight").first).to_contain_text("boat.md")
 
 
 def test_what_a_search_finds_is_marked(chat: ChatPage) -> None:
@@ -138,8 +137,7 @@ def test_numbers_are_written_as_in_the_language(browser: Browser, telling_device
     expect(page.locator("#setting-temperature")).to_have_attribute("placeholder", "0,15")
     page.keyboard.press("Escape")
     chat.wait_answer(chat.ask("Show me."))
-    chat.last_answer.get_by_test_id("summary").click()
-    panel = page.get_by_test_id("live")
+    panel = chat.how_written()
     expect(panel.locator("dt", has_text="Temperatur").locator("+ dd")).to_have_text("0,15")
     assert not re.search(r"\d\.\d", panel.inner_text())
     context.close()

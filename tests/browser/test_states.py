@@ -91,8 +91,10 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
     chat.open_panel("documents")
     chat.document("gong.txt").get_by_test_id("delete-document").click()
     dialog = page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("1 message in 1 chat contains words from it")
-    page.get_by_test_id("confirm-other").click()
+    expect(dialog).to_contain_text("Your original file stays where it is, and earlier chats keep")
+    expect(dialog.get_by_role("button")).to_have_text(["Cancel", "Delete"])
+    dialog.get_by_label("Also remove what is quoted (1 message in 1 chat)").check()
+    page.get_by_test_id("confirm-delete").click()
     expect(page.get_by_test_id("receipt")).to_contain_text("1 message was redacted")
     for each in (chat, other):
         expect(each.last_answer.get_by_test_id("answer-text")).to_have_text(
@@ -124,7 +126,8 @@ def test_dialogs_can_be_cancelled(chat: ChatPage, emptied: None, tmp_path: Path)
     chat.upload(note)
     chat.document("boat.txt").get_by_test_id("delete-document").click()
     dialog = page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("No chat contains words from it")
+    expect(dialog).to_contain_text("Your original file stays where it is.")
+    expect(dialog.get_by_role("checkbox")).to_have_count(0)
     expect(page.get_by_test_id("confirm-cancel")).to_be_focused()
     page.get_by_test_id("confirm-cancel").click()
     expect(chat.documents).to_have_count(1)
@@ -166,8 +169,7 @@ def test_another_answer_has_a_seed_of_its_own_and_is_a_branch(chat: ChatPage) ->
     chat.wait_peer("connected")
 
     def seed() -> str:
-        chat.last_answer.get_by_test_id("summary").click()
-        fact = chat.page.get_by_test_id("live").locator("dt", has_text="Seed")
+        fact = chat.how_written().locator("dt", has_text="Seed")
         return fact.locator("+ dd").inner_text()
 
     chat.wait_answer(chat.ask("What is the capital of Kenya?"))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 from app.api.openai.openapi import failures
-from app.container import State
+from app.api.page.languages import texts
+from app.container import AppState, State
 from app.models.choice import choose, prepare
-from app.models.found import look
+from app.models.found import Listing, look
+from app.models.model import Kind, Model
+from app.models.trial import Task
+from dragon.errors import InvalidRequestError
+from dragon.keys import require_sendable
 from dragon.localizable import with_localizable
 
 router = APIRouter(prefix="/api/models", tags=["models"])
+
+_SHOWN = {each.name for each in fields(Model)} - {"file", "key"}
 
 
 class Named(BaseModel):
@@ -26,12 +33,24 @@ class Named(BaseModel):
     name: str
 
 
+class Key(Named):
+    """What a model server is to be sent, by the server's name in the list."""
+
+    key: SecretStr
+
+    @field_validator("key")
+    @classmethod
+    def _fits_a_header(cls, key: SecretStr) -> SecretStr:
+        require_sendable(key.get_secret_value())
+        return key
+
+
 @router.get("")
 async def list_models(state: State) -> dict[str, Any]:
     """What was found; the names of the one that answers now and of the next start's."""
-    found = await asyncio.to_thread(look, state.settings)
+    found = await _found(state)
     models = [
-        with_localizable({name: value for name, value in asdict(model).items() if name != "file"})
+        with_localizable({name: value for name, value in asdict(model).items() if name in _SHOWN})
         for model in found.models
     ]
     return {"data": models, "current": found.current, "next": found.next}
@@ -39,20 +58,45 @@ async def list_models(state: State) -> dict[str, Any]:
 
 @router.post("/try", responses=failures(404))
 async def try_model(body: Named, request: Request, state: State) -> dict[str, Any] | None:
-    """Have it write a short answer in a process of its own, which ends when the caller leaves."""
-    found = await asyncio.to_thread(look, state.settings)
+    """Have it write a short answer in a process of its own, which ends when the caller leaves.
+
+    It is asked in the language of the browser.
+    """
+    found = await _found(state)
     model = found.named(body.name)
     await asyncio.to_thread(prepare, model)
-    report = await state.trials.run(model, lambda: _gone(request))
+    task = Task.of(texts(request.headers.get("accept-language", "")))
+    report = await state.trials.run(model, task, lambda: _gone(request))
     return None if report is None else with_localizable(asdict(report))
 
 
 @router.post("/use", responses=failures(404))
 async def use_model(body: Named, state: State) -> dict[str, str]:
     """Have the next start take it; `says` is what is left to do."""
-    found = await asyncio.to_thread(look, state.settings)
+    found = await _found(state)
     says = await asyncio.to_thread(choose, found.named(body.name), state.settings)
     return {"next": body.name, "says": says}
+
+
+@router.post("/key", status_code=204, responses=failures(404))
+async def use_key(body: Key, state: State) -> None:
+    """Send a model server this key from now on, if it accepts it.
+
+    It is kept in memory until one of its models is chosen.
+    """
+    server = (await _found(state)).named(body.name)
+    if server.kind is not Kind.SERVER:
+        raise InvalidRequestError("Only a model server takes a key.", param="name")
+    others = {url: key for url, key in state.model_keys.items() if url != server.setting}
+    tried = await asyncio.to_thread(look, state.settings, others | {server.setting: body.key})
+    for model in tried.models:
+        if model.setting == server.setting and model.wants_key:
+            raise InvalidRequestError(model.refusal, param="key")
+    state.model_keys[server.setting] = body.key
+
+
+async def _found(state: AppState) -> Listing:
+    return await asyncio.to_thread(look, state.settings, state.model_keys)
 
 
 async def _gone(request: Request) -> None:

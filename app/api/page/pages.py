@@ -25,6 +25,7 @@ from app.auth import COOKIE, SECURE_COOKIE, SESSION_S
 from app.container import AppState, State
 from app.documents.readers.sniff import ACCEPTED
 from app.packaged import packaged
+from dragon.keys import is_loopback
 from dragon.localizable import with_localizable
 
 STATIC = packaged("static")
@@ -101,11 +102,17 @@ async def sign_out(request: Request, state: State) -> Response:
 
 
 @router.get("/api/status")
-async def status(state: State) -> dict[str, Any]:
+async def status(request: Request, state: State) -> dict[str, Any]:
     """The model, how it answers unless told otherwise, the peer, the documents, what is read.
 
     `household`: some keys have documents of their own, so that there is somebody to share with.
+    `signs_out`: whoever asks has signed in, or others may sit there. The printed link of a device
+    that only its own machine reaches is no sign-in to a person.
     """
+    session = state.auth.session(request.headers)
+    named = session is not None and session.key is not None
+    open_to_others = state.settings.api_key is not None or not is_loopback(state.settings.host)
+    household = bool(state.auth.owners())
     return {
         "model": state.generation.model_name,
         "quotes": state.generation.quotes,
@@ -120,7 +127,8 @@ async def status(state: State) -> dict[str, Any]:
         "peer": with_localizable(asdict(state.generation.peer_state)),
         "documents": await state.documents.count(),
         "accepted": ACCEPTED,
-        "household": bool(state.auth.owners()),
+        "household": household,
+        "signs_out": named or household or open_to_others,
     }
 
 

@@ -67,7 +67,7 @@ export class AnswerView {
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.#summary.addEventListener("click", () => actions.inspect(message.id, "live"));
+    this.#summary.addEventListener("click", () => actions.inspect(message.id, "ledger"));
     this.#body.addEventListener("click", (event) => this.#copyCode(event));
     this.show(message);
   }

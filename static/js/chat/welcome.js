@@ -11,7 +11,7 @@ const SAMPLE = "The cabin by the lake.md";
 /**
  * @param {object} state
  * @param {boolean} state.visible
- * @param {StoredFile[]} state.files That can be asked, the newest first.
+ * @param {StoredFile[] | null} state.files That can be asked, the newest first; null: not known yet.
  * @param {number} state.waiting How many are being prepared.
  * @param {string} state.project That a question would be of; empty: none.
  * @param {string} state.instruction Of the project.
@@ -25,15 +25,21 @@ export function showWelcome({ visible, files, waiting, project, instruction }, {
   if (!visible) return;
   byId("welcome-title").textContent = project || t("welcome.title");
   byId("welcome-lead").textContent = project ? instruction || t("projects.lead") : t("welcome.lead");
+  if (!files) return;
   const [newest] = files;
+  // What is there stays: a click must not meet what has just come in its place.
+  const now = JSON.stringify([waiting, newest?.id, files.length]);
+  if (byId("starts").dataset.shown === now) return;
+  byId("starts").dataset.shown = now;
   const cards = [];
+  // It keeps the place of the questions before they are known.
+  const asking = el("div", { class: "suggestions", "data-testid": "suggestions" });
   if (waiting > 0) {
-    cards.push(el("p", { class: "start-wait", role: "status" }, t("welcome.preparing", { count: waiting })));
+    cards.push(el("p", { class: "start-wait", role: "status" }, t("welcome.preparing", { count: waiting })), asking);
   } else if (newest) {
     const ready = readiness(newest.filename, files.length);
-    const asking = el("div", { class: "suggestions", "data-testid": "suggestions" });
     cards.push(el("p", { class: "start-line" }, icon("icon-check"), ready), asking);
-    suggestions(newest.id, newest.filename).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, files.length > 1, ask))));
+    suggestions(newest.id, newest.filename, newest.filename === SAMPLE).then((questions) => asking.replaceChildren(...questions.map((question) => suggested(question, newest, files.length > 1, ask))));
   } else {
     cards.push(
       start("icon-upload", t("welcome.add"), t("welcome.add.text"), choose, "start-upload"),

@@ -88,9 +88,12 @@ export const listModels = () => request("/api/models");
  *
  * @param {string} name
  * @param {AbortSignal} signal
- * @returns {Promise<{question: string, answer: string, tokens_per_s: number, memory: number | null, fingerprint: string, peer: string, localizable?: import("./types.js").Localizable}>}
+ * @returns {Promise<import("./types.js").Trial>}
  */
 export const tryModel = (name, signal) => request("/api/models/try", "POST", { name }, signal);
+
+/** Gives a model server the key that it asks for. @param {string} name @param {string} key */
+export const giveKey = (name, key) => request("/api/models/key", "POST", { name, key });
 
 /** Has the next start take a model. @param {string} name */
 export const chooseModel = (name) => request("/api/models/use", "POST", { name });

@@ -15,21 +15,29 @@ export const confirmDelete = async (name, text) =>
  * @param {string} question.text
  * @param {string} question.yes
  * @param {string} [question.other] Another way to go on.
+ * @param {string} [question.check] What may be done as well.
  * @param {boolean} [question.danger] What is done cannot be undone.
- * @returns {Promise<"cancel" | "other" | "yes">}
+ * @returns {Promise<"cancel" | "other" | "yes" | "checked">} `checked`: yes, with what may be done as well.
  */
-export function confirmed({ title, text, yes, other = "", danger = false }) {
+export function confirmed({ title, text, yes, other = "", check = "", danger = false }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("confirm"));
   byId("confirm-title").textContent = title;
   byId("confirm-text").textContent = text;
   byId("confirm-other").textContent = other;
   byId("confirm-other").hidden = !other;
+  const box = /** @type {HTMLInputElement} */ (byId("confirm-check"));
+  box.checked = false;
+  byId("confirm-check-text").textContent = check;
+  byId("confirm-check-row").hidden = !check;
   byId("confirm-yes").textContent = yes;
-  for (const id of ["confirm-yes", "confirm-other"]) byId(id).classList.toggle("danger", danger);
+  byId("confirm-yes").classList.toggle("danger", danger);
   dialog.returnValue = "cancel";
   dialog.showModal();
   return new Promise((resolve) => {
     // A question before this one may tell only now that it was closed; that was a way of cancelling it.
-    dialog.onclose = () => dialog.open || resolve(/** @type {any} */ (dialog.returnValue || "cancel"));
+    dialog.onclose = () => {
+      const chosen = /** @type {"cancel" | "other" | "yes"} */ (dialog.returnValue || "cancel");
+      if (!dialog.open) resolve(chosen === "yes" && box.checked ? "checked" : chosen);
+    };
   });
 }

@@ -5,13 +5,15 @@ import { t } from "./strings.js";
 
 /** @typedef {{keys: string, label: string, act: () => void}} Shortcut */
 
+/** Opens the sheet. */
+export const showKeys = () => /** @type {HTMLDialogElement} */ (byId("help")).showModal();
+
 /**
  * @param {Record<string, Shortcut[]>} groups Keys as `Ctrl+K`, `?` or `n`; a single key works outside of text fields.
  * @param {() => boolean} singles Whether single letters are shortcuts.
  * @param {() => boolean} onEscape Whether there was something to end.
  */
 export function setUpKeyboard(groups, singles, onEscape) {
-  const sheet = /** @type {HTMLDialogElement} */ (byId("help"));
   const all = Object.values(groups).flat();
   const written = [
     ["Enter", t("keys.text.send")],
@@ -23,8 +25,6 @@ export function setUpKeyboard(groups, singles, onEscape) {
       el("div", { class: "key-row" }, el("dt", {}, ...keys.split("+").map((key) => el("kbd", {}, key))), el("dd", {}, label)));
     byId("keys").append(el("section", {}, el("h3", {}, String(title)), el("dl", {}, ...rows)));
   }
-  byId("open-help").addEventListener("click", () => sheet.showModal());
-
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
     if (event.key === "Escape") {
@@ -35,7 +35,7 @@ export function setUpKeyboard(groups, singles, onEscape) {
     const control = event.ctrlKey || event.metaKey;
     if (event.altKey || (!control && field)) return;
     const name = `${control ? "Ctrl+" : ""}${control && event.shiftKey ? "Shift+" : ""}${control ? event.key.toUpperCase() : event.key}`;
-    if (!control && name === "?") return sheet.showModal();
+    if (!control && name === "?") return showKeys();
     const found = all.find(({ keys }) => keys === name);
     if (!found || (!control && !singles())) return;
     event.preventDefault();

@@ -1,8 +1,9 @@
 /** The settings' section on models: which one answers, which others this machine has, trying and choosing one. */
 
 import { announce, el, formatBytes } from "./dom.js";
-import { localized, number, t } from "./strings.js";
-import { chooseModel, listModels, messageOf, tryModel } from "./api.js";
+import { localized, t } from "./strings.js";
+import { verdict } from "./trial.js";
+import { chooseModel, giveKey, listModels, messageOf, tryModel } from "./api.js";
 
 /** @typedef {import("./types.js").Model} Model */
 
@@ -57,6 +58,7 @@ export class Models {
       el("p", { class: "hint" }, facts.filter(Boolean).join(" · ")),
       ...(note ? [el("p", { class: "hint" }, note)] : []),
       actions, result);
+    if (model.wants_key) row.append(this.#keyField(name));
     if (refusal) return row;
     const trying = el("button", { class: "button small", type: "button", "data-testid": "try-model" }, t("model.try"));
     trying.addEventListener("click", () => this.#try(name, trying, result));
@@ -69,6 +71,31 @@ export class Models {
       actions.append(choosing);
     }
     return row;
+  }
+
+  /** Where the key of a server is typed; the page forgets it once the device has it. @param {string} name */
+  #keyField(name) {
+    const input = el("input", { type: "password", autocomplete: "off", "data-testid": "model-key" });
+    const refused = el("p", { class: "notice", role: "alert", hidden: true });
+    const button = el("button", { class: "button small", type: "button", "data-testid": "give-key" }, t("model.key.give"));
+    const give = async () => {
+      const key = input.value.trim();
+      input.value = "";
+      if (!key) return input.focus();
+      try {
+        await giveKey(name, key);
+        await this.load();
+      } catch (error) {
+        refused.textContent = messageOf(error);
+        refused.hidden = false;
+        input.focus();
+      }
+    };
+    button.addEventListener("click", give);
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") give();
+    });
+    return el("div", { class: "model-key" }, el("label", { class: "field" }, el("span", {}, t("sign.key")), input), button, refused);
   }
 
   /** Shows what is chosen in the row that has the same model; a trial in it goes on. @param {HTMLElement} row */
@@ -86,13 +113,7 @@ export class Models {
     result.replaceChildren(el("p", { class: "hint" }, t("model.trying")));
     result.scrollIntoView({ block: "nearest" });
     try {
-      const report = await tryModel(name, controller.signal);
-      const { memory } = report;
-      const figures = { pace: number(report.tokens_per_s, 1), size: formatBytes(memory ?? 0), cloud: localized(report, "peer") };
-      result.replaceChildren(
-        el("p", { class: "hint" }, t("model.asked", { question: report.question })),
-        el("blockquote", { "data-testid": "trial-answer" }, report.answer || t("model.silent")),
-        el("p", { class: "hint", "data-testid": "trial-figures" }, t(memory === null ? "model.pace" : "model.pace.memory", figures)));
+      result.replaceChildren(...verdict(await tryModel(name, controller.signal)));
     } catch (error) {
       result.replaceChildren(...(controller.signal.aborted ? [] : [el("p", { class: "notice", "data-testid": "trial-refusal" }, messageOf(error))]));
     }

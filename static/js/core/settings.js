@@ -24,7 +24,6 @@ export class Settings {
   /** @param {() => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
-    byId("open-settings").addEventListener("click", () => this.open());
     this.#form.addEventListener("input", () => this.#read());
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
@@ -135,6 +134,7 @@ export class Settings {
     }
     const leaving = el("button", { class: "button", type: "button", "data-testid": "sign-out" }, t("settings.sign_out"));
     leaving.addEventListener("click", () => void leave());
+    leaving.hidden = !status?.signs_out;
     this.#form.replaceChildren(
       el("fieldset", {}, el("legend", {}, t("settings.theme")), el("div", { class: "segments" }, ...["auto", "light", "dark"].map((theme) =>
         el("label", {}, el("input", { type: "radio", name: "theme", value: theme, checked: theme === values.theme }), el("span", {}, t(`settings.theme.${theme}`))),

@@ -121,6 +121,19 @@
  * @property {number | null} context
  * @property {string} refusal Why it does not serve; empty where nothing speaks against it.
  * @property {string} hint
+ * @property {boolean} wants_key A server's, before it says or does more.
+ * @property {Localizable} [localizable]
+ *
+ * @typedef {object} Trial What a model did that was tried.
+ * @property {string} question
+ * @property {string} text That it was to quote from; empty of a model that writes.
+ * @property {string} answer
+ * @property {boolean} works
+ * @property {number} words_per_s
+ * @property {number | null} memory Bytes that DRAGON takes with it here; null: another program has the model.
+ * @property {number} installed Bytes that there are.
+ * @property {boolean | null} fits Whether it can write with the cloud, if that is known.
+ * @property {string} peer That, in a sentence.
  * @property {Localizable} [localizable]
  *
  * @typedef {object} IngestionEvent

@@ -1,4 +1,4 @@
-/** Deleting documents: saying first what stays of them in conversations, offering to redact that, and a receipt. */
+/** Deleting documents: saying first what goes and what stays, offering to redact what chats quote, and a receipt. */
 
 import { deleteDocuments, getQuoted } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
@@ -19,18 +19,16 @@ export async function askAndDelete(documents) {
   const { messages, conversations } = await getQuoted(ids);
   const [{ name } = { name: "" }] = documents;
   const count = documents.length;
-  const quoted = messages
-    ? `${t("documents.delete.quoted", { count: messages, conversations: t("conversations", { count: conversations }) })} ${t("documents.delete.keeps", { phrase: t("phrase.redacted") })}`
-    : t("documents.delete.unquoted");
+  const stays = t(messages ? "documents.delete.stays.quoted" : "documents.delete.stays", { count });
   const chosen = await confirmed({
-    title: count === 1 ? t("documents.delete", { name }) : t("documents.delete.many", { count }),
-    text: `${t("documents.delete.text", { count })}\n${quoted}`,
+    title: count === 1 ? t("documents.delete.one", { name }) : t("documents.delete.many", { count }),
+    text: `${t("documents.delete.text", { count })}\n\n${stays}`,
     yes: t("delete"),
-    other: messages ? t("documents.delete.redact") : "",
+    check: messages ? t("documents.delete.redact", { count: messages, conversations: t("conversations", { count: conversations }) }) : "",
     danger: true,
   });
   if (chosen === "cancel") return "cancel";
-  const redact = chosen === "other";
+  const redact = chosen === "checked";
   const receipt = await Receipt.prepare(documents, redact ? messages : 0);
   await deleteDocuments(ids, redact);
   byId("receipts").replaceChildren(await receipt.show());

@@ -39,10 +39,12 @@ export class Documents {
   /**
    * @param {(state: DocumentState) => void} onChange
    * @param {() => void} onFailed A file was not taken; its row says why.
+   * @param {() => void} onAdded The person has added files; what comes next is a question.
    */
-  constructor(onChange, onFailed) {
+  constructor(onChange, onFailed, onAdded) {
     this.onChange = onChange;
     this.onFailed = onFailed;
+    this.onAdded = onAdded;
     this.#list.before(this.#selection.element);
     this.#input.addEventListener("change", () => {
       this.upload([...(this.#input.files ?? [])]);
@@ -112,6 +114,7 @@ export class Documents {
       this.#queue.push(row);
     }
     this.#changed();
+    this.onAdded();
     this.#next();
   }
 

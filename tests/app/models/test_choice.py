@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from app.models.choice import choose, following, prepare
 from app.models.model import Kind, Model
@@ -125,6 +126,37 @@ def test_a_server_needs_a_tokenizer_that_a_file_must_not_keep(tmp_path: Path) ->
     )
     choose(model("/a.gguf"), settings())
     assert (tmp_path / "data/model.env").read_text() == "DRAGON_MODEL='/a.gguf'\n"
+
+
+def test_a_key_is_kept_where_nobody_else_reads_it(tmp_path: Path) -> None:
+    kept, by_hand = tmp_path / "data/model.env", tmp_path / ".env"
+    url = "http://127.0.0.1:8080"
+    server = Model("s", Kind.SERVER, "", url, tokenizer="a/b", key=SecretStr("sesame"))
+    choose(server, settings())
+    assert kept.stat().st_mode & 0o777 == 0o600
+    read = Settings.read()
+    assert (read.model, read.model_key) == (url, SecretStr("sesame"))
+    # A file that is written by hand may be anybody's to read: what else it says stays there.
+    by_hand.write_text(f"DRAGON_MODEL={url}\nDRAGON_MODEL_KEY=old\nDRAGON_PORT=9000\n")
+    by_hand.chmod(0o644)
+    choose(server, settings())
+    assert "KEY" not in by_hand.read_text()
+    assert kept.read_text() == "DRAGON_MODEL_KEY='sesame'\n"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    read = Settings.read()
+    assert (read.port, read.model_key) == (9000, SecretStr("sesame"))
+    # It goes with the server that it is of.
+    choose(DEMO, settings())
+    assert Settings.read().model_key is None
+    assert "sesame" not in repr(server)
+
+
+def test_a_key_that_the_environment_overrides_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGON_MODEL_KEY", "other-key")
+    server = Model("s", Kind.SERVER, "", "http://127.0.0.1:8080", key=SecretStr("sesame"))
+    with pytest.raises(InvalidRequestError, match="DRAGON_MODEL_KEY is set") as refused:
+        choose(server, settings())
+    assert "other-key" not in str(refused.value)
 
 
 def test_a_link_to_a_file_elsewhere_stays_a_link(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from app.models import servers
 from app.models.found import look, model_named
@@ -71,6 +72,14 @@ def test_a_name_is_one_of_the_list_or_what_the_setting_takes(
     assert model_named("someone/model", settings).kind is Kind.DIRECTORY
     with pytest.raises(NotFoundError, match=r"No model is called 'nothing'"):
         model_named("nothing", settings)
+
+
+def test_a_key_that_is_set_is_for_the_server_that_is_set(home: Path) -> None:
+    """Without one, for any that asks."""
+    key, url = SecretStr("sesame"), "http://10.0.0.1:8080"
+    for setting, sent in ((url, key), ("http://10.0.0.2:8080", None), ("a/b", key)):
+        running = Settings(_env_file=None, model=setting, model_key=key, tokenizer="a/b")
+        assert model_named(url, running).key == sent
 
 
 def test_what_does_not_fit_into_memory_does_not_serve() -> None:

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from app.models import servers
 from app.models.model import Kind
+from dragon.models import EMBEDDED_MODEL
+from harness import llama_server
+from harness.faults.openai_server import Behaviour, Served, serving
 
 
 @contextmanager
@@ -45,7 +49,7 @@ def listening(status: int, body: Any) -> Iterator[int]:
 def found(monkeypatch: pytest.MonkeyPatch, status: int, body: Any) -> tuple[int, list[Any]]:
     with listening(status, body) as port:
         monkeypatch.setattr(servers, "PORTS", {port: "llama-server"})
-        return port, list(servers.running())
+        return port, list(servers.running(lambda url: None))
 
 
 def listed(*models: dict[str, Any]) -> dict[str, Any]:
@@ -86,9 +90,41 @@ def test_a_tokenizer_that_the_server_names_is_taken(
     assert (llama.tokenizer, llama.hint) == (str(file), "")
 
 
-def test_a_server_that_wants_a_key_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, (model,) = found(monkeypatch, 401, {"error": "no"})
+@pytest.mark.parametrize("body", [{"error": "no"}, b"Unauthorized"])
+def test_a_server_that_wants_a_key_says_so(monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
+    _, (model,) = found(monkeypatch, 401, body)
     assert "DRAGON_MODEL_KEY" in model.refusal
+    assert model.wants_key
+
+
+def test_only_a_server_that_asks_for_a_key_is_sent_it(
+    monkeypatch: pytest.MonkeyPatch, served: Served
+) -> None:
+    behaviour = Behaviour(key="sesame", root=str(EMBEDDED_MODEL))
+    with serving(served, behaviour) as url:
+        monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
+        (closed,) = servers.running(lambda asked: SecretStr("guessed"))
+        assert (closed.wants_key, str(closed.refusal)) == (True, "It does not accept this key.")
+        given = {url: SecretStr("sesame")}
+        (model,) = servers.running(given.get)
+        assert (model.refusal, model.key) == ("", given[url])
+        assert model.tokenizer == str(EMBEDDED_MODEL)
+        behaviour.key = ""
+        (model,) = servers.running(given.get)
+        assert model.key is None
+
+
+def test_llama_server_lists_its_models_to_anybody(
+    monkeypatch: pytest.MonkeyPatch, embedded_gguf: Path, tmp_path: Path
+) -> None:
+    """All else it says to who has the key."""
+    with llama_server.serving(embedded_gguf, tmp_path / "log", key="sesame") as server:
+        monkeypatch.setattr(servers, "PORTS", {server.port: "llama-server"})
+        (closed,) = servers.running(lambda url: None)
+        assert closed.wants_key
+        (model,) = servers.running(lambda url: SecretStr("sesame"))
+    assert model.tokenizer == str(embedded_gguf)
+    assert model.key
 
 
 @pytest.mark.parametrize(
@@ -111,4 +147,4 @@ def test_where_nothing_listens_nothing_is_found(monkeypatch: pytest.MonkeyPatch)
     with listening(200, {}) as port:
         pass
     monkeypatch.setattr(servers, "PORTS", {port: "Ollama"})
-    assert list(servers.running()) == []
+    assert list(servers.running(lambda url: None)) == []

@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from app.api.page.languages import LANGUAGES, texts
 from app.models import trial
 from app.models.model import Kind, Model
-from app.models.trial import Trials
+from app.models.trial import Task, Trials
 from dragon.errors import InvalidRequestError, OverloadedError
 from dragon.inference.tokenizer import Tokenizer
 from dragon.localizable import Localizable
 from dragon.models import EMBEDDED_MODEL
+from harness.faults.openai_server import Behaviour, Served, serving
+from tests import tiny
 
 
 def named(path: Path) -> Model:
     return Model(path.name, Kind.FILE, "here", str(path))
+
+
+ENGLISH = Task.of(texts("en"))
 
 
 async def _forever() -> None:
@@ -32,21 +40,56 @@ def _no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_it_says_what_the_model_does(embedded_gguf: Path) -> None:
-    report = await Trials().run(named(embedded_gguf), _forever)
+    report = await Trials().run(named(embedded_gguf), ENGLISH, _forever)
     assert report is not None
-    assert report.answer
     assert report.tokens_per_s > 0
+    assert report.words_per_s > 0
     assert report.memory is not None
-    assert report.memory > embedded_gguf.stat().st_size
+    assert 2 * embedded_gguf.stat().st_size < report.memory < report.installed
     assert report.fingerprint == Tokenizer.load(EMBEDDED_MODEL).fingerprint
     assert report.fits is None
     assert "No peer answers at ws://127.0.0.1:9" in report.peer
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_model_that_quotes_is_given_a_text_to_quote_from(language: str) -> None:
+    demo = Model("dragon-7m", Kind.DEMO, "built in", str(EMBEDDED_MODEL))
+    task = Task.of(texts(language))
+    report = await Trials().run(demo, task, _forever)
+    assert report is not None
+    assert (report.question, report.text) == (task.about, task.text)
+    assert report.answer == task.answer
+    assert report.works
+
+
+async def test_a_model_that_writes_is_asked_what_anybody_knows(tmp_path: Path) -> None:
+    model = Model("a", Kind.DIRECTORY, "here", str(tiny.save(tmp_path)))
+    report = await Trials().run(model, ENGLISH, _forever)
+    assert report is not None
+    assert (report.question, report.text) == (ENGLISH.question, "")
+    assert report.works == bool(report.answer)
+
+
+async def test_a_server_is_sent_its_own_key_and_no_other(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the one of the model in use, which a file has."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/model.env").write_text("DRAGON_MODEL_KEY=sesame\n")
+    with serving(served, Behaviour(key="sesame")) as url:
+        model = Model("a", Kind.SERVER, "here", url, tokenizer=str(EMBEDDED_MODEL))
+        with pytest.raises(InvalidRequestError, match="wants a key"):
+            await Trials().run(model, ENGLISH, _forever)
+        report = await Trials().run(replace(model, key=SecretStr("sesame")), ENGLISH, _forever)
+    assert report is not None
+    assert (report.memory, report.question) == (None, ENGLISH.question)
+
+
 async def test_a_model_that_does_not_load_gives_its_reason(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(b"nothing")
     with pytest.raises(InvalidRequestError, match=r"a\.gguf is not a \.gguf file"):
-        await Trials().run(named(tmp_path / "a.gguf"), _forever)
+        await Trials().run(named(tmp_path / "a.gguf"), ENGLISH, _forever)
 
 
 async def test_one_at_a_time_and_it_ends_with_whoever_asked(
@@ -58,17 +101,17 @@ async def test_one_at_a_time_and_it_ends_with_whoever_asked(
     async def gone() -> None:
         await left.wait()
 
-    first = asyncio.create_task(trials.run(named(Path("a")), gone))
+    first = asyncio.create_task(trials.run(named(Path("a")), ENGLISH, gone))
     await asyncio.sleep(0)
     with pytest.raises(OverloadedError, match="Another model"):
-        await trials.run(named(Path("b")), _forever)
+        await trials.run(named(Path("b")), ENGLISH, _forever)
     left.set()
     assert await first is None
     monkeypatch.setattr(
         trial, "COMMAND", ("echo", json.dumps({"error": Localizable("No.").as_json()}))
     )
     with pytest.raises(InvalidRequestError, match="No"):
-        await trials.run(named(Path("b")), _forever)
+        await trials.run(named(Path("b")), ENGLISH, _forever)
 
 
 def test_a_process_that_was_killed_points_at_memory() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,26 @@ from app.models import servers, trial
 from app.models.model import Model
 from app.models.trial import Report
 from dragon.errors import InvalidRequestError
+from dragon.inference.choice import ModelChoice
+from dragon.localizable import Localizable
+from dragon.models import EMBEDDED_MODEL
+from harness.faults.openai_server import Behaviour, Served, serving
 
-REPORT = Report("a", "A question?", "An answer.", 12.5, 1_000, 2048, "feed", True, "The peer fits.")
+REPORT = Report(
+    model="a",
+    question="A question?",
+    text="",
+    answer="An answer.",
+    works=True,
+    tokens_per_s=12.5,
+    words_per_s=9.5,
+    memory=1_000,
+    installed=2_000,
+    context=2048,
+    fingerprint="feed",
+    fits=True,
+    peer=Localizable("The peer fits."),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -67,19 +86,64 @@ async def test_a_trial_reports_or_gives_its_reason(
 ) -> None:
     tried: list[str] = []
 
-    async def run(self: trial.Trials, model: Model, gone: Callable[[], Any]) -> Report:
+    async def run(
+        self: trial.Trials, model: Model, task: trial.Task, gone: Callable[[], Any]
+    ) -> Report:
         tried.append(model.setting)
+        assert task.about == "Wann fährt die Fähre zur Insel ab?"
         if len(tried) > 1:
             raise InvalidRequestError("It does not load.")
         return REPORT
 
     monkeypatch.setattr(trial.Trials, "run", run)
+    client.headers["accept-language"] = "de-AT,en;q=0.5"
     report = await client.post("/api/models/try", json={"name": "real"})
     assert report.json()["answer"] == "An answer."
     assert tried == [str(tmp_path / "real.gguf")]
     refused = await client.post("/api/models/try", json={"name": "real"})
     assert refused.status_code == 400
     assert refused.json()["error"]["message"] == "It does not load."
+
+
+async def test_a_server_is_given_the_key_that_it_asks_for(
+    client: httpx.AsyncClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A wrong one is refused; the right one is told nobody, and kept with the model chosen."""
+    caplog.set_level(logging.DEBUG)
+    served = Served(*ModelChoice().load())
+    with serving(served, Behaviour(key="sesame", root=str(EMBEDDED_MODEL))) as url:
+        monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
+        told = []
+
+        async def given(**body: str) -> httpx.Response:
+            reply = await client.post("/api/models/key", json=body)
+            told.append(reply.text)
+            return reply
+
+        async def listed() -> dict[str, Any]:
+            listing = await client.get("/api/models")
+            told.append(listing.text)
+            return next(each for each in listing.json()["data"] if each["setting"] == url)
+
+        assert (await listed())["wants_key"]
+        for key in ("open-up", "two words", "schlüssel"):
+            refused = await given(name=url, key=key)
+            assert refused.status_code == 400
+            assert key not in refused.text
+        assert (await given(name="real", key="sesame")).status_code == 400
+        assert (await listed())["wants_key"]
+        assert (await given(name=url, key="sesame")).status_code == 204
+        model = await listed()
+        assert (model["refusal"], model["wants_key"]) == ("", False)
+        chosen = await client.post("/api/models/use", json={"name": url})
+        told.append(chosen.text)
+    kept = tmp_path / "model.env"
+    assert "DRAGON_MODEL_KEY='sesame'" in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "sesame" not in "".join([*told, caplog.text])
 
 
 async def test_it_is_closed_without_the_key(client: httpx.AsyncClient) -> None:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from app.auth import COOKIE, LINK_S, MAX_ATTEMPTS, one_time_code
 from app.container import AppState
 from app.documents.readers.sniff import ACCEPTED
+from app.settings import Settings
 from tests.app.conftest import KEY
 
 
@@ -48,6 +51,7 @@ async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
         "documents": 3,
         "accepted": ACCEPTED,
         "household": False,
+        "signs_out": True,
     }
 
 
@@ -129,6 +133,25 @@ async def test_signing_in_with_a_pasted_key_and_out_again(
     assert COOKIE not in browser.cookies
     kept = await browser.get("/v1/models", headers={"Cookie": f"{COOKIE}={cookie}"})
     assert kept.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "signs_out"),
+    [("127.0.0.1", None, False), ("127.0.0.1", KEY, True), ("0.0.0.0", None, True)],
+)
+async def test_who_never_signed_in_cannot_sign_out(
+    browser: httpx.AsyncClient,
+    state: AppState,
+    app: FastAPI,
+    host: str,
+    key: str | None,
+    signs_out: bool,
+) -> None:
+    """The printed link of a device of this machine alone is no sign-in to a person."""
+    settings = Settings(_env_file=None, data_dir=state.settings.data_dir, host=host, api_key=key)
+    app.state.dragon = replace(state, settings=settings)
+    await browser.get(f"/sign-in?code={one_time_code(KEY, time.time())}")
+    assert (await browser.get("/api/status")).json()["signs_out"] == signs_out
 
 
 async def test_guessing_is_slowed_down(browser: httpx.AsyncClient) -> None:

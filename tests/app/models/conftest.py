@@ -1,0 +1,13 @@
+"""The embedded model behind a server of OpenAI's kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragon.inference.choice import ModelChoice
+from harness.faults.openai_server import Served
+
+
+@pytest.fixture(scope="package")
+def served() -> Served:
+    return Served(*ModelChoice().load())

@@ -1,0 +1,112 @@
+"""The questions a document is offered with: what a person would ask, and nothing that moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from harness.services import Service
+from tests.browser.conftest import signed_in
+from tests.browser.page import ChatPage
+
+_MADE = """([text, english]) => import("/static/js/chat/questions.js").then((module) =>
+  module.questionsOf(text, english).map((made) => made.values?.heading ?? made.values ?? made))"""
+
+
+def made(page: Page, text: str, *, english: bool = True) -> list[object]:
+    """Questions in English, headings and labels, cells of a table."""
+    found: list[object] = page.evaluate(_MADE, [text, english])
+    return found
+
+
+@pytest.fixture
+def signed(page: Page, device: Service) -> Page:
+    signed_in(page, device.url)
+    return page
+
+
+def test_a_sentence_is_asked_for_what_it_says(signed: Page) -> None:
+    for sentence, question in {
+        "The chimney is swept in September.": "When is the chimney swept?",
+        "The boat is kept in the shed.": "Where is the boat kept?",
+        "The spare key hangs behind the shutter.": "Where does the spare key hang?",
+        "The wifi password of the cabin is heron-42.": "What is the wifi password of the cabin?",
+        "The roof is 40 years old.": "How old is the roof?",
+        "The ferry costs $12.": "How much does the ferry cost?",
+        # A person would not ask that.
+        "The oil is 5W-30.": None,
+        "The harbour fee of 410 euros is due in May.": None,
+        "The only way is up.": None,
+        "The dog is happy and the cat is in the garden.": None,
+        "The man was noted on Monday.": None,
+    }.items():
+        assert made(signed, f"A title\n\n{sentence}\n") == ([question] if question else []), (
+            sentence
+        )
+    assert made(signed, "The chimney is swept in September.\n", english=False) == []
+
+
+def test_headings_and_labels_are_quoted(signed: Page) -> None:
+    assert made(signed, "# Statutes\n\n## § 3 Rent\n\nIt is due.\n\n### Pets?\n") == ["Rent"]
+    paragraphs = (
+        "Manual\n\nHot water. Turn it.\n\nHoliday mode. Press it.\n\nService. Once a year.\n"
+    )
+    assert made(signed, paragraphs) == ["Hot water", "Holiday mode", "Service"]
+    labels = "Miete: 410 Euro\nHausmeister: Herr Abel\nKaution: 800 Euro\n"
+    assert made(signed, labels, english=False) == ["Miete", "Hausmeister", "Kaution"]
+    letters = "From: Anna\nTo: Ben\nAnna: Hello.\nBen: Hi.\nAnna: Bye.\n"
+    assert made(signed, letters) == ["Ben"]
+    assert made(signed, "A TALE\n\nBY NOBODY\n\nLONDON\n\nHe said: It rains.\n") == []
+
+
+def test_a_row_is_asked_for_by_its_name(signed: Page) -> None:
+    rows = "id: S1; store: Lyon; revenue: 5000\nid: S2; store: Turin; revenue: 7500\n"
+    assert made(signed, rows) == [
+        {"column": "revenue", "row": "Lyon"},
+        {"column": "revenue", "row": "Turin"},
+    ]
+    assert made(signed, "id: S1; day: 1 May\nid: S2; day: 1 May\n") == []
+
+
+@pytest.mark.usefixtures("emptied")
+def test_they_are_in_the_language_of_the_page(
+    browser: Browser, device: Service, tmp_path: Path
+) -> None:
+    note = tmp_path / "manual.md"
+    note.write_text("# Manual\n\nThe pump is cleaned in May.\n\n## Hot water\n\nTurn the dial.\n")
+    german = browser.new_context(locale="de-DE", service_workers="block")
+    chat = signed_in(german.new_page(), device.url)
+    chat.upload(note)
+    expect(chat.page.get_by_test_id("start-question")).to_have_text(
+        ["Was steht unter „Hot water“?", "Fassen Sie manual.md zusammen."]
+    )
+    german.close()
+
+
+@pytest.mark.usefixtures("emptied")
+def test_they_come_into_a_place_that_is_kept_and_stay(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    page.get_by_test_id("start-sample").wait_for()
+    page.evaluate(
+        """() => {
+          window.places = [];
+          new MutationObserver(() => {
+            const place = document.querySelector(".suggestions")?.getBoundingClientRect();
+            if (place) window.places.push([place.top, place.height]);
+          }).observe(document.querySelector("#starts"), { childList: true, subtree: true });
+        }"""
+    )
+    page.get_by_test_id("start-sample").click()
+    questions = page.get_by_test_id("start-question")
+    expect(questions).to_have_count(3)
+    places = page.evaluate("() => window.places")
+    assert len(places) > 1
+    assert all(place == places[0] for place in places), places
+    first = questions.first.element_handle()
+    page.get_by_test_id("open-settings").click()
+    page.keyboard.press("Escape")
+    page.get_by_test_id("private-switch").check()
+    assert first is not None
+    assert first.evaluate("e => e.isConnected")

@@ -1,0 +1,73 @@
+"""A touch screen: nothing covers what one came to read, and nothing speaks of keys or a mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from harness.services import Service
+from tests.browser.conftest import signed_in
+from tests.browser.page import ChatPage
+
+
+@pytest.fixture
+def phone(browser: Browser, device: Service) -> Iterator[ChatPage]:
+    context = browser.new_context(
+        viewport={"width": 390, "height": 740},
+        has_touch=True,
+        is_mobile=True,
+        service_workers="block",
+    )
+    yield signed_in(context.new_page(), device.url)
+    context.close()
+
+
+def test_settings_are_left_for_the_chat_from_wherever_they_are_scrolled_to(
+    phone: ChatPage,
+) -> None:
+    page = phone.page
+    page.locator("#sidebar-open").tap()
+    page.get_by_test_id("open-settings").tap()
+    settings = page.locator("#settings")
+    expect(page.get_by_test_id("model").first).to_be_visible()
+    settings.evaluate("s => { s.scrollTop = s.scrollHeight }")
+    assert settings.evaluate("s => s.scrollTop") > 100
+    for shown in (page.locator("#settings-title"), settings.get_by_role("button", name="Close")):
+        expect(shown).to_be_in_viewport(ratio=1)
+    settings.get_by_role("button", name="Close").tap()
+    expect(page.get_by_test_id("prompt")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#sidebar")).to_be_hidden()
+    page.locator("#sidebar-open").tap()
+    expect(page.locator("#sidebar")).to_be_visible()
+
+
+def test_the_keyboard_comes_up_only_when_one_writes(phone: ChatPage) -> None:
+    page = phone.page
+    expect(page.get_by_test_id("prompt")).not_to_be_focused()
+    page.locator("#sidebar-open").tap()
+    page.get_by_test_id("new-chat").tap()
+    expect(page.locator("#sidebar")).to_be_hidden()
+    expect(page.get_by_test_id("prompt")).not_to_be_focused()
+
+
+def test_what_needs_a_mouse_or_keys_is_not_spoken_of(phone: ChatPage) -> None:
+    phone.open_panel("documents")
+    expect(phone.page.locator("#upload-button")).to_have_text("Add documents", use_inner_text=True)
+    phone.page.locator("#inspector-close").tap()
+    phone.page.locator("#sidebar-open").tap()
+    expect(phone.page.locator("#open-help")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("emptied")
+def test_with_a_mouse_a_question_can_be_typed_once_a_document_is_added(
+    chat: ChatPage, tmp_path: Path
+) -> None:
+    note = tmp_path / "oar.txt"
+    note.write_text("The oar hangs behind the red door.\n")
+    chat.open_panel("documents")
+    chat.page.locator("#upload-button").focus()
+    chat.upload(note)
+    expect(chat.page.get_by_test_id("prompt")).to_be_focused()
