@@ -77,7 +77,7 @@ def test_the_live_panel_and_the_pipeline(chat: ChatPage) -> None:
     chat.wait_answer(answer)
     # Who wrote an answer is asked for what the cloud was sent.
     answer.get_by_test_id("summary").click()
-    expect(chat.page.get_by_test_id("ledger")).to_contain_text("The cloud took part")
+    expect(chat.page.get_by_test_id("ledger")).to_contain_text("the cloud was sent")
     panel = chat.how_written(answer)
     for words in ("Round trip", "First token", "Per token", "With a round trip per token"):
         expect(panel).to_contain_text(words)
