@@ -1,86 +1,144 @@
-"""The main ways through the page in Firefox, the one of the distribution, by WebDriver BiDi."""
+"""The main ways through the page in Firefox, the one of the distribution, by its own Marionette."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Playwright, expect
+from marionette_driver import By, Wait
+from marionette_driver.errors import NoSuchElementException, StaleElementException
+from marionette_driver.keys import Keys
+from marionette_driver.marionette import Marionette, WebElement
 
-from harness.services import Service
-from tests.browser.conftest import signed_in
-from tests.browser.page import ChatPage
+from harness.services import KEY, Service
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 
 pytestmark = pytest.mark.skipif(FIREFOX is None, reason="Firefox is not installed")
 
 
+class Tab:
+    """A page in Firefox: what is found by the `data-testid` hooks, once it is there."""
+
+    def __init__(self, firefox: Marionette) -> None:
+        self.firefox = firefox
+
+    def until(self, holds: Callable[[], object], what: str) -> None:
+        """Waits until a condition holds; an element replaced meanwhile is looked for again."""
+        Wait(
+            self.firefox,
+            timeout=60,
+            ignored_exceptions=(NoSuchElementException, StaleElementException),
+        ).until(lambda _: holds(), message=what)
+
+    def all(self, hook: str) -> list[WebElement]:
+        found: list[WebElement] = self.firefox.find_elements(
+            By.CSS_SELECTOR, f'[data-testid="{hook}"]'
+        )
+        return found
+
+    def last(self, hook: str) -> WebElement:
+        self.until(lambda: self.all(hook), f"no {hook}")
+        return self.all(hook)[-1]
+
+    def click(self, hook: str) -> None:
+        self.until(lambda: self.all(hook)[-1].is_displayed(), f"{hook} is not to be seen")
+        self.last(hook).click()
+
+    def type(self, hook: str, text: str) -> None:
+        field = self.last(hook)
+        field.clear()
+        field.send_keys(text)
+
+    def reads(self, hook: str, text: str) -> None:
+        """Waits until the last of these holds a text."""
+        self.until(lambda: text in self.last(hook).text, f"{hook} does not say {text}")
+
+    def has(self, hook: str, attribute: str, value: str) -> None:
+        self.until(
+            lambda: self.last(hook).get_attribute(attribute) == value,
+            f"{hook}: {attribute} is not {value}",
+        )
+
+    def ask(self, question: str) -> None:
+        count = len(self.all("answer"))
+        self.type("prompt", question)
+        self.click("send")
+        self.until(lambda: len(self.all("answer")) == count + 1, "no answer began")
+        self.has("answer", "data-state", "done")
+
+
 @pytest.fixture(scope="module")
-def firefox(playwright: Playwright) -> Iterator[Browser]:
-    try:
-        running = playwright.firefox.launch(channel="moz-firefox", executable_path=FIREFOX)
-    except Error as error:
-        if "(network.addDataCollector): unknown command" not in str(error):
-            raise
-        pytest.xfail("this Firefox is older than the WebDriver BiDi that Playwright speaks")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marionette]:
+    log = tmp_path_factory.mktemp("firefox") / "log"
+    running = Marionette(
+        bin=FIREFOX, headless=True, port=0, startup_timeout=180, gecko_log=str(log)
+    )
+    # As for people, the file input is hidden and the button before it opens it.
+    running.start_session({"strictFileInteractability": False})
+    running.set_window_rect(width=1280, height=900)
     yield running
-    running.close()
+    running.quit()
+    running.cleanup()
 
 
 @pytest.fixture
-def chat(firefox: Browser, device: Service) -> Iterator[ChatPage]:
-    context = firefox.new_context(viewport={"width": 1280, "height": 900})
-    yield signed_in(context.new_page(), device.url)
-    context.close()
+def tab(firefox: Marionette, device: Service) -> Tab:
+    firefox.delete_all_cookies()
+    firefox.navigate(f"{device.url}/sign-in?key={KEY}")
+    tab = Tab(firefox)
+    tab.has("peer-status", "data-state", "connected")
+    return tab
 
 
 def test_from_a_document_to_an_answer_and_its_redaction(
-    chat: ChatPage, emptied: None, tmp_path: Path
+    tab: Tab, emptied: None, tmp_path: Path
 ) -> None:
-    page = chat.page
     note = tmp_path / "shed.txt"
     note.write_text("The code of the bicycle shed is 4471-KX.")
-    chat.wait_peer("connected")
-    chat.upload(note)
-    assert chat.wait_document("shed.txt") == "processed"
-    answer = chat.ask("What is the code of the bicycle shed?", private=True)
-    assert chat.wait_answer(answer) == "done"
-    assert "4471-KX" in chat.open_source(chat.sources("private", answer).first)
-    answer.get_by_test_id("left").click()
-    expect(page.get_by_test_id("ledger")).to_contain_text("Nothing left this device")
-    answer.get_by_test_id("provenance").click()
-    expect(answer.get_by_test_id("cloud-share")).to_be_visible()
-    chat.open_panel("documents")
-    chat.document("shed.txt").get_by_test_id("delete-document").click()
-    page.get_by_test_id("confirm-check").check()
-    page.get_by_test_id("confirm-delete").click()
-    expect(page.get_by_test_id("receipt")).to_contain_text("redacted")
-    expect(answer.get_by_test_id("answer-text")).not_to_contain_text("4471")
+    tab.last("upload").send_keys(str(note))
+    tab.has("document", "data-status", "processed")
+    tab.click("private-switch")
+    tab.ask("What is the code of the bicycle shed?")
+    tab.reads("answer-text", "4471-KX")
+    tab.click("left")
+    tab.reads("ledger", "Nothing left this device")
+    tab.click("provenance")
+    tab.until(lambda: tab.last("cloud-share").is_displayed(), "no share")
+    tab.click("open-documents")
+    tab.click("delete-document")
+    tab.click("confirm-check")
+    tab.click("confirm-delete")
+    tab.reads("receipt", "redacted")
+    tab.until(lambda: "4471" not in tab.last("answer-text").text, "the code still stands")
 
 
-def test_a_public_answer_a_reload_settings_and_a_project(chat: ChatPage) -> None:
-    page = chat.page
-    chat.wait_peer("connected")
-    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
-    assert "Nairobi" in chat.text()
-    page.reload()
-    expect(chat.last_answer).to_contain_text("Nairobi")
-    page.get_by_test_id("open-settings").click()
-    expect(page.get_by_test_id("model-now")).to_contain_text("dragon-7m")
-    page.keyboard.press("Escape")
-    page.get_by_test_id("search").fill("nairo")
-    expect(chat.conversations.first.locator("mark").first).to_have_text("Nairobi")
-    page.get_by_test_id("search").fill("")
-    page.get_by_test_id("new-project").click()
-    page.get_by_test_id("project-name").fill("Fox")
-    page.get_by_test_id("project-save").click()
-    row = page.get_by_test_id("project-row")
-    expect(row).to_contain_text("Fox")
-    row.hover()
-    row.get_by_test_id("project-menu").click()
-    page.get_by_test_id("project-delete").click()
-    page.get_by_test_id("confirm-delete").click()
-    expect(row).to_have_count(0)
+def test_a_public_answer_a_reload_settings_and_a_project(tab: Tab) -> None:
+    tab.ask("What is the capital of Kenya?")
+    tab.reads("answer-text", "Nairobi")
+    tab.firefox.refresh()
+    tab.reads("answer", "Nairobi")
+    tab.click("open-settings")
+    tab.reads("model-now", "dragon-7m")
+    tab.firefox.get_active_element().send_keys(Keys.ESCAPE)
+    tab.type("search", "nairo")
+    tab.until(
+        lambda: (
+            tab.firefox.find_element(By.CSS_SELECTOR, "[data-testid=conversation] mark").text
+            == "Nairobi"
+        ),
+        "what was sought is not marked",
+    )
+    tab.last("search").clear()
+    tab.click("new-project")
+    tab.type("project-name", "Fox")
+    tab.click("project-save")
+    tab.reads("project-row", "Fox")
+    mouse = tab.firefox.actions.sequence("pointer", "mouse", {"pointerType": "mouse"})
+    mouse.pointer_move(0, 0, origin=tab.last("project-row")).perform()
+    tab.click("project-menu")
+    tab.click("project-delete")
+    tab.click("confirm-delete")
+    tab.until(lambda: not tab.all("project-row"), "the project still stands")
