@@ -69,7 +69,9 @@ class Service:
 
     def metric(self, name: str) -> float:
         """The value of a Prometheus metric without labels."""
-        for line in httpx.get(f"{self.url}/metrics", headers=self.headers).text.splitlines():
+        for line in httpx.get(
+            f"{self.url}/metrics", headers=self.headers, timeout=60
+        ).text.splitlines():
             if line.split(" ")[0] == name:
                 return float(line.split(" ")[1])
         raise KeyError(name)

@@ -45,7 +45,7 @@ def controlled(page: Page) -> None:
 
 
 def test_the_manifest_is_whole(device: Service) -> None:
-    with httpx.Client(base_url=device.url) as client:
+    with httpx.Client(base_url=device.url, timeout=60) as client:
         reply = client.get("/manifest.webmanifest")
         assert reply.headers["content-type"].startswith("application/manifest+json")
         manifest = json.loads(reply.text)

@@ -49,7 +49,7 @@ def alone(tmp_path: Path, embedded_gguf: Path) -> Iterator[str]:
         try:
             while process.poll() is None:
                 with suppress(httpx.TransportError):
-                    if httpx.get(f"{url}/ready").status_code == 200:
+                    if httpx.get(f"{url}/ready", timeout=60).status_code == 200:
                         break
                 time.sleep(0.1)
             yield url

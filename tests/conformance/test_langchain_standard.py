@@ -24,6 +24,7 @@ def quote(with_tools: Service) -> int:
         f"{with_tools.url}/tokenize",
         json={"model": "model", "prompt": '"'},
         headers={"Authorization": f"Bearer {with_tools.key}"},
+        timeout=60,
     )
     (token,) = reply.json()["tokens"]
     return int(token)

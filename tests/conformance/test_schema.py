@@ -27,7 +27,9 @@ def headers(device: Service) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def file(device: Service, headers: dict[str, str]) -> str:
     upload = {"file": ("note.txt", b"The key is under the mat.")}
-    identifier: str = httpx.post(f"{device.api}/files", files=upload, headers=headers).json()["id"]
+    identifier: str = httpx.post(
+        f"{device.api}/files", files=upload, headers=headers, timeout=60
+    ).json()["id"]
     return identifier
 
 

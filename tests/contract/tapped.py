@@ -33,7 +33,7 @@ class Tapped:
         """What the ledger says of an answer."""
         url = f"{self.device.url}/api/ledger/{answer['ledger']}"
         found: dict[str, Any] = (
-            httpx.get(url, headers=self.device.headers).raise_for_status().json()
+            httpx.get(url, headers=self.device.headers, timeout=60).raise_for_status().json()
         )
         return found
 

@@ -91,7 +91,7 @@ def test_what_was_kept_before_is_there_after(device: Service, clock: Path) -> No
     for number, ahead in enumerate((0, YEARS, -YEARS)):
         clock.write_text(str(ahead))
         upload(device, f"note-{number}.txt", f"The spare key of shed {number} hangs left.")
-    listed = httpx.get(f"{device.url}/v1/files", headers=device.headers).json()["data"]
+    listed = httpx.get(f"{device.url}/v1/files", headers=device.headers, timeout=60).json()["data"]
     assert len(listed) == 3
     kept = database.connect(database.database_url(device.log.parent / "device"))
     assert asyncio.run(verify(database.session_maker(kept))).answers >= 3

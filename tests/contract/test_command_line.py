@@ -127,7 +127,7 @@ def test_a_folder_is_watched_for_another_key(exact: Pair, tmp_path: Path) -> Non
     status, output, errors = run(exact.device, tmp_path, "watch", "Notes", "--key", "dora")
     assert (status, output, errors) == (0, f"{notes}: followed for dora (collection 'Notes')\n", "")
     assert run(exact.device, tmp_path, "watch") == (0, "", "")  # it is hers
-    with httpx.Client(base_url=exact.device.url, headers=headers) as dora:
+    with httpx.Client(base_url=exact.device.url, headers=headers, timeout=60) as dora:
         (folder,) = dora.get("/api/folders").json()["data"]
         assert folder["path"] == str(notes)
         assert dora.delete(f"/api/folders/{folder['id']}").status_code == 200

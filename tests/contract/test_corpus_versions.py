@@ -60,7 +60,7 @@ def switch(versions: Versions, name: str) -> subprocess.CompletedProcess[str]:
 
 def wait_until(peer: Service, version: str) -> None:
     deadline = time.monotonic() + WAIT_S
-    while httpx.get(f"{peer.url}/ready").json()["corpus"] != version:
+    while httpx.get(f"{peer.url}/ready", timeout=60).json()["corpus"] != version:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -106,7 +106,7 @@ def test_a_damaged_version_is_refused_and_the_one_before_goes_on(
     while "the corpus stays v1" not in peer.log.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert httpx.get(f"{peer.url}/ready").json()["corpus"] == "v1"
+    assert httpx.get(f"{peer.url}/ready", timeout=60).json()["corpus"] == "v1"
     assert streamed(device, ASK)[0] == text
     vectors.write_bytes(whole)
     assert switch(versions, "v2").returncode == 0

@@ -128,6 +128,7 @@ def settle(person: Person, folder: Path) -> None:
         f"{person.device.url}/api/folders",
         headers=person.device.headers,
         json={"path": str(folder), "key": person.name},
+        timeout=60,
     )
     ids["folder"] = owner.json()["id"]
     deadline = time.monotonic() + 60

@@ -249,5 +249,7 @@ def test_a_chain_that_was_tampered_with_does_not_verify(tapped: Tapped, tmp_path
 
 
 def test_an_unknown_answer_is_not_found(tapped: Tapped) -> None:
-    reply = httpx.get(f"{tapped.device.url}/api/ledger/answer-0", headers=tapped.device.headers)
+    reply = httpx.get(
+        f"{tapped.device.url}/api/ledger/answer-0", headers=tapped.device.headers, timeout=60
+    )
     assert reply.status_code == 404

@@ -79,7 +79,9 @@ class Chatting:
         sent = [
             registry.decode(frame, Role.DEVICE, 1 << 20)[1] for frame in self.sent_since(before)
         ]
-        ledger = httpx.get(f"{self.device.url}/api/ledger/{answer}", headers=self.device.headers)
+        ledger = httpx.get(
+            f"{self.device.url}/api/ledger/{answer}", headers=self.device.headers, timeout=60
+        )
         return text, ledger.raise_for_status().json(), [(m, self.words(m)) for m in sent]
 
     def sent_since(self, before: int) -> list[registry.Frame]:

@@ -68,7 +68,7 @@ async def refused(client: Client, name: str, **arguments: Any) -> str:
 
 
 def ledger(device: Service, path: str = "") -> Any:
-    return httpx.get(f"{device.url}/api/ledger{path}", headers=device.headers).json()
+    return httpx.get(f"{device.url}/api/ledger{path}", headers=device.headers, timeout=60).json()
 
 
 def last_read(device: Service) -> dict[str, Any]:
@@ -142,7 +142,7 @@ async def test_the_ladder_holds_for_assistants_too(exact: Pair) -> None:
 
 def delete(device: Service, document: str) -> None:
     url = f"{device.url}/v1/files/{document}"
-    httpx.delete(url, headers=device.headers).raise_for_status()
+    httpx.delete(url, headers=device.headers, timeout=60).raise_for_status()
 
 
 def verified(device: Service) -> str:

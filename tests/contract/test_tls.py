@@ -53,7 +53,7 @@ def state_of(peer_url: str, directory: Path, wanted: str) -> dict[str, Any]:
     with services.device(setup, 0) as device:
         deadline = time.monotonic() + WAIT_S
         while True:
-            found: dict[str, Any] = httpx.get(f"{device.url}/ready").json()["peer"]
+            found: dict[str, Any] = httpx.get(f"{device.url}/ready", timeout=60).json()["peer"]
             if found["state"] == wanted:
                 break
             assert time.monotonic() < deadline, found
@@ -91,7 +91,7 @@ def test_the_probe_holds_to_the_pin_too(peer: Service, certificate: Certificate)
 
 def test_nobody_gets_in_unencrypted(peer: Service) -> None:
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"http://127.0.0.1:{peer.port}/health")
+        httpx.get(f"http://127.0.0.1:{peer.port}/health", timeout=60)
 
 
 def test_a_certificate_that_is_none_keeps_the_peer_from_starting(

@@ -116,7 +116,10 @@ def test_waiting_for_a_cloud_that_is_never_asked_is_refused(pair: Pair) -> None:
         "dragon": {"wait": True, "private": True},
     }
     reply = httpx.post(
-        f"{pair.device.url}/v1/chat/completions", json=body, headers=pair.device.headers
+        f"{pair.device.url}/v1/chat/completions",
+        json=body,
+        headers=pair.device.headers,
+        timeout=60,
     )
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] == "dragon.wait"

@@ -68,10 +68,10 @@ def test_an_answer_is_that_of_one_process_with_the_corpus_at_hand(
 
 def test_the_routes_are_those_of_a_peer(fleet: Fleet) -> None:
     url = f"http://127.0.0.1:{fleet.peers.port}"
-    assert httpx.get(f"{url}/health").json() == {"status": "ok"}
-    ready = httpx.get(f"{url}/ready").json()
+    assert httpx.get(f"{url}/health", timeout=60).json() == {"status": "ok"}
+    ready = httpx.get(f"{url}/ready", timeout=60).json()
     assert (ready["ready"], ready["corpus"], ready["passages"]) == (True, "v1", 2718)
-    assert "dragon_peer_sessions" in httpx.get(f"{url}/metrics").text
+    assert "dragon_peer_sessions" in httpx.get(f"{url}/metrics", timeout=60).text
     with pytest.raises(InvalidStatus) as refused, link(fleet.peers.port, "not-the-key-of-anybody"):
         pass
     assert refused.value.response.status_code == 401

@@ -346,6 +346,7 @@ def test_a_body_over_the_limit_on_a_socket(address: str) -> None:
             f"http://{address}{CHAT}",
             content=b" " * (MAX_BODY_BYTES * 4),
             headers={"Authorization": f"Bearer {KEY}"},
+            timeout=60,
         )
         assert reply.status_code == 413
     assert httpx.get(f"http://{address}/health", timeout=60).status_code == 200

@@ -37,7 +37,7 @@ def client(address: str) -> Iterator[ollama.Client]:
 @pytest.fixture
 def http(address: str) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=f"http://{address}", headers=headers) as client:
+    with httpx.Client(base_url=f"http://{address}", headers=headers, timeout=60) as client:
         yield client
 
 

@@ -418,7 +418,7 @@ def test_a_client_that_hangs_up_leaves_nothing(
         raise HangUpError
 
     headers = {"content-type": "multipart/form-data; boundary=edge"}
-    with pytest.raises(HangUpError), httpx.Client() as other:
+    with pytest.raises(HangUpError), httpx.Client(timeout=60) as other:
         other.post(f"http://{address}/v1/files", content=body(), headers=headers)
     assert client.get("/files").json()["data"] == []
     # Uploads are independent, so the next one may overtake the clearing up; the start clears too.

@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     settings = Settings(_env_file=None, data_dir=directory, api_key=KEY)
     with serving(create_app(settings)) as address:
         upload = {"file": ("note.txt", b"The key is under the mat.")}
-        reply = httpx.post(f"http://{address}/v1/files", files=upload, headers=HEADERS)
+        reply = httpx.post(f"http://{address}/v1/files", files=upload, headers=HEADERS, timeout=60)
         yield Served(f"http://{address}", reply.json()["id"])
 
 

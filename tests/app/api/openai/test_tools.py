@@ -169,5 +169,5 @@ def test_what_cannot_be_called_is_refused_by_name(
 def test_a_schema_is_text(address: str, path: str, more: dict[str, Any], param: str) -> None:
     body = json.dumps({"model": MODEL, "messages": ASK, **more})  # which spells what is no text
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
-    reply = httpx.post(f"http://{address}{path}", content=body, headers=headers)
+    reply = httpx.post(f"http://{address}{path}", content=body, headers=headers, timeout=60)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)

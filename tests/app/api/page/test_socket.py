@@ -241,6 +241,7 @@ def test_another_host_is_refused(address: str, state: AppState) -> None:
             "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
             "Sec-WebSocket-Version": "13",
         },
+        timeout=60,
     )
     assert reply.status_code == 400
     assert reply.json()["error"]["code"] == "invalid_host"

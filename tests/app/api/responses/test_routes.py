@@ -46,7 +46,7 @@ def document(client: openai.OpenAI, settings: Settings) -> None:
 def listed(client: openai.OpenAI) -> list[dict[str, Any]]:
     """The page's conversations."""
     url = str(client.base_url).replace("/v1/", "/api/conversations")
-    reply = httpx.get(url, headers={"Authorization": f"Bearer {KEY}"})
+    reply = httpx.get(url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
     found: list[dict[str, Any]] = reply.json()["data"]
     return found
 

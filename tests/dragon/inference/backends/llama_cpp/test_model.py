@@ -118,7 +118,7 @@ def test_a_model_that_writes_names_what_holds_nearly_all(
 
 
 def test_nobody_else_on_the_machine_can_ask_it(llama: LlamaCpp) -> None:
-    with httpx.Client(base_url=llama._server.listening_address) as client:
+    with httpx.Client(base_url=llama._server.listening_address, timeout=60) as client:
         asked = client.post("/completion", json={"prompt": "a", "n_predict": 1})
         assert asked.status_code == 401
         assert client.get("/slots").status_code in (401, 501)
