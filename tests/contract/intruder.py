@@ -16,7 +16,9 @@ _MODELS = {"embed": _EMBEDDER, "embeddings": _EMBEDDER, "rerank": _RERANKER}
 _ROLES = {"role": "user", "content": QUESTION}
 _SENSE: dict[str, Any] = {
     "messages": [_ROLES], "input": QUESTION, "prompt": QUESTION, "query": QUESTION,
-    "text": QUESTION, "question": QUESTION, "stream": False, "max_tokens": 8, "as": "json",
+    "text": QUESTION, "question": QUESTION, "stream": False, "as": "json",
+    # An answer names its passages, however short it is.
+    "max_tokens": 2, "max_output_tokens": 2, "options": {"num_predict": 2},
     "start": 0, "end": 500, "limit": 100, "temperature": 0.0, "path": "/tmp",
 }  # fmt: skip
 # What stands in the place of another field, where a body has both.
@@ -92,7 +94,15 @@ class Maker:
         least = {
             name: self._value(name, own[name], identity) for name in schema.get("required", ())
         }
-        for name in ("model", "stream", "max_tokens", "messages", "prompt"):
+        for name in (
+            "model",
+            "stream",
+            "max_tokens",
+            "max_output_tokens",
+            "options",
+            "messages",
+            "prompt",
+        ):
             if name in own and not own.keys() & _RATHER.get(name, set()):
                 least[name] = self._value(name, own[name], identity)
         found = [least]

@@ -29,9 +29,9 @@ from tests.contract.conftest import Pair
 # A limit for machines that are slow and busy: nothing here waits for time to pass.
 pytestmark = pytest.mark.timeout(1500)
 
-PROMPTS = 14
+PROMPTS = 8
 # The reference of whole answers scores them without a cache.
-WHOLE_PROMPTS = 5
+WHOLE_PROMPTS = 3
 TOKENS = 24
 SEED = 20
 

@@ -17,8 +17,8 @@ from tests.contract.asking import Ask, Reply, ask_all, questions, upload
 
 NAME = EMBEDDED_MODEL.name
 ASKS = [
-    *(Ask(question.text, "oneway", 0.0, tokens=48) for question in questions()[:20]),
-    *(Ask(question.text, "coupled", 0.0, tokens=48) for question in questions()[:10]),
+    *(Ask(question.text, "oneway", 0.0, tokens=48) for question in questions()[:12]),
+    *(Ask(question.text, "coupled", 0.0, tokens=48) for question in questions()[:6]),
 ]
 TORCH, LLAMA = "torch", "llama.cpp"
 
