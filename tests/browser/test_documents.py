@@ -88,7 +88,7 @@ def test_a_folder_is_dropped_and_several_are_deleted(chat: ChatPage, tmp_path: P
     page.get_by_label("Select loose.txt").check()
     expect(page.get_by_role("group", name="Select")).to_contain_text("2 selected")
     page.get_by_test_id("select-delete").click()
-    expect(page.get_by_role("alertdialog")).to_contain_text("Delete 2 documents?")
+    expect(page.get_by_role("alertdialog")).to_contain_text("Delete 2 documents from DRAGON?")
     page.get_by_test_id("confirm-cancel").click()
     expect(chat.documents).to_have_count(3)
     page.get_by_test_id("select-delete").click()

@@ -48,7 +48,7 @@ def test_a_project_has_documents_an_instruction_and_chats(chat: ChatPage, tmp_pa
     page.get_by_test_id("project-row").hover()
     page.get_by_test_id("project-menu").click()
     page.get_by_test_id("project-delete").click()
-    expect(page.get_by_role("alertdialog")).to_contain_text("Delete boat.txt?")
+    expect(page.get_by_role("alertdialog")).to_contain_text("Delete boat.txt from DRAGON?")
     page.get_by_test_id("confirm-delete").click()
     expect(page.get_by_test_id("project-row")).to_have_count(0)
     expect(chat.documents).to_have_count(1)

@@ -3,6 +3,7 @@
 import { changeConversation, getConversation, getTokens, messageOf } from "../core/api.js";
 import { AnswerView } from "./answer.js";
 import { byId } from "../core/dom.js";
+import { Following } from "./following.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { QuestionView } from "./question.js";
 import { Tree } from "./tree.js";
@@ -11,8 +12,6 @@ import { Tree } from "./tree.js";
 /** @typedef {import("../core/types.js").Message} Message */
 /** @typedef {import("../core/socket.js").DeviceSocket} DeviceSocket */
 
-/** Distance in pixels from the end within which the page follows the text as it grows. */
-const FOLLOW = 96;
 /** The temperature of another answer, unless one is set: at the usual one it would seldom be another. */
 const LIVELY = 1;
 
@@ -32,11 +31,7 @@ export class Chat {
   #private = false;
   #opening = 0;
   #log = byId("log");
-  #scroll = byId("scroll");
-  #toEnd = byId("to-end");
-  #following = true;
-  #scrollTop = 0;
-  #height = 0;
+  #following = new Following(this.#log);
 
   /**
    * @param {object} options
@@ -58,22 +53,6 @@ export class Chat {
    */
   constructor(options) {
     this.options = options;
-    this.#scroll.addEventListener("scroll", () => {
-      const { scrollHeight, scrollTop, clientHeight } = this.#scroll;
-      // Growing text moves the end away too; only going up means that the person wants to stay.
-      if (scrollTop < this.#scrollTop) this.#following = false;
-      const left = scrollHeight - scrollTop - clientHeight;
-      if (left < FOLLOW) this.#following = true;
-      this.#toEnd.hidden = left < 2 * FOLLOW;
-      this.#scrollTop = scrollTop;
-    }, { passive: true });
-    this.#toEnd.addEventListener("click", () => {
-      this.#following = true;
-      this.#follow();
-    });
-    const observer = new ResizeObserver(() => this.#resized());
-    observer.observe(this.#log);
-    observer.observe(this.#scroll);
   }
 
   /** The answer at the end of the branch that is shown. @returns {AnswerView | null} */
@@ -138,8 +117,7 @@ export class Chat {
     this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);
     this.#log.replaceChildren();
     this.#draw();
-    this.#following = true;
-    this.#follow();
+    this.#following.toEnd();
     this.watch();
     this.options.onChange();
   }
@@ -147,11 +125,8 @@ export class Chat {
   /** Another tab has written in this conversation. */
   async reread() {
     if (this.#asked || !this.conversation) return;
-    const { scrollTop } = this.#scroll;
-    const following = this.#following;
-    await this.open(this.conversation.id);
-    this.#following = following;
-    if (!following) this.#scroll.scrollTop = scrollTop;
+    const { id } = this.conversation;
+    await this.#following.keep(() => this.open(id));
   }
 
   /** Reads on the answers that are being written. */
@@ -239,7 +214,7 @@ export class Chat {
   #write(kind, fields, text = "") {
     if (this.busy || !this.options.socket.connected) return false;
     this.#asked = { id: this.options.socket.write(kind, { ...fields, params: { ...this.options.params(), ...fields.params } }), text, kept: this.isPrivate };
-    this.#following = true;
+    this.#following.toEnd();
     this.options.onChange();
     return true;
   }
@@ -272,8 +247,7 @@ export class Chat {
     }
     this.#tree.leaf = answer.id;
     this.#draw();
-    this.#following = true;
-    this.#follow();
+    this.#following.toEnd();
     this.options.onBegun(conversation);
     this.options.onWritten(conversation.id);
     this.options.onChange();
@@ -353,17 +327,5 @@ export class Chat {
 
   #shown() {
     return this.#tree.path.map(({ id }) => this.#views.get(id)).filter((view) => view instanceof AnswerView);
-  }
-
-  /** The last line that is read stays where it is above the question, whether or not a keyboard opens below. */
-  #resized() {
-    const { clientHeight } = this.#scroll;
-    if (!this.#following && this.#height) this.#scroll.scrollTop += this.#height - clientHeight;
-    this.#height = clientHeight;
-    this.#follow();
-  }
-
-  #follow() {
-    if (this.#following) this.#scroll.scrollTop = this.#scroll.scrollHeight;
   }
 }
