@@ -41,7 +41,7 @@ def asks(mode: Mode) -> list[Ask]:
     return [
         Ask(question.text, mode, temperature, SEED, TOKENS, raw=number % 4 > 1)
         for number, question in enumerate(questions()[: prompts(mode)])
-        for temperature in ((0.0, 1.0) if mode is Mode.SPECULATIVE else (0.0, 0.7, 1.0))
+        for temperature in (0.0, 1.0)
     ]
 
 
@@ -111,8 +111,8 @@ def test_same_text_on_any_network(
 @pytest.mark.services
 def test_greedy_text_is_the_same_in_every_mode(expected: Callable[[Mode], list[str]]) -> None:
     coupled, speculative = expected(Mode.COUPLED), expected(Mode.SPECULATIVE)
-    assert speculative[::2] == coupled[::3]
-    assert speculative[1::2] != coupled[2::3]
+    assert speculative[::2] == coupled[::2]
+    assert speculative[1::2] != coupled[1::2]
 
 
 BIAS = {"11": -100.0, "16": 4.0, "300": 6.0}
