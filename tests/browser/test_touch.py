@@ -53,6 +53,16 @@ def test_the_keyboard_comes_up_only_when_one_writes(phone: ChatPage) -> None:
     expect(page.get_by_test_id("prompt")).not_to_be_focused()
 
 
+def test_a_new_chat_is_shown_from_its_beginning(phone: ChatPage) -> None:
+    phone.wait_peer("connected")
+    scroll = phone.page.locator("#scroll")
+    assert scroll.evaluate("s => s.scrollHeight > s.clientHeight"), "it need not be scrolled"
+    assert scroll.evaluate("s => s.scrollTop") == 0
+    phone.page.set_viewport_size({"width": 390, "height": 500})  # as a keyboard does
+    expect(phone.page.locator(".welcome h2")).to_be_in_viewport()
+    assert scroll.evaluate("s => s.scrollTop") == 0
+
+
 def test_what_needs_a_mouse_or_keys_is_not_spoken_of(phone: ChatPage) -> None:
     phone.open_panel("documents")
     expect(phone.page.locator("#upload-button")).to_have_text("Add documents", use_inner_text=True)

@@ -117,7 +117,8 @@ export class Chat {
     this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);
     this.#log.replaceChildren();
     this.#draw();
-    this.#following.toEnd();
+    if (whole) this.#following.toEnd();
+    else this.#following.toTop();
     this.watch();
     this.options.onChange();
   }

@@ -27,6 +27,12 @@ export class Following {
     this.#follow();
   }
 
+  /** Goes to the beginning, and stays there. */
+  toTop() {
+    this.#on = false;
+    this.#scroll.scrollTop = 0;
+  }
+
   /** Does something that draws all anew, and is then where it was. @param {() => Promise<void>} redraw */
   async keep(redraw) {
     const { scrollTop } = this.#scroll;
@@ -46,10 +52,10 @@ export class Following {
     this.#top = scrollTop;
   }
 
-  /** The last line that is read stays where it is above the question, whether or not a keyboard opens below. */
+  /** The last line that is read stays where it is above the question, whether or not a keyboard opens below; so does the beginning. */
   #resized() {
     const { clientHeight } = this.#scroll;
-    if (!this.#on && this.#height) this.#scroll.scrollTop += this.#height - clientHeight;
+    if (!this.#on && this.#height && this.#scroll.scrollTop) this.#scroll.scrollTop += this.#height - clientHeight;
     this.#height = clientHeight;
     this.#follow();
   }
