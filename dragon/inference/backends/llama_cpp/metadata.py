@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer as Core
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
+from transformers.integrations.gguf import read_gguf_metadata
 
 from dragon.errors import ConfigurationError
 
 ANSWERS = "dragon.answers"
 """The key of how the model answers: "quotes", or in words of its own."""
+
+_TOKENS = "tokenizer.ggml.tokens"
 
 
 @dataclass(frozen=True)
@@ -35,45 +38,36 @@ class Metadata:
     def read(cls, path: Path) -> Metadata:
         """Raises `ConfigurationError` for what is not a `.gguf` file of a language model."""
         try:
-            from gguf import GGUFReader
-        except ImportError as error:
-            raise ConfigurationError(
-                "a .gguf file is run by llama.cpp: pip install 'dragon-rag[gguf]'"
-            ) from error
-        try:
-            fields = GGUFReader(path).fields
-        except (OSError, ValueError, KeyError, IndexError) as error:
+            fields, _ = read_gguf_metadata(str(path), (_TOKENS,))
+        except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
             raise ConfigurationError(f"{path} is not a .gguf file: {error}") from error
-
-        def of(key: str, otherwise: Any) -> Any:
-            return fields[key].contents() if key in fields else otherwise
-
-        context = of(f"{of('general.architecture', '')}.context_length", None)
-        if context is None or "tokenizer.ggml.tokens" not in fields:
+        context = fields.get(f"{fields['general.architecture']}.context_length")
+        tokens = fields.get(_TOKENS)
+        if context is None or tokens is None:
             raise ConfigurationError(f"{path} is a .gguf file, but of no language model")
-        tokens = fields["tokenizer.ggml.tokens"]
-        ends = (of(f"tokenizer.ggml.{name}_token_id", None) for name in ("eos", "eot", "eom"))
+        ends = (fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
         return cls(
             context=int(context),
-            tokens=len(tokens.data),
-            letter=tokens.contents().index("a"),
+            tokens=len(tokens),
+            letter=tokens.index("a"),
             ends=frozenset(int(end) for end in ends if end is not None),
-            quotes=of(ANSWERS, "") == "quotes",
-            template=of("tokenizer.chat_template", ""),
-            tokenizer=of("tokenizer.huggingface.json", ""),
+            quotes=fields.get(ANSWERS) == "quotes",
+            template=fields.get("tokenizer.chat_template", ""),
+            tokenizer=fields.get("tokenizer.huggingface.json", ""),
         )
 
 
 def tokenizer_of(path: Path) -> tuple[PreTrainedTokenizerFast, int]:
     """The file's tokenizer and chat template, and how many tokens the file has.
 
-    The tokenizer may have more: classes of `transformers` add special tokens of their own. Raises
-    `ConfigurationError` where there is none.
+    Raises `ConfigurationError` where there is none.
     """
     metadata = Metadata.read(path)
     if not metadata.tokenizer:
         try:
-            made = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            # Not `AutoTokenizer`: it reads the file again, eight times as long, for the model's own
+            # class, which may add tokens that the file has not.
+            made = PreTrainedTokenizerFast.from_pretrained(str(path.parent), gguf_file=path.name)
             return made, metadata.tokens
         except (OSError, ValueError, KeyError) as error:
             raise ConfigurationError(f"no tokenizer can be made of {path}: {error}") from error
