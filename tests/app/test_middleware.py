@@ -142,8 +142,12 @@ async def test_calls_beyond_what_could_wait_are_refused_at_once(
     client: httpx.AsyncClient, generation: FakeGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(middleware, "MOST_CALLS", 2)
-    generation.delay = 0.01
-    calls = [client.post("/v1/chat/completions", json=ASK) for _ in range(5)]
+    generation.prefilling.set()
+    calls = {asyncio.create_task(client.post("/v1/chat/completions", json=ASK)) for _ in range(5)}
+    waiting = calls
+    while len(waiting) > 2:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    generation.prefilling.clear()
     replies = await asyncio.gather(*calls)
     assert sorted(reply.status_code for reply in replies) == [200, 200, 503, 503, 503]
     assert (await client.post("/v1/chat/completions", json=ASK)).status_code == 200

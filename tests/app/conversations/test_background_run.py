@@ -101,7 +101,7 @@ async def test_an_answer_that_cannot_be_stored_ends_as_an_error(
 async def test_an_answer_that_is_being_written_is_there_for_its_owner_alone(
     runs: BackgroundRuns, conversations: ConversationStore, generation: FakeGeneration
 ) -> None:
-    generation.delay = 0.01
+    generation.prefilling.set()
     with acting_as("anna"):
         _, _, answer = await conversations.ask(None, None, "Where?", private=False)
         run = runs.start(answer, prepare)
@@ -115,6 +115,7 @@ async def test_an_answer_that_is_being_written_is_there_for_its_owner_alone(
     with acting_as("anna"):
         assert runs.get(answer.id) is run
     runs.stop_of("anna")  # whose key is revoked
+    generation.prefilling.clear()
     await run.ended()
     await own.ended()
     with acting_as("anna"):

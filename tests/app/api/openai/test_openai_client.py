@@ -356,19 +356,6 @@ def test_leaving_the_stream_cancels_the_generation(
     assert generation.cancelled == 3
 
 
-def test_leaving_before_the_answer_cancels_the_generation(
-    stock: openai.OpenAI, generation: FakeGeneration
-) -> None:
-    generation.silence = 30.0
-    for stream in (False, True):
-        with pytest.raises(openai.APITimeoutError):
-            stock.with_options(timeout=2.0).chat.completions.create(
-                model="dragon-7m", messages=ASK, stream=stream
-            )
-        wait_until(lambda: generation.active == 0)
-    assert generation.cancelled == 2
-
-
 def test_log_probabilities_of_chat(stock: openai.OpenAI, generation: FakeGeneration) -> None:
     asked = {"model": "dragon-7m", "messages": ASK, "logprobs": True, "top_logprobs": 2}
     choice = stock.chat.completions.create(**asked).choices[0]
