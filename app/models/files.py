@@ -84,7 +84,7 @@ def _refusal(header: Header) -> str:
             "It does not write text (architecture {name}).",
             name=header.architecture or "unknown",
         )
-    if find_spec("xllamacpp") is None or find_spec("gguf") is None:
+    if find_spec("xllamacpp") is None:
         return localizable("model.gguf", "llama.cpp is not installed: {command}", command=INSTALL)
     return ""
 
