@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
@@ -105,6 +105,8 @@ class AppState:
     trials: Trials = field(default_factory=Trials)
     # What people have given for model servers, by their URLs; kept when such a model is chosen.
     model_keys: dict[str, SecretStr] = field(default_factory=dict)
+    # Ends the service to be started again; None where nothing would start it.
+    restart: Callable[[], None] | None = None
     started: int = field(default_factory=lambda: int(time.time()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
@@ -74,15 +74,25 @@ _ROUTERS = (
 )
 
 
-def create_app(settings: Settings, state: AppState | None = None) -> FastAPI:
-    """The device's ASGI app. Its parts are built when it starts, unless `state` brings them."""
+def create_app(
+    settings: Settings,
+    state: AppState | None = None,
+    *,
+    restart: Callable[[], None] | None = None,
+) -> FastAPI:
+    """The device's ASGI app. Its parts are built when it starts, unless `state` brings them.
+
+    `restart` ends the service, for what started it to start it again.
+    """
 
     mcp = Endpoint()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            app.state.dragon = state or await stack.enter_async_context(open_state(settings))
+            app.state.dragon = state or await stack.enter_async_context(
+                open_state(settings, restart)
+            )
             stack.push_async_callback(mcp.close)
             yield
 
@@ -128,7 +138,9 @@ def _cross_origin(settings: Settings) -> list[Middleware]:
 
 
 @asynccontextmanager
-async def open_state(settings: Settings) -> AsyncIterator[AppState]:
+async def open_state(
+    settings: Settings, restart: Callable[[], None] | None = None
+) -> AsyncIterator[AppState]:
     """Build the parts in the order they need each other; close them in the reverse order.
 
     Raises `ConfigurationError` when a part cannot be had.
@@ -234,4 +246,5 @@ async def open_state(settings: Settings) -> AsyncIterator[AppState]:
             metrics=metrics,
             conversations=conversations,
             background_runs=runs,
+            restart=restart,
         )

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 import time
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from app.auth import api_key
 from app.settings import Settings
 from cli.defaults import share_cores, share_link, sign_in_link
 from cli.logging import log_to_stderr
 from cli.supervisor import (
+    RESTART,
     address,
     own_command,
     require_free,
     running,
     stoppable,
     wait_ready,
+    watch,
 )
 from dragon.errors import ConfigurationError, DragonError
 from peer.corpus.versions import outdated
@@ -51,7 +57,7 @@ def up() -> None:
             ]
             if subprocess.run(command, check=False).returncode:
                 raise DragonError("The demo corpus could not be built; see above.")
-        with running("peer", "device") as services:
+        with running(["peer"], ["device", "--restartable"]) as services:
             print("Loading the models.", flush=True)
             wait_ready(services, peer.peer_host, peer.peer_port)
             wait_ready(services, device.host, device.port)
@@ -62,12 +68,14 @@ def up() -> None:
                 flush=True,
             )
             while True:
-                for service in services:
-                    service.revive()
+                watch(services)
                 time.sleep(0.2)
 
 
-def device() -> None:
+Restartable = Annotated[bool, typer.Option("--restartable", hidden=True)]
+
+
+def device(restartable: Restartable = False) -> None:
     """Start the device service."""
     settings = Settings.read()
     api_key(settings)
@@ -76,7 +84,17 @@ def device() -> None:
     from cli.server import server
 
     log_to_stderr(settings.log_format)
-    server(create_app(settings), settings.host, settings.port).run()
+    restarting = False
+
+    def restart() -> None:
+        nonlocal restarting
+        restarting = serving.should_exit = True
+
+    app = create_app(settings, restart=restart if restartable else None)
+    serving = server(app, settings.host, settings.port)
+    serving.run()
+    if restarting:
+        sys.exit(RESTART)
 
 
 def peer(*, ray: bool = False) -> None:

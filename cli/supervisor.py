@@ -14,6 +14,9 @@ from types import FrameType
 
 from dragon.errors import ConfigurationError, DragonError
 
+RESTART = 75
+"""The status of a service that ended in order to be started again, together with the others."""
+
 _STOP_SECONDS = 12.0  # the services give answers under way 5, and open streams 3
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _LASTING_S = 60.0
@@ -64,11 +67,17 @@ def stoppable() -> Iterator[None]:
 class Service:
     """A service as a child process, started again whenever it ends by itself."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *options: str) -> None:
         self.name = name
+        self._command = own_command(name, *options)
         self._wait = _FIRST_WAIT_S
         self._due: float | None = None
-        self._start()
+        self.start()
+
+    @property
+    def asks_to_restart(self) -> bool:
+        """Whether it has ended to be started again with all others."""
+        return self.process.poll() == RESTART
 
     def check(self) -> None:
         """Raises `DragonError` if it has ended."""
@@ -92,7 +101,7 @@ class Service:
             )
         elif now >= self._due:
             self._wait = min(2 * self._wait, _LONGEST_WAIT_S)
-            self._start()
+            self.start()
 
     def end(self) -> None:
         """Let it finish what it serves, for a while."""
@@ -103,24 +112,44 @@ class Service:
             self.process.kill()
             self.process.wait()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start it, with the settings as they are now."""
         self._started, self._due = time.monotonic(), None
-        self.process = subprocess.Popen(own_command(self.name))
+        self.process = subprocess.Popen(self._command)
 
 
 @contextmanager
-def running(*names: str) -> Iterator[list[Service]]:
-    """The services as processes of our process group, ended in the reverse order at the end."""
+def running(*commands: Sequence[str]) -> Iterator[list[Service]]:
+    """The services as processes of our process group, ended in the reverse order at the end.
+
+    Each command is a service's name with its options.
+    """
     services: list[Service] = []
     try:
-        for name in names:
-            services.append(Service(name))
+        for command in commands:
+            services.append(Service(*command))
         yield services
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave one behind
-        for service in reversed(services):
-            service.end()
+        end(services)
+
+
+def end(services: Sequence[Service]) -> None:
+    """End them, the last one started first."""
+    for service in reversed(services):
+        service.end()
+
+
+def watch(services: Sequence[Service]) -> None:
+    """Start again what has ended by itself; all of them, once one asks for it."""
+    if any(service.asks_to_restart for service in services):
+        print("Starting again, as was asked for on the page.", flush=True)
+        end(services)
+        for service in services:
+            service.start()
+    for service in services:
+        service.revive()
 
 
 def wait_ready(services: Sequence[Service], host: str, port: int) -> None:

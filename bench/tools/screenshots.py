@@ -282,7 +282,6 @@ def many(tour: Tour) -> None:
     shed.get_by_test_id("delete-document").click()
     page.get_by_role("alertdialog").wait_for()
     tour.take("delete")
-    page.get_by_test_id("confirm-check").check()
     tour.press("confirm-delete")
     page.get_by_test_id("receipt").wait_for()
     tour.take("receipt")

@@ -77,7 +77,7 @@ const chat = new Chat({
   },
   onShade: () => settings.set({ shading: !settings.values.shading }),
   quotes: () => settings.quotes,
-  reachable: () => status.joint && settings.joins,
+  reachable: () => status.joint && settings.joins && settings.rung !== "never",
   sends,
   mayAsk: async () => !isPrivate() || (await confirmed({ title: t("answer.consent"), text: t("answer.consent.text", { what: sends() }), yes: t("answer.ask") })) === "yes",
   stocked: () => stocked,
@@ -172,7 +172,7 @@ function isPrivate() {
 
 function drawPrivacy() {
   composer.setPrivate(isPrivate(), settings.rung === "never");
-  status.setRung(isPrivate() ? "never" : settings.rung, chat.openly);
+  status.setRung(settings.rung === "never" || !chat.isPrivate ? settings.rung : "private", chat.openly);
 }
 
 /** What the cloud would get with a question, in words. */
@@ -199,7 +199,7 @@ function drawPanels() {
   if (inspector.open === "live") showLive(message, chat.last?.progress ?? { tokens: 0, ms: 0 }, status.roundTrip);
   if (inspector.open === "ledger") showLedger(message, message && {
     question: chat.questionOf(message),
-    first: chat.first(message),
+    earlier: chat.earlier(message),
     instructed: !!chat.conversation?.project && !settings.quotes,
   });
 }

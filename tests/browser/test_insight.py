@@ -104,7 +104,7 @@ def test_what_left_the_device(chat: ChatPage) -> None:
     panel.get_by_test_id("ledger-details").locator("summary").click()
     expect(panel.get_by_role("row", name="correction")).to_be_visible()
     expect(panel.get_by_test_id("fivegrams")).to_contain_text("of these, in the part of the answer")
-    expect(panel.get_by_role("link", name="Export the whole ledger")).to_be_visible()
+    expect(panel.get_by_role("link", name="Export the record of everything sent")).to_be_visible()
 
 
 def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: ChatPage) -> None:

@@ -262,7 +262,6 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     )
     chat.open_panel("documents")
     chat.document(note.name).get_by_test_id("delete-document").click()
-    page.get_by_test_id("confirm-check").check()
     page.get_by_test_id("confirm-delete").click()
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
         "[Wörter eines gelöschten Dokuments]."

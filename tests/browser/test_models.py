@@ -29,8 +29,11 @@ def served() -> Served:
 
 
 @pytest.fixture
-def alone(tmp_path: Path, embedded_gguf: Path) -> Iterator[str]:
-    """The address of a device in a home of its own, which has two more models in it."""
+def alone(tmp_path: Path, embedded_gguf: Path, corpus: Path) -> Iterator[str]:
+    """The address of a device in a home of its own, which has two more models in it.
+
+    `dragon up` has started it, with its peer.
+    """
     models = tmp_path / "models"
     models.mkdir()
     shutil.copy(embedded_gguf, models / "small.gguf")
@@ -42,9 +45,10 @@ def alone(tmp_path: Path, embedded_gguf: Path) -> Iterator[str]:
         "OLLAMA_MODELS": str(tmp_path / "ollama"),
         "DRAGON_API_KEY": KEY,
         "DRAGON_PORT": str(port),
-        "DRAGON_PEER_URL": "ws://127.0.0.1:9/v1/link",
+        "DRAGON_PEER_PORT": str(free_port()),
+        "DRAGON_PEER_CORPUS": str(corpus),
     }
-    command = [sys.executable, "-m", "cli", "device"]
+    command = [sys.executable, "-m", "cli", "up"]
     with subprocess.Popen(command, env=environment, cwd=tmp_path) as process:
         try:
             while process.poll() is None:
@@ -94,7 +98,7 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     row = {name: page.locator(f"[data-name='{name}']") for name in ("small", "damaged")}
     expect(row["damaged"]).to_contain_text("damaged.gguf is damaged")
     expect(row["damaged"].get_by_role("button")).to_have_count(0)
-    expect(row["small"]).to_contain_text("of memory")
+    expect(row["small"]).to_contain_text("more memory")
     row["small"].get_by_test_id("try-model").click()
     expect(row["small"].get_by_test_id("trial-answer")).not_to_be_empty()
     verdict = row["small"].get_by_test_id("trial-verdict")
@@ -106,3 +110,10 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     page.reload()
     page.get_by_test_id("open-settings").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")
+    with page.expect_navigation(timeout=300_000):
+        page.get_by_test_id("restart").click()
+    page.get_by_test_id("open-settings").click()
+    expect(page.get_by_test_id("model-now")).to_contain_text("small is in use")
+    expect(page.get_by_test_id("restart")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud when needed")

@@ -219,6 +219,8 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     chat.wait_peer("connected")
     page.get_by_test_id("open-settings").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("dragon-7m")
+    expect(page.get_by_test_id("model-facts")).to_be_hidden()
+    page.get_by_test_id("advanced").locator("summary").click()
     expect(page.get_by_test_id("model-facts")).to_contain_text("2,048 tokens")
     page.get_by_label("Temperature").fill("0.7")
     page.get_by_label("Seed").fill("42")

@@ -34,8 +34,10 @@ def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> No
     address = chat.page.url
     expect(chat.peer_status).to_have_text("Private")
 
-    chat.new_chat()
-    expect(switch(chat)).not_to_be_checked()
+    chat.new_chat()  # begins as private as the one before
+    expect(switch(chat)).to_be_checked()
+    expect(chat.peer_status).to_have_text("Private")
+    switch(chat).uncheck()
     expect(chat.peer_status).to_have_text("Cloud always")
     chat.wait_answer(chat.ask(KENYA))
     expect(chat.last_answer).to_contain_text("Nairobi")

@@ -24,7 +24,7 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     expect(said).to_have_text("Cloud always")  # as the tests' device is set
     chat.page.get_by_test_id("private-switch").check()
     expect(said).to_have_text("Private")
-    expect(said).to_have_attribute("data-rung", "never")
+    expect(said).to_have_attribute("data-rung", "private")
     chat.page.get_by_test_id("private-switch").uncheck()
     chat.page.get_by_test_id("open-settings").click()
     chat.page.get_by_test_id("cloud").select_option("when_needed")
@@ -33,7 +33,11 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.page.get_by_test_id("open-settings").click()
     chat.page.get_by_test_id("cloud").select_option("never")
     chat.page.keyboard.press("Escape")
-    expect(said).to_have_text("Private")
+    expect(said).to_have_text("Cloud never")
+    answer = chat.ask("What is the wingspan of the gull Emma?")
+    chat.wait_answer(answer)
+    expect(answer.get_by_test_id("left")).to_be_visible()
+    expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
 
 
 def test_the_cloud_is_offered_after_a_miss_only_and_what_came_of_it_is_said(
@@ -91,11 +95,14 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
     chat.open_panel("documents")
     chat.document("gong.txt").get_by_test_id("delete-document").click()
     dialog = page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("Your original file stays where it is, and earlier chats keep")
+    expect(dialog).to_contain_text("Your original file stays where it is.")
     expect(dialog.get_by_role("button")).to_have_text(["Cancel", "Delete"])
-    dialog.get_by_label("Also remove what is quoted (1 message in 1 chat)").check()
+    quoted = dialog.get_by_label("Also remove what earlier chats quote (1 message in 1 chat)")
+    expect(quoted).to_be_checked()
     page.get_by_test_id("confirm-delete").click()
-    expect(page.get_by_test_id("receipt")).to_contain_text("1 message was redacted")
+    expect(page.get_by_test_id("receipt")).to_contain_text(
+        "The quoted words were removed from 1 message."
+    )
     for each in (chat, other):
         expect(each.last_answer.get_by_test_id("answer-text")).to_have_text(
             "[words of a deleted document]."

@@ -15,11 +15,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Runs `dragon up` with services that answer /ready and do nothing else.
+# Runs `dragon up` with services that answer /ready, and /again by asking to be started again.
 _STAND_IN = """
 import os, sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -28,6 +29,8 @@ class Ready(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
+        if self.path == "/again":
+            os._exit(75)
 
 if sys.argv[1] == os.environ.get("BROKEN"):
     sys.exit(3)
@@ -166,6 +169,22 @@ def test_one_that_dies_is_started_again_beside_the_other(up: Up, dead: str, othe
     up.end()
     assert up.process.returncode == 0
     assert all(map(gone, up.children.values()))
+
+
+def test_one_that_asks_to_be_started_again_is_with_the_other(
+    up: Up, environment: dict[str, str]
+) -> None:
+    up.read_until("Ctrl-C")
+    before = up.children
+    httpx.get(f"http://127.0.0.1:{environment['DRAGON_PORT']}/again", timeout=60)
+    up.read_until("Starting again")
+    assert all(map(gone, before.values()))
+    for _ in before:
+        up.read_until("started")
+    assert not set(up.children.values()) & set(before.values())
+    up.process.terminate()
+    assert "ended by itself" not in up.end()
+    assert up.process.returncode == 0
 
 
 def test_a_service_that_does_not_start(environment: dict[str, str], tmp_path: Path) -> None:

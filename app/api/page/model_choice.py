@@ -47,13 +47,21 @@ class Key(Named):
 
 @router.get("")
 async def list_models(state: State) -> dict[str, Any]:
-    """What was found; the names of the one that answers now and of the next start's."""
+    """What was found; the names of the one that answers now and of the next start's.
+
+    `restartable` is whether `/api/models/restart` would bring about that start.
+    """
     found = await _found(state)
     models = [
         with_localizable({name: value for name, value in asdict(model).items() if name in _SHOWN})
         for model in found.models
     ]
-    return {"data": models, "current": found.current, "next": found.next}
+    return {
+        "data": models,
+        "current": found.current,
+        "next": found.next,
+        "restartable": state.restart is not None,
+    }
 
 
 @router.post("/try", responses=failures(404))
@@ -76,6 +84,16 @@ async def use_model(body: Named, state: State) -> dict[str, str]:
     found = await _found(state)
     says = await asyncio.to_thread(choose, found.named(body.name), state.settings)
     return {"next": body.name, "says": says}
+
+
+@router.post("/restart", status_code=202)
+async def restart(state: State) -> None:
+    """Start DRAGON again, with the model that was chosen; answers under way end."""
+    if state.restart is None:
+        raise InvalidRequestError(
+            "Only `dragon up` starts a device again. End this one with Ctrl-C, and start it again."
+        )
+    state.restart()
 
 
 @router.post("/key", status_code=204, responses=failures(404))

@@ -86,9 +86,14 @@ export class Chat {
     return (depth === null ? undefined : this.#tree.path[depth]) ?? this.last?.message ?? null;
   }
 
-  /** Whether an answer is the first of its branch: the cloud knew nothing of the chat. @param {Message} message */
-  first({ parent }) {
-    return !this.#tree.get(parent ?? "")?.parent;
+  /** The questions before an answer's own on its branch, the first one first, and whether the cloud was asked them. @param {Message} message */
+  earlier({ parent }) {
+    const found = [];
+    for (let answer = this.#tree.get(this.#tree.get(parent ?? "")?.parent ?? ""); answer; answer = this.#tree.get(this.#tree.get(answer.parent ?? "")?.parent ?? "")) {
+      // Of one that was stopped or failed it is not known.
+      found.unshift({ question: this.questionOf(answer) ?? "", asked: !answer.done || answer.done.dragon.sent_frames > 0 });
+    }
+    return found;
   }
 
   /** What is said below the answers may have changed. */
@@ -104,15 +109,15 @@ export class Chat {
     return this.#tree.all.length === 0 && this.#asked === null;
   }
 
-  /** Opens a conversation, or with null an empty page. Raises `ApiError`. @param {string | null} id */
+  /** Opens a conversation, or with null an empty page, private if the one before was. Raises `ApiError`. @param {string | null} id */
   async open(id) {
     const opening = ++this.#opening;
     const whole = id === null ? null : await getConversation(id);
     if (opening !== this.#opening) return;
     for (const view of this.#views.values()) if (view instanceof AnswerView) view.remove();
     this.#views.clear();
+    this.#private = this.isPrivate;
     this.conversation = whole;
-    this.#private = false;
     this.#asked = null;
     this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);
     this.#log.replaceChildren();

@@ -80,7 +80,7 @@ export const signOut = () => request("/api/sign-out", "POST");
 
 // Models
 
-/** What was found, and the names of the one that answers and of the next start's. @returns {Promise<{data: Model[], current: string, next: string}>} */
+/** What was found, and the names of the one that answers and of the next start's. @returns {Promise<{data: Model[], current: string, next: string, restartable: boolean}>} */
 export const listModels = () => request("/api/models");
 
 /**
@@ -97,6 +97,9 @@ export const giveKey = (name, key) => request("/api/models/key", "POST", { name,
 
 /** Has the next start take a model. @param {string} name */
 export const chooseModel = (name) => request("/api/models/use", "POST", { name });
+
+/** Starts DRAGON again, with the model that was chosen. */
+export const restart = () => request("/api/models/restart", "POST");
 
 // Conversations
 

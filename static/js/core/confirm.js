@@ -15,9 +15,9 @@ export const confirmDelete = async (name, text) =>
  * @param {string} question.text
  * @param {string} question.yes
  * @param {string} [question.other] Another way to go on.
- * @param {string} [question.check] What may be done as well.
+ * @param {string} [question.check] What is done as well, unless one unticks it.
  * @param {boolean} [question.danger] What is done cannot be undone.
- * @returns {Promise<"cancel" | "other" | "yes" | "checked">} `checked`: yes, with what may be done as well.
+ * @returns {Promise<"cancel" | "other" | "yes" | "checked">} `checked`: yes, with what is done as well.
  */
 export function confirmed({ title, text, yes, other = "", check = "", danger = false }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("confirm"));
@@ -26,7 +26,7 @@ export function confirmed({ title, text, yes, other = "", check = "", danger = f
   byId("confirm-other").textContent = other;
   byId("confirm-other").hidden = !other;
   const box = /** @type {HTMLInputElement} */ (byId("confirm-check"));
-  box.checked = false;
+  box.checked = true;
   byId("confirm-check-text").textContent = check;
   byId("confirm-check-row").hidden = !check;
   byId("confirm-yes").textContent = yes;
@@ -37,7 +37,7 @@ export function confirmed({ title, text, yes, other = "", check = "", danger = f
     // A question before this one may tell only now that it was closed; that was a way of cancelling it.
     dialog.onclose = () => {
       const chosen = /** @type {"cancel" | "other" | "yes"} */ (dialog.returnValue || "cancel");
-      if (!dialog.open) resolve(chosen === "yes" && box.checked ? "checked" : chosen);
+      if (!dialog.open) resolve(chosen === "yes" && check && box.checked ? "checked" : chosen);
     };
   });
 }

@@ -3,9 +3,11 @@
 import { announce, el, formatBytes } from "./dom.js";
 import { localized, t } from "./strings.js";
 import { verdict } from "./trial.js";
-import { chooseModel, giveKey, listModels, messageOf, tryModel } from "./api.js";
+import { chooseModel, giveKey, listModels, messageOf, restart, tryModel } from "./api.js";
 
 /** @typedef {import("./types.js").Model} Model */
+
+const LOOK_MS = 1000;
 
 export class Models {
   #now = el("p", { class: "model-now", "data-testid": "model-now" });
@@ -22,8 +24,8 @@ export class Models {
     this.#quotes = quotes;
     if (!this.#list.childElementCount) this.#list.replaceChildren(el("li", { class: "hint" }, t("model.looking")));
     try {
-      const { data, current, next } = await listModels();
-      this.#tell(current, next);
+      const { data, current, next, restartable } = await listModels();
+      this.#tell(current, next, restartable);
       const rows = data.map((model) => this.#row(model, current, next));
       if (data.length < 2) rows.push(el("li", { class: "hint" }, t("model.none")));
       if (!this.#trying) this.#list.replaceChildren(...rows);
@@ -34,10 +36,32 @@ export class Models {
     }
   }
 
-  /** @param {string} current @param {string} next */
-  #tell(current, next) {
+  /** @param {string} current @param {string} next @param {boolean} restartable */
+  #tell(current, next, restartable) {
     this.#now.replaceChildren(t(this.#quotes ? "model.now.demo" : "model.now", { name: current }));
-    if (next !== current) this.#now.append(" ", el("strong", {}, t("model.next", { name: next })));
+    if (next === current) return;
+    this.#now.append(" ", el("strong", {}, t(restartable ? "model.next" : "model.next.terminal", { name: next })));
+    if (!restartable) return;
+    const button = el("button", { class: "button small", type: "button", "data-testid": "restart" }, t("model.restart"));
+    button.addEventListener("click", () => this.#restart(next));
+    this.#now.append(button);
+  }
+
+  /** Has DRAGON start again, and loads the page anew once the chosen model is the one that answers. @param {string} name */
+  async #restart(name) {
+    try {
+      await restart();
+    } catch (error) {
+      return this.#fail(messageOf(error));
+    }
+    this.#now.replaceChildren(el("strong", { role: "status" }, t("model.restarting", { name })));
+    this.#list.hidden = true;
+    // While it starts nothing answers; before it has ended, the old one does.
+    for (let current = ""; current !== name; ) {
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      current = await listModels().then((found) => found.current, () => "");
+    }
+    location.reload();
   }
 
   /** @param {Model} model @param {string} current @param {string} next */

@@ -1,7 +1,7 @@
 /** What the person has chosen, kept in this browser, and the dialog that changes it. */
 
 import { signOut } from "./api.js";
-import { byId, el } from "./dom.js";
+import { byId, el, icon } from "./dom.js";
 import { Models } from "./models.js";
 import { localized, number, t } from "./strings.js";
 
@@ -10,6 +10,8 @@ const KEY = "dragon.settings";
 /** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, shading: boolean, keys: boolean}} */
 const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", shading: false, keys: true };
 
+/** What is folded away, unless something of it is set. */
+const ADVANCED = /** @type {const} */ (["mode", "top_k", "temperature", "seed", "max_tokens"]);
 const CLOUD = ["when_needed", "always", "never"];
 const MODES = ["oneway", "coupled", "speculative", "tokenwise", "exchange", "sequencewise", "local", "context"];
 
@@ -142,7 +144,11 @@ export class Settings {
       this.#models.element,
       el("fieldset", {}, el("legend", {}, t("settings.answers")),
         el("label", { class: "field" }, el("span", {}, t("settings.cloud")), cloud),
-        el("p", { class: "hint", id: "cloud-hint" }),
+        el("p", { class: "hint", id: "cloud-hint" })),
+      el("fieldset", {}, el("legend", {}, t("sidebar.keyboard")),
+        el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), t("settings.keys"))),
+      el("details", { class: "details advanced", "data-testid": "advanced", open: ADVANCED.some((name) => values[name]) },
+        el("summary", {}, icon("icon-chevron", "icon chevron"), t("settings.advanced")),
         el("label", { class: "field" }, el("span", {}, t("settings.mode")), mode),
         el("p", { class: "hint", id: "mode-hint" }),
         el("div", { class: "pairs" },
@@ -150,10 +156,8 @@ export class Settings {
           field("temperature", { min: 0, max: 2, step: "any", placeholder: number(defaults.temperature ?? 0) }, values.temperature),
           field("seed", { min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, placeholder: t("settings.seed.new") }, values.seed),
           field("max_tokens", { min: 1, max: 100000, step: 1, placeholder: 512 }, values.max_tokens),
-        )),
-      el("fieldset", {}, el("legend", {}, t("sidebar.keyboard")),
-        el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), t("settings.keys"))),
-      facts,
+        ),
+        facts),
       leaving,
     );
     this.#explain();

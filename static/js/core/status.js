@@ -8,7 +8,7 @@ import { localized, t } from "./strings.js";
 export class PeerStatus {
   /** @type {Peer | null} */
   #peer = null;
-  /** @type {"never" | "when_needed" | "always"} */
+  /** @type {"private" | "never" | "when_needed" | "always"} */
   #rung = "when_needed";
   #openly = false;
   #model = "";
@@ -45,7 +45,7 @@ export class PeerStatus {
   /**
    * When the cloud takes part in the next answer.
    *
-   * @param {"never" | "when_needed" | "always"} rung
+   * @param {"private" | "never" | "when_needed" | "always"} rung
    * @param {boolean} openly Whether what is shown was not kept on the device, or not all of it.
    */
   setRung(rung, openly) {
@@ -71,14 +71,15 @@ export class PeerStatus {
 
   /** What the header says: a private chat is private whether or not the cloud could be reached. */
   get #said() {
-    if (this.#peer && this.#rung === "never") return this.#openly ? "rung.private.now" : "rung.private";
+    if (this.#peer && this.#rung === "never") return "rung.never";
+    if (this.#peer && this.#rung === "private") return this.#openly ? "rung.private.now" : "rung.private";
     return this.joint ? `rung.${this.#rung}` : `link.${this.#peer?.state ?? "unknown"}`;
   }
 
   #render() {
     const peer = this.#peer;
     const state = peer?.state ?? "unknown";
-    const apart = !this.joint || this.#rung === "never";
+    const apart = !this.joint || this.#rung === "never" || this.#rung === "private";
     const roundTrip = peer?.rtt_ms == null ? null : `${Math.max(1, Math.round(peer.rtt_ms))} ms`;
 
     this.#summary.dataset.state = state;

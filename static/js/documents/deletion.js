@@ -19,10 +19,9 @@ export async function askAndDelete(documents) {
   const { messages, conversations } = await getQuoted(ids);
   const [{ name } = { name: "" }] = documents;
   const count = documents.length;
-  const stays = t(messages ? "documents.delete.stays.quoted" : "documents.delete.stays", { count });
   const chosen = await confirmed({
     title: count === 1 ? t("documents.delete.one", { name }) : t("documents.delete.many", { count }),
-    text: `${t("documents.delete.text", { count })}\n\n${stays}`,
+    text: `${t("documents.delete.text", { count })}\n\n${t("documents.delete.stays", { count })}`,
     yes: t("delete"),
     check: messages ? t("documents.delete.redact", { count: messages, conversations: t("conversations", { count: conversations }) }) : "",
     danger: true,

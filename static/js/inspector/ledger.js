@@ -14,7 +14,7 @@ const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "c
  *
  * @typedef {object} About
  * @property {string | null} question
- * @property {boolean} first Whether no turn came before it.
+ * @property {{question: string, asked: boolean}[]} earlier The questions before it, and whether the cloud was asked them.
  * @property {boolean} instructed Whether it is of a project, whose instruction the model follows.
  */
 
@@ -33,8 +33,7 @@ export async function showLedger(message, about) {
     // Another answer's has been asked for since.
     if (drawing !== version) return;
     const unfolded = panel.querySelector("details")?.open ?? false;
-    const asked = about?.question ? [el("p", { class: "hint asked" }, t("quoted", { text: about.question }))] : [];
-    panel.replaceChildren(...asked, ...described(together(entries.filter((entry) => entry !== null)), about, unfolded));
+    panel.replaceChildren(...described(together(entries.filter((entry) => entry !== null)), about, unfolded));
   } catch (error) {
     if (drawing === version) panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
   }
@@ -75,9 +74,10 @@ function together(entries) {
 /** What left the device, in words. @param {any} entry @param {About | null} about @returns {string[]} */
 function parts({ asked, words, lost, kinds }, about) {
   const quoted = words.map((/** @type {string} */ text) => t("quoted", { text }));
+  const before = (about?.earlier ?? []).filter((turn) => turn.asked).map(({ question }) => t("quoted", { text: question }));
   const found = [
-    ...asked.map((/** @type {string} */ what) => t(`ledger.asked.${what}`)),
-    ...(asked.length && about && !about.first ? [t("ledger.chat")] : []),
+    ...asked.map((/** @type {string} */ what) => (what === "question" && about?.question ? t("ledger.asked.question.text", { text: about.question }) : t(`ledger.asked.${what}`))),
+    ...(asked.length && before.length ? [t("ledger.chat", { questions: before.join(", ") })] : []),
     ...(asked.length && about?.instructed ? [t("ledger.instruction")] : []),
     ...(asked.length ? [t("sends.settings")] : []),
     ...(quoted.length ? [t("ledger.words", { words: quoted.join(", ") })] : []),
@@ -89,13 +89,17 @@ function parts({ asked, words, lost, kinds }, about) {
 
 /** @param {any} entry @param {About | null} about @param {boolean} unfolded Whether its details are to be seen. */
 function described(entry, about, unfolded) {
-  if (!entry.frames.length) return [said(t("ledger.nothing"), t("ledger.nothing.text"))];
+  if (!entry.frames.length) {
+    const asked = about?.question ? [el("p", { class: "hint asked" }, t("quoted", { text: about.question }))] : [];
+    return [...asked, said(t("ledger.nothing"), t("ledger.nothing.text"))];
+  }
+  const alone = about?.earlier.length && !about.earlier.some((turn) => turn.asked) ? ` ${t("ledger.chat.none")}` : "";
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
-    el("tr", {}, el("th", { scope: "row" }, kind, el("small", {}, KINDS.includes(kind) ? t(`ledger.${kind}`) : "")), el("td", {}, String(frames)), el("td", {}, number(bytes))),
+    el("tr", {}, el("th", { scope: "row" }, KINDS.includes(kind) ? t(`ledger.${kind}`) : "", el("small", {}, kind)), el("td", {}, String(frames)), el("td", {}, number(bytes))),
   );
   return [
-    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry, about).map((part) => el("li", {}, part))), t("ledger.joint.text")),
+    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry, about).map((part) => el("li", {}, part))), t("ledger.joint.text") + alone),
     el("p", { class: "hint" }, t(`ledger.runs.${drafts ? "quoted" : answer ? "known" : documents ? "none" : "unread"}`)),
     el("details", { class: "details", "data-testid": "ledger-details", open: unfolded },
       el("summary", {}, icon("icon-chevron", "icon chevron"), t("ledger.details")),
@@ -107,8 +111,8 @@ function described(entry, about, unfolded) {
           el("dt", {}, t("ledger.runs.answer")), el("dd", {}, number(answer))),
       ] : []),
       el("h3", {}, `${t("frames", { count: entry.frames.length })}, ${formatBytes(entry.bytes)}`),
-      el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows))),
-    el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), t("ledger.export")),
+      el("table", { class: "frames" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("ledger.kind")), el("th", { scope: "col" }, t("ledger.frames")), el("th", { scope: "col" }, t("ledger.bytes")))), el("tbody", {}, ...rows)),
+      el("a", { class: "button small", href: "/api/ledger/export", download: "" }, icon("icon-document"), t("ledger.export"))),
   ];
 }
 

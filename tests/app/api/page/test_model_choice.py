@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.container import AppState
+from app.main import create_app
 from app.models import servers, trial
 from app.models.model import Model
 from app.models.trial import Report
@@ -68,6 +72,23 @@ async def test_a_chosen_model_is_that_of_the_next_start(
     assert f"DRAGON_MODEL='{tmp_path / 'real.gguf'}'" in (tmp_path / "model.env").read_text()
     listing = (await client.get("/api/models")).json()
     assert (listing["current"], listing["next"]) == ("dragon-7m", "real")
+
+
+async def test_it_starts_again_where_something_starts_it(
+    client: httpx.AsyncClient, state: AppState
+) -> None:
+    refused = await client.post("/api/models/restart")
+    assert refused.status_code == 400
+    assert "Ctrl-C" in refused.json()["error"]["message"]
+    assert (await client.get("/api/models")).json()["restartable"] is False
+    asked = threading.Event()
+    app = create_app(state.settings, replace(state, restart=asked.set))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url=client.base_url, headers=client.headers
+    ) as started_by_up:
+        assert (await started_by_up.get("/api/models")).json()["restartable"] is True
+        assert (await started_by_up.post("/api/models/restart")).status_code == 202
+    assert asked.is_set()
 
 
 @pytest.mark.parametrize("action", ["use", "try"])
