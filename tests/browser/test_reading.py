@@ -134,7 +134,11 @@ def test_numbers_are_written_as_in_the_language(browser: Browser, telling_device
     page = context.new_page()
     chat = signed_in(page, telling_device.device.url)
     page.get_by_test_id("open-settings").click()
-    expect(page.locator("#setting-temperature")).to_have_attribute("placeholder", "0,15")
+    temperature = page.locator("#setting-temperature")
+    expect(temperature).to_be_hidden()  # folded away, unless something of it is set
+    page.get_by_test_id("advanced").locator("summary").click()
+    expect(temperature).to_be_visible()
+    expect(temperature).to_have_attribute("placeholder", "0,15")
     page.keyboard.press("Escape")
     chat.wait_answer(chat.ask("Show me."))
     panel = chat.how_written()

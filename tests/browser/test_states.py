@@ -34,7 +34,7 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.page.get_by_test_id("cloud").select_option("never")
     chat.page.keyboard.press("Escape")
     expect(said).to_have_text("Cloud never")
-    answer = chat.ask("What is the wingspan of the gull Emma?")
+    answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
     chat.wait_answer(answer)
     expect(answer.get_by_test_id("left")).to_be_visible()
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
