@@ -16,6 +16,7 @@ import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
+import { restarted } from "./core/models.js";
 import { install, makeRoomForKeyboard, takeShared } from "./core/shared.js";
 import { Settings } from "./core/settings.js";
 import { DeviceSocket } from "./core/socket.js";
@@ -333,7 +334,7 @@ takeShared((files) => {
   inspector.show("documents");
 }, (text) => composer.fill(text));
 socket.connect();
-loadStatus();
+loadStatus().then(() => restarted() && settings.open("models"));
 documents.load();
 list.load();
 chat.shade(settings.values.shading);

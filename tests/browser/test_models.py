@@ -112,8 +112,11 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     expect(page.get_by_test_id("model-now")).to_contain_text("small will be used after a restart")
     with page.expect_navigation(timeout=300_000):
         page.get_by_test_id("restart").click()
-    page.get_by_test_id("open-settings").click()
+    # The settings open by themselves to say so.
     expect(page.get_by_test_id("model-now")).to_contain_text("small is in use")
     expect(page.get_by_test_id("restart")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud when needed")
+    page.reload()
+    expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud when needed")
+    expect(page.get_by_test_id("model-now")).to_be_hidden()

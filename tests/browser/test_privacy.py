@@ -36,6 +36,8 @@ def test_private_is_the_chats_own(chat: ChatPage, context: BrowserContext) -> No
 
     chat.new_chat()  # begins as private as the one before
     expect(switch(chat)).to_be_checked()
+    chat.page.reload()
+    expect(switch(chat)).to_be_checked()
     expect(chat.peer_status).to_have_text("Private")
     switch(chat).uncheck()
     expect(chat.peer_status).to_have_text("Cloud always")

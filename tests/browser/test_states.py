@@ -97,8 +97,9 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("Your original file stays where it is.")
     expect(dialog.get_by_role("button")).to_have_text(["Cancel", "Delete"])
-    quoted = dialog.get_by_label("Also remove what earlier chats quote (1 message in 1 chat)")
+    quoted = dialog.get_by_label("Also remove its words from earlier chats")
     expect(quoted).to_be_checked()
+    expect(dialog).to_contain_text("(1 message in 1 chat)")
     page.get_by_test_id("confirm-delete").click()
     expect(page.get_by_test_id("receipt")).to_contain_text(
         "The quoted words were removed from 1 message."

@@ -17,6 +17,7 @@ const LIVELY = 1;
 
 /** How a question is asked that may go to the cloud, whatever is chosen for all. */
 const OPENLY = { private: false, cloud: "always", hops: 1 };
+const PRIVATE = "dragon.private";
 
 export class Chat {
   /** @type {Conversation | null} */
@@ -27,8 +28,8 @@ export class Chat {
   /** A request that has not begun yet, what it asked, and whether the chat was private then. @type {{id: string, text: string, kept: boolean} | null} */
   #asked = null;
   #shading = false;
-  /** Of a conversation that has not begun. */
-  #private = false;
+  /** Of a conversation that has not begun: in this tab as in the one before it. */
+  #private = sessionStorage.getItem(PRIVATE) !== null;
   #opening = 0;
   #log = byId("log");
   #following = new Following(this.#log);
@@ -72,8 +73,15 @@ export class Chat {
       this.conversation.private = on;
       changeConversation(this.conversation.id, { private: on }).then(({ id }) => this.options.onWritten(id), (error) => this.options.onRefused(messageOf(error), ""));
     }
-    this.#private = on;
+    this.#remember(on);
     this.options.onChange();
+  }
+
+  /** @param {boolean} on */
+  #remember(on) {
+    this.#private = on;
+    if (on) sessionStorage.setItem(PRIVATE, "1");
+    else sessionStorage.removeItem(PRIVATE);
   }
 
   /** Whether something on the branch that is shown was not kept on the device, or not from its beginning. */
@@ -116,7 +124,7 @@ export class Chat {
     if (opening !== this.#opening) return;
     for (const view of this.#views.values()) if (view instanceof AnswerView) view.remove();
     this.#views.clear();
-    this.#private = this.isPrivate;
+    this.#remember(this.isPrivate);
     this.conversation = whole;
     this.#asked = null;
     this.#tree = new Tree(whole?.messages ?? [], whole?.leaf ?? null);

@@ -8,6 +8,14 @@ import { chooseModel, giveKey, listModels, messageOf, restart, tryModel } from "
 /** @typedef {import("./types.js").Model} Model */
 
 const LOOK_MS = 1000;
+const RESTARTED = "dragon.restarted";
+
+/** Whether this page was loaded because of a restart; says so once. */
+export function restarted() {
+  const said = sessionStorage.getItem(RESTARTED) !== null;
+  sessionStorage.removeItem(RESTARTED);
+  return said;
+}
 
 export class Models {
   #now = el("p", { class: "model-now", "data-testid": "model-now" });
@@ -15,17 +23,16 @@ export class Models {
   #notice = el("p", { class: "notice", role: "alert", hidden: true });
   /** The settings' fieldset. */
   element = el("fieldset", { id: "models" }, el("legend", {}, t("model")), this.#now, this.#notice, this.#list);
-  #quotes = false;
   /** The trial under way. @type {AbortController | null} */
   #trying = null;
 
-  /** Looks again for what there is; the old list stays until then. @param {boolean} quotes Whether the demo model answers. */
-  async load(quotes = this.#quotes) {
-    this.#quotes = quotes;
+  /** Looks again for what there is; the old list stays until then. */
+  async load() {
     if (!this.#list.childElementCount) this.#list.replaceChildren(el("li", { class: "hint" }, t("model.looking")));
     try {
       const { data, current, next, restartable } = await listModels();
-      this.#tell(current, next, restartable);
+      const demo = data.some(({ name, kind }) => name === current && kind === "demo");
+      this.#tell(t(demo ? "model.now.demo" : "model.now", { name: current }), next === current ? "" : next, restartable);
       const rows = data.map((model) => this.#row(model, current, next));
       if (data.length < 2) rows.push(el("li", { class: "hint" }, t("model.none")));
       if (!this.#trying) this.#list.replaceChildren(...rows);
@@ -36,11 +43,11 @@ export class Models {
     }
   }
 
-  /** @param {string} current @param {string} next @param {boolean} restartable */
-  #tell(current, next, restartable) {
-    this.#now.replaceChildren(t(this.#quotes ? "model.now.demo" : "model.now", { name: current }));
-    if (next === current) return;
-    this.#now.append(" ", el("strong", {}, t(restartable ? "model.next" : "model.next.terminal", { name: next })));
+  /** @param {string} now Which one is in use. @param {string} next The next start's; empty: no other. @param {boolean} restartable */
+  #tell(now, next, restartable) {
+    this.#now.replaceChildren(now);
+    if (!next) return;
+    this.#now.append(" ", el("strong", {}, t(restartable ? "model.next" : "model.next.terminal", { name: next })), " ");
     if (!restartable) return;
     const button = el("button", { class: "button small", type: "button", "data-testid": "restart" }, t("model.restart"));
     button.addEventListener("click", () => this.#restart(next));
@@ -61,6 +68,7 @@ export class Models {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       current = await listModels().then((found) => found.current, () => "");
     }
+    sessionStorage.setItem(RESTARTED, "1");
     location.reload();
   }
 

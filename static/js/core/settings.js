@@ -34,7 +34,7 @@ export class Settings {
   async open(section) {
     this.#draw();
     this.#dialog.showModal();
-    await this.#models.load(this.quotes);
+    await this.#models.load();
     if (section) byId(section).scrollIntoView();
   }
 
