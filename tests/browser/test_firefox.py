@@ -88,6 +88,8 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marionette]:
 def tab(firefox: Marionette, device: Service) -> Tab:
     firefox.delete_all_cookies()
     firefox.navigate(f"{device.url}/sign-in?key={KEY}")
+    firefox.execute_script("window.sessionStorage.clear()")  # the tab before may have been private
+    firefox.refresh()
     tab = Tab(firefox)
     tab.has("peer-status", "data-state", "connected")
     return tab
