@@ -162,3 +162,19 @@ def test_without_documents_a_miss_says_that_there_are_none(chat: ChatPage, tmp_p
     chat.wait_document("boat.txt")
     expect(answer).to_contain_text("None of your documents answered this when you asked.")
     expect(answer.get_by_test_id("add-documents")).to_have_count(0)
+
+
+def test_what_the_cloud_had_of_a_chat_is_said_in_the_words_of_its_questions(chat: ChatPage) -> None:
+    chat.wait_peer("connected")
+    belfry, peru = "Who keeps the key of the belfry?", "What is the capital of Peru?"
+    chat.wait_answer(chat.ask(belfry, private=True))
+    chat.wait_answer(chat.ask(KENYA))
+    chat.last_answer.get_by_test_id("left").click()
+    ledger, sent = chat.page.get_by_test_id("ledger"), chat.page.get_by_test_id("sent")
+    expect(sent).to_contain_text(f"your question: “{KENYA}”")
+    expect(ledger).to_contain_text("What you asked before stayed on this device.")
+    chat.wait_answer(chat.ask(peru))
+    expect(sent).to_contain_text(f"your question: “{peru}”")
+    expect(sent).to_contain_text(f"what it already had of this chat: “{KENYA}”")
+    expect(ledger).not_to_contain_text("What you asked before")
+    expect(ledger).not_to_contain_text(belfry)

@@ -94,12 +94,11 @@ export class Chat {
     return (depth === null ? undefined : this.#tree.path[depth]) ?? this.last?.message ?? null;
   }
 
-  /** The questions before an answer's own on its branch, the first one first, and whether the cloud was asked them. @param {Message} message */
+  /** The questions before an answer's own on its branch, the first one first, with their answers' ids in the ledger. @param {Message} message */
   earlier({ parent }) {
     const found = [];
     for (let answer = this.#tree.get(this.#tree.get(parent ?? "")?.parent ?? ""); answer; answer = this.#tree.get(this.#tree.get(answer.parent ?? "")?.parent ?? "")) {
-      // Of one that was stopped or failed it is not known.
-      found.unshift({ question: this.questionOf(answer) ?? "", asked: !answer.done || answer.done.dragon.sent_frames > 0 });
+      found.unshift({ question: this.questionOf(answer) ?? "", ledgers: answer.ledgers ?? [] });
     }
     return found;
   }

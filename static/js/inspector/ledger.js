@@ -14,7 +14,7 @@ const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "c
  *
  * @typedef {object} About
  * @property {string | null} question
- * @property {{question: string, asked: boolean}[]} earlier The questions before it, and whether the cloud was asked them.
+ * @property {{question: string, ledgers: string[]}[]} earlier The questions before it, with their answers' ids in the ledger.
  * @property {boolean} instructed Whether it is of a project, whose instruction the model follows.
  */
 
@@ -29,15 +29,21 @@ export async function showLedger(message, about) {
     return;
   }
   try {
-    const entries = await Promise.all((message.ledgers ?? []).map(entryOf));
+    const left = await leftFor(message.ledgers ?? []);
+    const earlier = left.frames.length ? about?.earlier ?? [] : [];
+    const before = await Promise.all(earlier.map(({ ledgers }) => leftFor(ledgers)));
+    const asked = earlier.filter((_, turn) => before[turn]?.asked.length).map(({ question }) => question);
     // Another answer's has been asked for since.
     if (drawing !== version) return;
     const unfolded = panel.querySelector("details")?.open ?? false;
-    panel.replaceChildren(...described(together(entries.filter((entry) => entry !== null)), about, unfolded));
+    panel.replaceChildren(...described(left, about, asked, unfolded));
   } catch (error) {
     if (drawing === version) panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
   }
 }
+
+/** What left the device for an answer. @param {string[]} ledgers */
+const leftFor = async (ledgers) => together((await Promise.all(ledgers.map(entryOf))).filter((entry) => entry !== null));
 
 /** The ledger's entry, or null for an answer that was refused before it began. @param {string} key */
 async function entryOf(key) {
@@ -71,13 +77,12 @@ function together(entries) {
   return { asked, words, lost: sent.some((entry) => entry.words === null), frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
 }
 
-/** What left the device, in words. @param {any} entry @param {About | null} about @returns {string[]} */
-function parts({ asked, words, lost, kinds }, about) {
+/** What left the device, in words. @param {any} entry @param {About | null} about @param {string[]} before The earlier questions that the cloud was asked. @returns {string[]} */
+function parts({ asked, words, lost, kinds }, about, before) {
   const quoted = words.map((/** @type {string} */ text) => t("quoted", { text }));
-  const before = (about?.earlier ?? []).filter((turn) => turn.asked).map(({ question }) => t("quoted", { text: question }));
   const found = [
     ...asked.map((/** @type {string} */ what) => (what === "question" && about?.question ? t("ledger.asked.question.text", { text: about.question }) : t(`ledger.asked.${what}`))),
-    ...(asked.length && before.length ? [t("ledger.chat", { questions: before.join(", ") })] : []),
+    ...(asked.length && before.length ? [t("ledger.chat", { questions: before.map((text) => t("quoted", { text })).join(", ") })] : []),
     ...(asked.length && about?.instructed ? [t("ledger.instruction")] : []),
     ...(asked.length ? [t("sends.settings")] : []),
     ...(quoted.length ? [t("ledger.words", { words: quoted.join(", ") })] : []),
@@ -87,19 +92,19 @@ function parts({ asked, words, lost, kinds }, about) {
   return found.length ? found : [t("ledger.signals")];
 }
 
-/** @param {any} entry @param {About | null} about @param {boolean} unfolded Whether its details are to be seen. */
-function described(entry, about, unfolded) {
+/** @param {any} entry @param {About | null} about @param {string[]} before As in `parts`. @param {boolean} unfolded Whether its details are to be seen. */
+function described(entry, about, before, unfolded) {
   if (!entry.frames.length) {
     const asked = about?.question ? [el("p", { class: "hint asked" }, t("quoted", { text: about.question }))] : [];
     return [...asked, said(t("ledger.nothing"), t("ledger.nothing.text"))];
   }
-  const alone = about?.earlier.length && !about.earlier.some((turn) => turn.asked) ? ` ${t("ledger.chat.none")}` : "";
+  const alone = about?.earlier.length && !before.length ? ` ${t("ledger.chat.none")}` : "";
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
     el("tr", {}, el("th", { scope: "row" }, KINDS.includes(kind) ? t(`ledger.${kind}`) : "", el("small", {}, kind)), el("td", {}, String(frames)), el("td", {}, number(bytes))),
   );
   return [
-    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry, about).map((part) => el("li", {}, part))), t("ledger.joint.text") + alone),
+    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry, about, before).map((part) => el("li", {}, part))), t("ledger.joint.text") + alone),
     el("p", { class: "hint" }, t(`ledger.runs.${drafts ? "quoted" : answer ? "known" : documents ? "none" : "unread"}`)),
     el("details", { class: "details", "data-testid": "ledger-details", open: unfolded },
       el("summary", {}, icon("icon-chevron", "icon chevron"), t("ledger.details")),
