@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from app.auth import api_key
+from app.models.choice import kept, take_back
 from app.settings import Settings
 from cli.defaults import share_cores, share_link, sign_in_link
 from cli.logging import log_to_stderr
@@ -22,9 +23,9 @@ from cli.supervisor import (
     own_command,
     require_free,
     running,
+    start_again,
     stoppable,
     wait_ready,
-    watch,
 )
 from dragon.errors import ConfigurationError, DragonError
 from peer.corpus.versions import outdated
@@ -59,16 +60,28 @@ def up() -> None:
                 raise DragonError("The demo corpus could not be built; see above.")
         with running(["peer"], ["device", "--restartable"]) as services:
             print("Loading the models.", flush=True)
-            wait_ready(services, peer.peer_host, peer.peer_port)
-            wait_ready(services, device.host, device.port)
+            ends = (peer.peer_host, peer.peer_port), (device.host, device.port)
+            wait_ready(services, *ends)
             url = f"http://{address(device.host, device.port)}"
             print(
                 f"\nDRAGON is ready.\n\n  Open     {sign_in_link(device, key)}\n"
                 f"  API      {url}/v1\n  API key  {key}\n\nCtrl-C ends it.\n",
                 flush=True,
             )
+            before = kept(device.data_dir)
             while True:
-                watch(services)
+                if any(service.asks_to_restart for service in services):
+                    print("Starting again, as was asked for on the page.", flush=True)
+                    start_again(services)
+                    try:
+                        wait_ready(services, *ends)
+                    except DragonError as error:
+                        print(f"{error} The model used before is taken again.", flush=True)
+                        take_back(before)
+                        start_again(services)
+                    before = kept(device.data_dir)
+                for service in services:
+                    service.revive()
                 time.sleep(0.2)
 
 

@@ -141,23 +141,20 @@ def end(services: Sequence[Service]) -> None:
         service.end()
 
 
-def watch(services: Sequence[Service]) -> None:
-    """Start again what has ended by itself; all of them, once one asks for it."""
-    if any(service.asks_to_restart for service in services):
-        print("Starting again, as was asked for on the page.", flush=True)
-        end(services)
-        for service in services:
-            service.start()
+def start_again(services: Sequence[Service]) -> None:
+    """End those that still run, and start all."""
+    end(services)
     for service in services:
-        service.revive()
+        service.start()
 
 
-def wait_ready(services: Sequence[Service], host: str, port: int) -> None:
-    """Return once a service answers. Raises `DragonError` if one of them ends before."""
-    while not _is_ready(host, port):
-        for service in services:
-            service.check()
-        time.sleep(0.1)
+def wait_ready(services: Sequence[Service], *addresses: tuple[str, int]) -> None:
+    """Return once all answer at their host and port. Raises `DragonError` if one ends before."""
+    for host, port in addresses:
+        while not _is_ready(host, port):
+            for service in services:
+                service.check()
+            time.sleep(0.1)
 
 
 def _is_ready(host: str, port: int) -> bool:

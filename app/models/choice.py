@@ -61,6 +61,19 @@ def following(data_dir: Path) -> str:
     return os.environ.get(SETTINGS[0]) or values.get(SETTINGS[0]) or str(EMBEDDED_MODEL)
 
 
+def kept(data_dir: Path) -> dict[Path, dict[str, str]]:
+    """What the two files say of the model, empty where they do not; for `take_back`."""
+    said = {path: _given(path) for path in (data_dir / CHOSEN, _BY_HAND)}
+    names = (*SETTINGS, KEY)
+    return {path: {name: values.get(name, "") for name in names} for path, values in said.items()}
+
+
+def take_back(before: dict[Path, dict[str, str]]) -> None:
+    """Have the two files name the model that they named before. Raises `OSError`."""
+    for path, values in before.items():
+        _write(values, path.resolve(), mode=None if path == _BY_HAND else 0o600)
+
+
 def choose(model: Model, settings: Settings) -> str:
     """Have the next start take a model, and say what is left to do.
 

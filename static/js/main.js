@@ -39,10 +39,16 @@ let stocked = true;
 fillIn();
 const status = new PeerStatus();
 const scope = new Scope();
-const settings = new Settings(() => {
-  chat.shade(settings.values.shading);
-  drawPrivacy();
-});
+const settings = new Settings(
+  () => {
+    chat.shade(settings.values.shading);
+    drawPrivacy();
+  },
+  () => {
+    socket.close();
+    status.setPeer({ state: "restarting", rtt_ms: null, detail: "" });
+  },
+);
 const inspector = new Inspector((panel) => {
   drawPanels();
   if (panel === "documents") folders.load();

@@ -90,6 +90,23 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
         assert "sesame" not in str(page.evaluate("() => ({ ...localStorage, ...sessionStorage })"))
 
 
+def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_path: Path) -> None:
+    signed_in(page, alone)
+    page.get_by_test_id("open-settings").click()
+    page.locator("[data-name='small']").get_by_test_id("use-model").click()
+    expect(page.get_by_test_id("restart")).to_be_visible()
+    (tmp_path / "models" / "small.gguf").write_bytes(b"nothing")
+    with page.expect_navigation(timeout=300_000):
+        page.get_by_test_id("restart").click()
+        # It goes on purpose, and the page does not speak of a device that cannot be reached.
+        expect(page.get_by_test_id("model-now")).to_contain_text("DRAGON is starting again")
+        expect(page.get_by_test_id("peer-status")).to_contain_text("Restarting")
+        expect(page.get_by_test_id("connection")).to_be_hidden()
+    expect(page.locator("#models")).to_contain_text("small could not be started")
+    expect(page.get_by_test_id("model-now")).to_contain_text("built-in demo model")
+    expect(page.get_by_test_id("restart")).to_have_count(0)
+
+
 def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     signed_in(page, alone)
     expect(page.get_by_test_id("demo")).to_contain_text("The built-in demo model only quotes")

@@ -10,12 +10,8 @@ import { chooseModel, giveKey, listModels, messageOf, restart, tryModel } from "
 const LOOK_MS = 1000;
 const RESTARTED = "dragon.restarted";
 
-/** Whether this page was loaded because of a restart; says so once. */
-export function restarted() {
-  const said = sessionStorage.getItem(RESTARTED) !== null;
-  sessionStorage.removeItem(RESTARTED);
-  return said;
-}
+/** Whether this page was loaded because of a restart that the list of models has not spoken of yet. */
+export const restarted = () => sessionStorage.getItem(RESTARTED) !== null;
 
 export class Models {
   #now = el("p", { class: "model-now", "data-testid": "model-now" });
@@ -25,6 +21,11 @@ export class Models {
   element = el("fieldset", { id: "models" }, el("legend", {}, t("model")), this.#now, this.#notice, this.#list);
   /** The trial under way. @type {AbortController | null} */
   #trying = null;
+
+  /** @param {() => void} onRestart Called as DRAGON ends, to start again. */
+  constructor(onRestart) {
+    this.onRestart = onRestart;
+  }
 
   /** Looks again for what there is; the old list stays until then. */
   async load() {
@@ -37,6 +38,9 @@ export class Models {
       if (data.length < 2) rows.push(el("li", { class: "hint" }, t("model.none")));
       if (!this.#trying) this.#list.replaceChildren(...rows);
       else for (const row of rows) this.#renew(row);
+      const wanted = sessionStorage.getItem(RESTARTED);
+      sessionStorage.removeItem(RESTARTED);
+      if (wanted && wanted !== current) this.#fail(t("model.failed", { name: wanted, current }));
     } catch (error) {
       this.#list.replaceChildren();
       this.#fail(messageOf(error));
@@ -54,21 +58,22 @@ export class Models {
     this.#now.append(button);
   }
 
-  /** Has DRAGON start again, and loads the page anew once the chosen model is the one that answers. @param {string} name */
+  /** Has DRAGON start again, and loads the page anew once it has, with this model or, if that does not start, the one before. @param {string} name */
   async #restart(name) {
     try {
       await restart();
     } catch (error) {
       return this.#fail(messageOf(error));
     }
-    this.#now.replaceChildren(el("strong", { role: "status" }, t("model.restarting", { name })));
-    this.#list.hidden = true;
-    // While it starts nothing answers; before it has ended, the old one does.
-    for (let current = ""; current !== name; ) {
+    this.onRestart();
+    this.#now.replaceChildren(el("strong", { class: "wait", role: "status" }, t("model.restarting", { name })));
+    this.#notice.hidden = this.#list.hidden = true;
+    // While it starts nothing answers; before it has ended, the old one does, and has the other to come.
+    for (let settled = false; !settled; ) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-      current = await listModels().then((found) => found.current, () => "");
+      settled = await listModels().then(({ current, next }) => current === next, () => false);
     }
-    sessionStorage.setItem(RESTARTED, "1");
+    sessionStorage.setItem(RESTARTED, name);
     location.reload();
   }
 

@@ -19,13 +19,14 @@ export class Settings {
   values = { ...DEFAULTS, ...stored() };
   #dialog = /** @type {HTMLDialogElement} */ (byId("settings"));
   #form = /** @type {HTMLFormElement} */ (byId("settings-form"));
-  #models = new Models();
+  #models;
   /** @type {any} */
   #status = null;
 
-  /** @param {() => void} onChange */
-  constructor(onChange) {
+  /** @param {() => void} onChange @param {() => void} onRestart Called as DRAGON ends, to start again. */
+  constructor(onChange, onRestart) {
     this.onChange = onChange;
+    this.#models = new Models(onRestart);
     this.#form.addEventListener("input", () => this.#read());
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }

@@ -9,6 +9,7 @@ export class DeviceSocket {
   #attempt = 0;
   #timer = 0;
   #requests = 0;
+  #closed = false;
 
   /**
    * @param {object} handlers
@@ -30,7 +31,7 @@ export class DeviceSocket {
 
   /** Connects now unless there is a connection or an attempt at one already. */
   connect() {
-    if (this.#socket) return;
+    if (this.#socket || this.#closed) return;
     clearTimeout(this.#timer);
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/ws/chat`);
@@ -49,6 +50,7 @@ export class DeviceSocket {
 
   /** Ends the connection for good, as when the sign-in has run out. */
   close() {
+    this.#closed = true;
     if (this.#socket) this.#socket.onclose = null;
     this.#socket?.close();
     this.#socket = null;

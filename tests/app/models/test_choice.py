@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.models.choice import choose, following, prepare
+from app.models.choice import choose, following, kept, prepare, take_back
 from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
+from dragon.inference.choice import CHOSEN
 from dragon.models import EMBEDDED_MODEL
 from peer.settings import PeerSettings
 
@@ -55,6 +56,25 @@ def test_it_goes_with_the_data_whatever_the_working_directory(
     assert Path(".env").read_text() == "DRAGON_MODEL='/b.gguf'\n"
     choose(DEMO, Settings.read())
     assert Settings.read().model == str(EMBEDDED_MODEL)
+
+
+@pytest.mark.parametrize("by_hand", ["", "OTHER=1\n", "DRAGON_MODEL=/first.gguf\nOTHER=1\n"])
+def test_a_choice_is_taken_back(by_hand: str) -> None:
+    folder = settings().data_dir
+    if by_hand:
+        Path(".env").write_text(by_hand)
+    else:
+        choose(model("/first.gguf"), settings())
+    first, before = following(folder), kept(folder)
+    url = "http://127.0.0.1:8080"
+    server = Model("s", Kind.SERVER, "", url, served="b", key=SecretStr("sesame"))
+    choose(server, settings())
+    assert following(folder) != first
+    take_back(before)
+    assert (following(folder), kept(folder)) == (first, before)
+    if by_hand:
+        assert Path(".env").read_text().replace("'", "") == by_hand
+    assert "sesame" not in (folder / CHOSEN).read_text()
 
 
 def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
