@@ -165,7 +165,7 @@ export class Settings {
   }
 
   #explain() {
-    byId("cloud-hint").textContent = this.leaves;
+    byId("cloud-hint").textContent = this.rung === "never" ? this.leaves : `${this.leaves} ${t("settings.cloud.private")}`;
     const { mode = "oneway" } = this.#chosen;
     byId("mode-hint").textContent = MODES.includes(mode) ? t(`settings.mode.${mode}.text`) : "";
   }
