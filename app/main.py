@@ -224,7 +224,9 @@ async def open_state(
         answers = ObservedGeneration(generation.generate, metrics)
         admission = Admission()
         runs = BackgroundRuns(
-            conversations, lambda answer: admission.admitted(answers.write(answer))
+            conversations,
+            lambda answer: admission.admitted(answers.write(answer)),
+            generation.model_name,
         )
         stack.push_async_callback(runs.close)
         yield AppState(

@@ -26,9 +26,10 @@ _DRAIN_S = 5.0
 class BackgroundRun:
     """One answer of a conversation while it is written. `over`: it has ended and is stored."""
 
-    def __init__(self, answer: Message, store: ConversationStore) -> None:
+    def __init__(self, answer: Message, store: ConversationStore, model: str) -> None:
         self.id, self.owner = answer.id, answer.owner
-        self.written = Written(Before(answer.text, answer.record, tuple(answer.tokens)))
+        before = Before(answer.text, answer.record, tuple(answer.tokens))
+        self.written = Written(before, model=model)
         self.over = False
         self._store = store
         self._events: list[Event] = []
@@ -140,10 +141,11 @@ class BackgroundRun:
 
 
 class BackgroundRuns:
-    """The answers in progress by id; closed, all are stopped and stored."""
+    """The answers in progress by id, which `model` writes; closed, all are stopped and stored."""
 
-    def __init__(self, store: ConversationStore, write: Write) -> None:
+    def __init__(self, store: ConversationStore, write: Write, model: str) -> None:
         self._store = store
+        self._model = model
         self._write = write
         self._running: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,7 +155,7 @@ class BackgroundRuns:
 
         `prepare` gives the request, and how many turns of the conversation it leaves out.
         """
-        run = BackgroundRun(answer, self._store)
+        run = BackgroundRun(answer, self._store, self._model)
         self._running[answer.id] = run
         task = run.start(prepare, self._write)
         self._tasks.add(task)

@@ -102,6 +102,7 @@ class Written:
     left_out: int = 0
     answer: AnswerState | None = None
     ending: Ending | None = None
+    model: str = ""
 
     @property
     def text(self) -> str:
@@ -188,4 +189,5 @@ class Written:
             "seed": request.sampling.seed,
             "left_out": self.left_out,
             "documents": request.documents,
+            "model": self.model,
         }

@@ -191,7 +191,7 @@ function sends() {
 function drawWelcome() {
   const project = activeProject();
   const files = stored?.files.filter(({ collection }) => !project || collection === project) ?? null;
-  showWelcome({ visible: chat.empty, files, waiting: stored?.waiting ?? 0, project, instruction: projects.instruction(project) }, {
+  showWelcome({ visible: chat.empty, files, waiting: stored?.waiting ?? 0, project, instruction: projects.instruction(project), alone: isPrivate() }, {
     add: (file) => documents.upload([file]),
     choose: () => documents.choose(),
     ask: (question, only) => {
@@ -243,7 +243,8 @@ async function loadStatus() {
     status.setModel(found.model);
     settings.setStatus(found);
     documents.setAccepted(found.accepted);
-    byId("demo").hidden = !found.quotes;
+    byId("in-use-text").textContent = t(found.quotes ? "welcome.model.quotes" : "welcome.model", { name: found.model });
+    byId("in-use").hidden = false;
     document.documentElement.toggleAttribute("data-household", found.household);
     drawPrivacy();
     if (socket.connected) status.setPeer(found.peer);

@@ -111,7 +111,7 @@ def state(
         ledger=Ledger(session_maker(connect(database_url(settings.data_dir)))),
         metrics=metrics,
         conversations=conversations,
-        background_runs=BackgroundRuns(conversations, answers.write),
+        background_runs=BackgroundRuns(conversations, answers.write, "a model"),
     )
 
 

@@ -152,7 +152,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         ledger=Ledger(sessions),
         metrics=metrics,
         conversations=store,
-        background_runs=BackgroundRuns(store, answers.write),
+        background_runs=BackgroundRuns(store, answers.write, generation.model_name),
     )
     with serving(create_app(settings, state)) as address:
         yield Scripted(f"http://{address}", generation)

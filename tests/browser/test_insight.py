@@ -9,6 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from dragon.models import EMBEDDED_MODEL
 from harness.services import Service
 from tests.browser.page import SHADED, ChatPage
 
@@ -47,6 +48,7 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     assert any("8823" in word for word in shaded["disputed"])
     legend = f"device and cloud disagreed strongly ({len(shaded['disputed'])})"
     expect(answer.locator(".legend")).to_contain_text(legend)
+    expect(answer.get_by_test_id("answer-model")).to_have_text(f"Model: {EMBEDDED_MODEL.name}")
 
     box = answer.get_by_test_id("answer-text").bounding_box()
     assert box is not None

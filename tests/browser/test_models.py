@@ -109,7 +109,7 @@ def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_pa
 
 def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     signed_in(page, alone)
-    expect(page.get_by_test_id("demo")).to_contain_text("The built-in demo model only quotes")
+    expect(page.get_by_test_id("in-use")).to_contain_text("dragon-7m, only quotes sentences")
     page.get_by_test_id("choose-model").click()
     expect(page.get_by_test_id("model-now")).to_contain_text("built-in demo model")
     row = {name: page.locator(f"[data-name='{name}']") for name in ("small", "damaged")}
@@ -130,7 +130,7 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     with page.expect_navigation(timeout=300_000):
         page.get_by_test_id("restart").click()
     # The settings open by themselves to say so.
-    expect(page.get_by_test_id("model-now")).to_contain_text("small is in use")
+    expect(page.get_by_test_id("model-now")).to_contain_text("DRAGON has started again. small is in")
     expect(page.get_by_test_id("restart")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud when needed")

@@ -150,7 +150,7 @@ export class AnswerView {
     if (!this.#tokens.length && this.message.text) this.#tokens = await this.actions.tokens(this.message.id).catch(() => []);
     if (!this.#shaded) return;
     this.#provenance.show(this.#tokens, this.message.sources ?? []);
-    this.#legend.replaceChildren(...this.#provenance.legend());
+    this.#legend.replaceChildren(...this.#provenance.legend(this.message.asked?.model));
     this.#legend.hidden = false;
   }
 

@@ -71,9 +71,10 @@ export class Provenance {
     for (const name of ["tabindex", "role", "aria-label"]) this.body.removeAttribute(name);
   }
 
-  /** What the shades mean, and what of the answer came from where. */
-  legend() {
-    if (!this.#words.length) return [t("who.unknown")];
+  /** What the shades mean, and what of the answer came from where. @param {string} [model] That wrote it. */
+  legend(model) {
+    const by = model ? [el("span", { class: "legend-model", "data-testid": "answer-model" }, t("who.model", { name: model }))] : [];
+    if (!this.#words.length) return [...by, t("who.unknown")];
     const letters = this.#words.reduce((sum, { text }) => sum + text.length, 0);
     const cloud = this.#words.reduce((sum, word) => sum + word.cloud * word.text.length, 0) / letters;
     const disputed = this.#words.filter(({ tv }) => tv >= DISPUTED).length;
@@ -81,6 +82,7 @@ export class Provenance {
       el("span", { class: "legend-scale" }, t("who.scale.device"), ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: t(`who.${level}`) })), t("who.scale.cloud")),
       el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed })),
       el("span", { class: "legend-total", "data-testid": "cloud-share" }, t("who.total", { percent: Math.round(100 * cloud) })),
+      ...by,
     ];
   }
 

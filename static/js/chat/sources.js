@@ -45,7 +45,7 @@ function distinct(sources, side) {
   const passages = new Set();
   return sources
     .filter((source) => source.side === side)
-    .map((source) => (source.deleted ? { ...source, title: t("sources.deleted") } : source))
+    .map((source) => (source.deleted ? { ...source, title: t("sources.deleted"), text: t("sources.deleted.text") } : source))
     .sort((one, other) => other.weight - one.weight)
     .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
 }

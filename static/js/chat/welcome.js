@@ -15,16 +15,17 @@ const SAMPLE = "The cabin by the lake.md";
  * @param {number} state.waiting How many are being prepared.
  * @param {string} state.project That a question would be of; empty: none.
  * @param {string} state.instruction Of the project.
+ * @param {boolean} state.alone Whether the cloud takes no part.
  * @param {object} actions
  * @param {(file: File) => void} actions.add
  * @param {() => void} actions.choose
  * @param {(question: string, only?: string) => void} actions.ask `only` is the document that may be used.
  */
-export function showWelcome({ visible, files, waiting, project, instruction }, { add, choose, ask }) {
+export function showWelcome({ visible, files, waiting, project, instruction, alone }, { add, choose, ask }) {
   byId("welcome").hidden = !visible;
   if (!visible) return;
   byId("welcome-title").textContent = project || t("welcome.title");
-  byId("welcome-lead").textContent = project ? instruction || t("projects.lead") : t("welcome.lead");
+  byId("welcome-lead").textContent = project ? instruction || t("projects.lead") : [t("welcome.lead"), ...(alone ? [] : [t("welcome.lead.cloud")])].join(" ");
   if (!files) return;
   const [newest] = files;
   // What is there stays: a click must not meet what has just come in its place.

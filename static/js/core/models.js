@@ -40,7 +40,8 @@ export class Models {
       else for (const row of rows) this.#renew(row);
       const wanted = sessionStorage.getItem(RESTARTED);
       sessionStorage.removeItem(RESTARTED);
-      if (wanted && wanted !== current) this.#fail(t("model.failed", { name: wanted, current }));
+      if (wanted === current) this.#now.prepend(el("strong", { role: "status" }, t("model.restarted")), " ");
+      else if (wanted) this.#fail(t("model.failed", { name: wanted, current }));
     } catch (error) {
       this.#list.replaceChildren();
       this.#fail(messageOf(error));
@@ -66,11 +67,14 @@ export class Models {
       return this.#fail(messageOf(error));
     }
     this.onRestart();
-    this.#now.replaceChildren(el("strong", { class: "wait", role: "status" }, t("model.restarting", { name })));
+    const passed = el("span", { "aria-hidden": "true" });
+    this.#now.replaceChildren(el("strong", { class: "wait", role: "status" }, t("model.restarting", { name })), " ", passed);
     this.#notice.hidden = this.#list.hidden = true;
     // While it starts nothing answers; before it has ended, the old one does, and has the other to come.
+    const begun = Date.now();
     for (let settled = false; !settled; ) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      passed.textContent = `${Math.round((Date.now() - begun) / 1000)} s`;
       settled = await listModels().then(({ current, next }) => current === next, () => false);
     }
     sessionStorage.setItem(RESTARTED, name);

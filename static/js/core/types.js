@@ -75,7 +75,7 @@
  * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
  * @property {string} [away] Why the cloud, which was to be asked, took no part.
  * @property {number} [unsearched] How many parts of the cloud's corpus were down or late.
- * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number, documents?: string[] | null}} [asked]
+ * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number, documents?: string[] | null, model?: string}} [asked]
  * @property {Done} [done]
  * @property {Problem} [error]
  * @property {Localizable} [localizable]

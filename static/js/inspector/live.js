@@ -38,6 +38,7 @@ export function showLive(message, progress, rtt) {
     ...drawn(stats),
     ...weighed(message.sources ?? []),
     facts([
+      [t("link.model"), message.asked?.model],
       [t("live.mode"), message.private ? t("live.mode.private") : message.asked?.mode],
       [t("live.temperature"), message.asked && number(message.asked.temperature)],
       [t("live.seed"), message.asked?.seed],

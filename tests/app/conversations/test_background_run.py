@@ -30,7 +30,7 @@ async def runs(
 ) -> AsyncIterator[BackgroundRuns]:
     await asyncio.to_thread(migrate, database_url(tmp_path))
     known(tmp_path, SOURCE.id, SOURCE.title)
-    runs = BackgroundRuns(conversations, ObservedGeneration(generation.generate).write)
+    runs = BackgroundRuns(conversations, ObservedGeneration(generation.generate).write, "a model")
     yield runs
     await runs.close()
 
@@ -66,6 +66,7 @@ async def test_every_reader_gets_all_events(
     stored = await conversations.message(answer.id)
     assert (stored.state, stored.text) == (MessageState.DONE, generation.script)
     assert stored.record["asked"]["left_out"] == 3
+    assert stored.record["asked"]["model"] == "a model"
 
 
 async def test_what_fails_is_logged_once_and_stored_without_details(

@@ -34,6 +34,7 @@ ASKED = {
     "seed": 4,
     "left_out": 2,
     "documents": None,
+    "model": "a model",
 }
 FOUND = {
     "sources": [asdict(SOURCE)],

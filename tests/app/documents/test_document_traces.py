@@ -132,7 +132,7 @@ async def test_an_answer_being_written_keeps_nothing_of_what_is_deleted(
         yield TextDelta("In a drawer.", (1,))
         yield Finished("stop", 1, 1)
 
-    runs = BackgroundRuns(conversations, ObservedGeneration(generate).write)
+    runs = BackgroundRuns(conversations, ObservedGeneration(generate).write, "a model")
     run = runs.start(answer, prepare)
     events = run.follow()
     assert await anext(events) == []
