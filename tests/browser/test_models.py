@@ -130,7 +130,7 @@ def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     with page.expect_navigation(timeout=300_000):
         page.get_by_test_id("restart").click()
     # The settings open by themselves to say so.
-    expect(page.get_by_test_id("model-now")).to_contain_text("DRAGON has started again. small is in")
+    expect(page.get_by_test_id("model-now")).to_contain_text("started again. small is in use")
     expect(page.get_by_test_id("restart")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("peer-status")).to_contain_text("Cloud when needed")

@@ -108,7 +108,7 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
         expect(each.last_answer.get_by_test_id("answer-text")).to_have_text(
             "[words of a deleted document]."
         )
-        each.last_answer.get_by_test_id("sources-line").click()
+        each.last_answer.get_by_test_id("sources").locator("summary").first.click()
         each.last_answer.get_by_test_id("source").click()
         expect(each.last_answer.get_by_test_id("passage")).to_contain_text("was deleted")
 

@@ -70,7 +70,7 @@ def answer() -> AnswerState:
 
 def test_a_finished_answer(answer: AnswerState) -> None:
     answer.take(Finished("stop", 2, 3, ((2, 3),), {"tv": 0.5}, "=", (("t", 0, 1.0, 1.0),), (1,)))
-    written = Written(Before(), 2, answer, Ending(MessageState.DONE))
+    written = Written(Before(), 2, answer, Ending(MessageState.DONE), "a model")
     assert (written.text, written.tokens) == ("Under the mat", [STORED])
     stats = {
         "tv": 0.5, "hops": [1], "participation": [[2, 3]], "verdicts": "=",
