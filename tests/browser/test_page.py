@@ -234,7 +234,9 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     assert chat.sources("public", answer).count() == 1
     facts = chat.how_written(answer).locator("dl.facts")
     for term, value in (("Mode", "tokenwise"), ("Temperature", "0.7"), ("Seed", "42")):
-        expect(facts.locator("dt", has_text=term).locator("+ dd").first).to_have_text(value)
+        expect(
+            facts.locator("dt").get_by_text(term, exact=True).locator("+ dd").first
+        ).to_have_text(value)
 
 
 def test_a_question_that_is_too_long_says_so_and_is_edited(chat: ChatPage) -> None:
