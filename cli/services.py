@@ -121,7 +121,8 @@ def peer(*, ray: bool = False) -> None:
             raise ConfigurationError("--ray needs Ray: pip install 'dragon-rag[ray]'") from error
         on_ray.start()
         with stoppable():
-            on_ray.deploy(settings, on_ray.Arguments())
+            on_ray.listen(settings)
+            on_ray.deploy()
             threading.Event().wait()
         on_ray.stop()
         return

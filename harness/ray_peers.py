@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ray import serve
+from ray.serve.context import _get_global_client
+from ray.serve.schema import ServeDeploySchema
 
 from harness.services import KEY, free_port
 from peer import on_ray
-from peer.on_ray import Arguments
 from peer.settings import PeerSettings
 
 _WAIT_S = 180.0
@@ -34,11 +34,11 @@ class RayPeers:
         return {each["replica_id"]: each["pid"] for each in found if each["state"] == "RUNNING"}
 
     def end(self, turn: int, *, drain: bool) -> None:
-        """Kill a replica, or have Ray replace them; return once there are as many again."""
+        """Kill a replica, or have Ray tell one to go; return once there are as many again."""
         before = self.running()
         if drain:
             self.scale(self.count - 1)
-            # Those that go have by then written their answers to their end.
+            # The one that goes has by then written its answers to their end.
             wait(lambda: len(on_ray.replicas("Link")) == self.count - 1)
             self.scale(self.count)
         else:
@@ -48,8 +48,15 @@ class RayPeers:
         wait(lambda: len(self.running()) == self.count)
 
     def scale(self, links: int) -> None:
-        """Deploy anew with so many replicas; Ray tells the others to go, once those are there."""
-        serve.run(on_ray.application(Arguments(links=links)), name=on_ray.NAME)
+        """Deploy with so many replicas, as `serve deploy` does; Ray tells the others to go."""
+        bounds = {"min_replicas": links, "max_replicas": links, "policy": on_ray.POLICY}
+        application = {
+            "name": on_ray.NAME,
+            "import_path": f"{on_ray.__name__}:{on_ray.application.__name__}",
+            "deployments": [{"name": "Link", "autoscaling_config": bounds}],
+        }
+        config = {"proxy_location": "HeadOnly", "applications": [application]}
+        _get_global_client().deploy_apps(ServeDeploySchema.model_validate(config), _blocking=True)
 
 
 def wait(until: Callable[[], bool]) -> None:
@@ -79,8 +86,10 @@ def peers(data: Path, corpus: Path, links: int, env: Mapping[str, str]) -> Itera
     try:
         # More than the machine has: the replicas share it, as other processes do.
         on_ray.start(num_cpus=2 * links, log_to_driver=False)
-        on_ray.deploy(PeerSettings.read(), Arguments(links=links))
-        yield RayPeers(port, links)
+        on_ray.listen(PeerSettings.read())
+        peers = RayPeers(port, links)
+        peers.scale(links)
+        yield peers
     finally:
         on_ray.stop()
         os.environ.clear()

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import ray
 from fastapi import FastAPI
-from pydantic import BaseModel
 from ray import serve
 from ray.exceptions import RayError
 from ray.serve import metrics
@@ -41,6 +40,9 @@ NAME = "dragon"
 ANSWERS = 16
 """So many answers at once for each replica of `Link`: with more, another one is started."""
 
+POLICY = {"policy_function": f"{__name__}:by_answers"}
+"""How many replicas of `Link` there are, as Ray wants it named."""
+
 _LATE_S = 2.0  # a shard that has not answered by then is left out
 _LOOK_S = 0.5
 _CHECK_S = 1.0  # how soon a replica that has ended is replaced
@@ -48,26 +50,19 @@ _MOST_LINKS = 10_000  # a link is one request to Ray, as long as it lasts
 _ENDING_S = 10.0  # beyond the drain deadline
 
 
-class Arguments(BaseModel):
-    """`links`: so many replicas of `Link`, whatever the load."""
+def application(_arguments: Mapping[str, str]) -> serve.Application:
+    """The application, for the corpus as it is. Raises `ConfigurationError`.
 
-    links: int | None = None
-
-
-def application(arguments: Arguments) -> serve.Application:
-    """The application, for the corpus as it is. Raises `ConfigurationError`."""
+    Ray wants a function of arguments; there are none.
+    """
     settings = PeerSettings.read()
     versions = Versions(settings.peer_corpus)
     parts = versions.manifest(versions.current).shards
-    scaled = {
-        "min_replicas": 1,
-        "max_replicas": os.cpu_count() or 1,
-        "policy": {"policy_function": f"{__name__}:by_answers"},
-    }
+    scaled = {"min_replicas": 1, "max_replicas": os.cpu_count() or 1, "policy": POLICY}
     link = serve.deployment(
         name="Link",
-        num_replicas=arguments.links or "auto",
-        autoscaling_config=None if arguments.links else scaled,
+        num_replicas="auto",
+        autoscaling_config=scaled,
         max_ongoing_requests=_MOST_LINKS,
         health_check_period_s=_CHECK_S,
         graceful_shutdown_timeout_s=settings.peer_drain_deadline + _ENDING_S,
@@ -79,6 +74,7 @@ def _part(number: int) -> serve.Application:
     return serve.deployment(
         name=f"Shard-{number}",
         ray_actor_options={"num_cpus": 0},
+        max_surge_percent=100,  # the only one of its part is replaced once another is there
         health_check_period_s=_CHECK_S,
         logging_config={"enable_access_log": False},
     )(Shard).bind(number)
@@ -90,8 +86,8 @@ def start(**ray_options: Any) -> None:
     ray.init(address="local", include_dashboard=False, **ray_options)
 
 
-def deploy(settings: PeerSettings, arguments: Arguments) -> None:
-    """Start the application in it; return once it can be used."""
+def listen(settings: PeerSettings) -> None:
+    """Have Ray listen where the settings say."""
     serve.start(
         proxy_location="HeadOnly",
         http_options={
@@ -101,7 +97,11 @@ def deploy(settings: PeerSettings, arguments: Arguments) -> None:
             "ssl_keyfile": settings.peer_tls_key and str(settings.peer_tls_key),
         },
     )
-    serve.run(application(arguments), name=NAME)
+
+
+def deploy() -> None:
+    """Start the application; return once it can be used."""
+    serve.run(application({}), name=NAME)
 
 
 def stop() -> None:
