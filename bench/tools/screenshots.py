@@ -265,6 +265,7 @@ def many(tour: Tour) -> None:
     page.locator(".conversation-found mark").first.wait_for()
     tour.take("search")
     page.get_by_test_id("search").fill("")
+    page.locator(".conversation-found").first.wait_for(state="hidden")
     page.get_by_test_id("project-open").filter(has_text="House").click()
     page.get_by_test_id("start-question").first.wait_for()
     tour.take("project")
