@@ -93,8 +93,10 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
 def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_path: Path) -> None:
     signed_in(page, alone)
     page.get_by_test_id("open-settings").click()
+    page.set_viewport_size({"width": 390, "height": 400})  # the list is longer than what is seen
     page.locator("[data-name='small']").get_by_test_id("use-model").click()
-    expect(page.get_by_test_id("restart")).to_be_visible()
+    expect(page.get_by_test_id("restart")).to_be_focused()
+    expect(page.get_by_test_id("restart")).to_be_in_viewport()
     (tmp_path / "models" / "small.gguf").write_bytes(b"nothing")
     with page.expect_navigation(timeout=300_000):
         page.get_by_test_id("restart").click()

@@ -170,6 +170,8 @@ export class Models {
       this.#notice.hidden = true;
       announce(t("model.chosen", { name }));
       await this.load();
+      this.#now.scrollIntoView({ block: "center" });
+      this.#now.querySelector("button")?.focus({ preventScroll: true });
     } catch (error) {
       this.#fail(messageOf(error));
     }
