@@ -54,7 +54,7 @@ export class Models {
     if (!next) return;
     this.#now.append(" ", el("strong", {}, t(restartable ? "model.next" : "model.next.terminal", { name: next })), " ");
     if (!restartable) return;
-    const button = el("button", { class: "button small", type: "button", "data-testid": "restart" }, t("model.restart"));
+    const button = el("button", { class: "button primary small", type: "button", "data-testid": "restart" }, t("model.restart"));
     button.addEventListener("click", () => this.#restart(next));
     this.#now.append(button);
   }
