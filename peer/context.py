@@ -64,6 +64,9 @@ class Linked(Protocol):
     def left(self) -> bool:
         """Whether nothing is left to be done for the device."""
 
+    def end(self) -> None:
+        """Hang up, since the peer ends."""
+
     def expel(self) -> None:
         """End everything of a device whose key was revoked."""
 

@@ -11,13 +11,16 @@ _LOOK_S = 0.05
 
 
 async def drain(shared: Shared, deadline_s: float) -> None:
-    """Return once no connection has anything left to be done, or after so many seconds."""
+    """End all connections: once none has anything left to be done, or after so many seconds."""
     shared.draining = True
     for connection in tuple(shared.connections):
         connection.leave()
     with suppress(TimeoutError):
         async with asyncio.timeout(deadline_s):
             await _left(shared)
+    # Those that have nowhere else to go: Ray waits for every one of them.
+    for connection in tuple(shared.connections):
+        connection.end()
 
 
 async def _left(shared: Shared) -> None:

@@ -48,6 +48,8 @@ _MAX_HOLDER_BYTES = 64 << 20
 _UNREAD_S = 20.0
 # How long a device may go on to open answers that was asked to go elsewhere.
 _LEAVING_S = 5.0
+# When it asks again for one that was refused because of that: there may be another peer by then.
+_ELSEWHERE_S = 1
 _ENDING = localizable("link.ending", "the cloud peer is about to end")
 _REVOKED = localizable("link.revoked", "the key was revoked")
 
@@ -159,11 +161,18 @@ class Connection:
         asked = self._asked_to_leave
         return self._has_left or (asked is not None and time.monotonic() - asked > _LEAVING_S)
 
+    def end(self) -> None:
+        """Hang up, since the peer ends."""
+        self._end(OverloadedError(_ENDING))
+
     def expel(self) -> None:
         """End everything of a device whose key was revoked."""
+        self._end(AuthenticationError(_REVOKED))
+
+    def _end(self, error: DragonError) -> None:
         self._has_left = True
         self._streams.end_all()
-        self._start(self.refuse(AuthenticationError(_REVOKED)))
+        self._start(self.refuse(error))
 
     def close(self) -> None:
         """Free everything."""
@@ -207,7 +216,7 @@ class Connection:
                 if isinstance(run := self._streams.find(stream), CloudRun):
                     run.receive(message)
             case control.Open() | control.Fetch() | control.ScoreText() if self._takes_nothing:
-                self._streams.fail(stream, OverloadedError(_ENDING))
+                self._streams.fail(stream, OverloadedError(_ENDING, retry_s=_ELSEWHERE_S))
             case control.Open():
                 make = partial(CloudRun, self._shared, self.pace, message)
                 self._streams.open(stream, make, lane=message.lane)

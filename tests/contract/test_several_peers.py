@@ -175,7 +175,8 @@ def test_a_draining_peer_is_not_ready_and_refuses_new_links(corpus: Path, tmp_pa
             assert next_control(device)["kind"] == "ready"
             device.send(json.dumps({"kind": "draining"}))
             device.send(opening(3))
-            assert next_control(device)["code"] == "link.ending"
+            fault = next_control(device)
+            assert (fault["code"], fault["retry_s"]) == ("link.ending", 1)
             for stream in (1, 2):
                 device.send(json.dumps({"kind": "close", "stream_id": stream, "reason": "done"}))
             with pytest.raises(ConnectionClosed):  # noqa: PT012
