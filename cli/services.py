@@ -124,7 +124,8 @@ def peer(*, ray: bool = False) -> None:
             on_ray.listen(settings)
             on_ray.deploy()
             threading.Event().wait()
-        on_ray.stop()
+        with stoppable():  # a second signal ends it at once
+            on_ray.stop()
         return
     from cli.server import peer_server
     from peer.main import create_app

@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -106,6 +107,10 @@ def deploy() -> None:
 
 def stop() -> None:
     """Have all replicas drain, and end Ray."""
+    # First the application: `serve.shutdown` ends the proxies at once, and with them every link.
+    serve.delete(NAME, _blocking=False)
+    while NAME in serve.status().applications:
+        time.sleep(_LOOK_S)
     serve.shutdown()
     ray.shutdown()
 
@@ -231,13 +236,25 @@ def _asking(shards: Sequence[DeploymentHandle]) -> Ask:
 
 def _is_stopping(replica: str) -> bool:
     """Whether the controller has told a replica of `Link` to go; the replica itself is not told."""
-    states = {each["replica_id"]: each["state"] for each in replicas("Link")}
+    served = _served()
+    if served["status"] == "DELETING":
+        return True  # with all others, and none is listed any more
+    states = {each["replica_id"]: each["state"] for each in _replicas(served, "Link")}
     return states.get(replica) == "STOPPING"
 
 
 def replicas(deployment: str) -> list[dict[str, Any]]:
     """Those of a deployment, as Ray Serve has them: `replica_id`, `state`, `pid` and more."""
-    served = _get_global_client().get_serve_details()["applications"][NAME]
+    return _replicas(_served(), deployment)
+
+
+def _served() -> dict[str, Any]:
+    """The application, as Ray Serve has it."""
+    served: dict[str, Any] = _get_global_client().get_serve_details()["applications"][NAME]
+    return served
+
+
+def _replicas(served: dict[str, Any], deployment: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = served["deployments"][deployment]["replicas"]
     return found
 

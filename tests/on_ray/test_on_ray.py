@@ -31,7 +31,7 @@ from dragon.link import control, registry
 from harness import services
 from harness.raw_link import greeted, link
 from harness.ray_peers import wait
-from harness.services import KEY, ROOT, Service, Setup
+from harness.services import KEY, ROOT, Floor, Service, Setup
 from peer import on_ray
 from tests.contract.asking import Ask, in_the_middle, streamed
 from tests.on_ray.conftest import EXACT, Fleet
@@ -41,6 +41,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 TOKENS = 120
 LINKS = 8
 WAIT_S = 120.0
+DRAIN_DEADLINE_S = 60.0
 
 
 def write(
@@ -154,7 +155,7 @@ def test_the_file_for_deployment_is_one() -> None:
     assert policy == f"{on_ray.__name__}:{on_ray.by_answers.__name__}"
 
 
-def test_dragon_peer_with_ray_starts_and_ends(tmp_path: Path) -> None:
+def test_dragon_peer_with_ray_starts_and_drains_before_it_ends(tmp_path: Path) -> None:
     port = services.free_port()
     given = {
         "DRAGON_PEER_PORT": str(port),
@@ -162,6 +163,7 @@ def test_dragon_peer_with_ray_starts_and_ends(tmp_path: Path) -> None:
         "DRAGON_PEER_CORPUS": str(services.demo_corpus(tmp_path, shards=2)),
         "DRAGON_DATA_DIR": str(tmp_path / "data"),
         "DRAGON_THREADS": "1",
+        **EXACT,
     }
     log = tmp_path / "log"
     with log.open("wb") as out:
@@ -178,8 +180,12 @@ def test_dragon_peer_with_ray_starts_and_ends(tmp_path: Path) -> None:
             assert peer.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.5)
-        peer.send_signal(signal.SIGTERM)
-        assert peer.wait(WAIT_S) == 0, log.read_text()
+        with services.device(Setup(tmp_path, EXACT, Floor(30)), port) as device:
+            services.wait_joint(device)
+            _, told = write(device, lambda: peer.send_signal(signal.SIGTERM))
+            assert told["participation"] == [[0, TOKENS]]
+            # It does not wait for its deadline, though the device has nowhere else to go.
+            assert peer.wait(DRAIN_DEADLINE_S) == 0, log.read_text()
     finally:
         peer.kill()
     assert not answers(f"http://127.0.0.1:{port}/ready")
