@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ray import serve
 from ray.serve.context import _get_global_client
-from ray.serve.schema import ServeDeploySchema
+from ray.serve.schema import ApplicationStatus, ServeDeploySchema
 
 from harness.services import KEY, free_port
 from peer import on_ray
@@ -34,13 +35,11 @@ class RayPeers:
         return {each["replica_id"]: each["pid"] for each in found if each["state"] == "RUNNING"}
 
     def end(self, turn: int, *, drain: bool) -> None:
-        """Kill a replica, or have Ray tell one to go; return once there are as many again."""
+        """Kill a replica, or have Ray replace all, in turn; return once there are as many again."""
         before = self.running()
         if drain:
-            self.scale(self.count - 1)
-            # The one that goes has by then written its answers to their end.
-            wait(lambda: len(on_ray.replicas("Link")) == self.count - 1)
-            self.scale(self.count)
+            # With one less, Ray would tell the newest to go, which no device is connected to.
+            self._deploy(self.count, version=turn + 1)
         else:
             ended = sorted(before)[turn % len(before)]
             os.kill(before[ended], signal.SIGKILL)
@@ -48,15 +47,21 @@ class RayPeers:
         wait(lambda: len(self.running()) == self.count)
 
     def scale(self, links: int) -> None:
-        """Deploy with so many replicas, as `serve deploy` does; Ray tells the others to go."""
+        """Deploy with so many replicas; Ray tells the others to go."""
+        self._deploy(links)
+
+    def _deploy(self, links: int, version: int = 0) -> None:
+        """Deploy as `serve deploy` does; return once it is done. Another version replaces all."""
         bounds = {"min_replicas": links, "max_replicas": links, "policy": on_ray.POLICY}
         application = {
             "name": on_ray.NAME,
             "import_path": f"{on_ray.__name__}:{on_ray.application.__name__}",
+            "args": {"version": str(version)},
             "deployments": [{"name": "Link", "autoscaling_config": bounds}],
         }
         config = {"proxy_location": "HeadOnly", "applications": [application]}
-        _get_global_client().deploy_apps(ServeDeploySchema.model_validate(config), _blocking=True)
+        _get_global_client().deploy_apps(ServeDeploySchema.model_validate(config))
+        wait(lambda: serve.status().applications[on_ray.NAME].status == ApplicationStatus.RUNNING)
 
 
 def wait(until: Callable[[], bool]) -> None:

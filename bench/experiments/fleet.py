@@ -2,8 +2,8 @@
 
 Devices that ask all the time, each with a list of the same peers. Every few seconds a peer in its
 turn is killed, or with `--drain` told to end, and started again once it has ended. With `--ray` it
-is a replica on Ray Serve, of as many, which have the corpus in as many shards; to drain, one less
-is deployed, and then as many again.
+is a replica on Ray Serve, of as many, which have the corpus in as many shards; to drain, all are
+deployed anew, one after the other, which is counted once.
 
 An answer `hung` that has not ended within a minute; it `noticed` if the cloud did not take part
 from its first to its last token; it `rejoined` if the cloud was lost and took part again. `wrong`
