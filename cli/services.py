@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,7 @@ from cli.defaults import share_cores, share_link, sign_in_link
 from cli.logging import log_to_stderr
 from cli.supervisor import (
     RESTART,
+    Service,
     address,
     own_command,
     require_free,
@@ -60,8 +62,8 @@ def up() -> None:
                 raise DragonError("The demo corpus could not be built; see above.")
         with running(["peer"], ["device", "--restartable"]) as services:
             print("Loading the models.", flush=True)
-            ends = (peer.peer_host, peer.peer_port), (device.host, device.port)
-            wait_ready(services, *ends)
+            listening = (peer.peer_host, peer.peer_port), (device.host, device.port)
+            wait_ready(services, *listening)
             url = f"http://{address(device.host, device.port)}"
             print(
                 f"\nDRAGON is ready.\n\n  Open     {sign_in_link(device, key)}\n"
@@ -72,17 +74,26 @@ def up() -> None:
             while True:
                 if any(service.asks_to_restart for service in services):
                     print("Starting again, as was asked for on the page.", flush=True)
-                    start_again(services)
-                    try:
-                        wait_ready(services, *ends)
-                    except DragonError as error:
-                        print(f"{error} The model used before is taken again.", flush=True)
-                        take_back(before)
-                        start_again(services)
+                    _start_with_the_choice(services, listening, before)
                     before = kept(device.data_dir)
                 for service in services:
                     service.revive()
                 time.sleep(0.2)
+
+
+def _start_with_the_choice(
+    services: Sequence[Service],
+    listening: Iterable[tuple[str, int]],
+    before: dict[Path, dict[str, str]],
+) -> None:
+    """Start all with the model that was chosen or, if one does not start, with the one before."""
+    start_again(services)
+    try:
+        wait_ready(services, *listening)
+    except DragonError as error:
+        print(f"{error} The model used before is taken again.", flush=True)
+        take_back(before)
+        start_again(services)
 
 
 Restartable = Annotated[bool, typer.Option("--restartable", hidden=True)]

@@ -39,19 +39,18 @@ class RayPeers:
         before = self.running()
         if drain:
             # With one less, Ray would tell the newest to go, which no device is connected to.
-            self._deploy(self.count, version=turn + 1)
+            self.scale(self.count, version=turn + 1)
         else:
             ended = sorted(before)[turn % len(before)]
             os.kill(before[ended], signal.SIGKILL)
             wait(lambda: ended not in self.running())
         wait(lambda: len(self.running()) == self.count)
 
-    def scale(self, links: int) -> None:
-        """Deploy with so many replicas; Ray tells the others to go."""
-        self._deploy(links)
+    def scale(self, links: int, version: int = 0) -> None:
+        """Deploy so many replicas, as `serve deploy` does; return once they run.
 
-    def _deploy(self, links: int, version: int = 0) -> None:
-        """Deploy as `serve deploy` does; return once it is done. Another version replaces all."""
+        Ray tells those over that number to go, and all of another version.
+        """
         bounds = {"min_replicas": links, "max_replicas": links, "policy": on_ray.POLICY}
         application = {
             "name": on_ray.NAME,
