@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from harness.services import Service
 from tests.browser.conftest import signed_in
@@ -38,6 +38,22 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.wait_answer(answer)
     expect(answer.get_by_test_id("left")).to_be_visible()
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
+
+
+def test_settings_opened_early_say_what_is_usual_once_it_is_known(
+    context: BrowserContext, device: Service
+) -> None:
+    page = context.new_page()
+    held: list[Route] = []
+    page.route("**/api/status", lambda route: held.append(route))
+    signed_in(page, device.url)
+    page.get_by_test_id("open-settings").click()
+    temperature = page.locator("#setting-temperature")
+    expect(temperature).to_have_attribute("placeholder", "0")
+    for each in held:
+        each.continue_()
+    expect(temperature).to_have_attribute("placeholder", "0.15")
+    page.unroute_all(behavior="ignoreErrors")
 
 
 def test_the_cloud_is_offered_after_a_miss_only_and_what_came_of_it_is_said(

@@ -41,7 +41,9 @@ export class Settings {
 
   /** @param {any} status The device's `/api/status`. */
   setStatus(status) {
+    const first = !this.#status;
     this.#status = status;
+    if (first && this.#dialog.open) this.#draw();  // what it shows as usual was not known
   }
 
   /** Whether the model that answers can only quote. */
