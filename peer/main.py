@@ -21,6 +21,7 @@ from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
 from dragon.inference.profile import Profile
 from dragon.link import control
+from dragon.link.address import LINK_PATH
 from dragon.retrieval import relevance
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
@@ -138,7 +139,7 @@ def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAP
     async def metrics() -> Response:
         return Response(state().metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.websocket("/v1/link")
+    @app.websocket(LINK_PATH)
     async def link(socket: WebSocket) -> None:
         shared, keys = state().shared, state().keys
         try:

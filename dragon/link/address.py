@@ -10,6 +10,9 @@ from urllib.parse import urldefrag, urlsplit
 
 from dragon.keys import is_loopback
 
+LINK_PATH = "/v1/link"
+"""Where a peer takes devices, and what a URL without a path means."""
+
 _PIN = "sha256="
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -51,6 +54,8 @@ def _address(text: str) -> PeerAddress:
         raise ValueError("must look like wss://peer.example/v1/link")
     if parts.scheme == "ws" and not is_loopback(parts.hostname):
         raise ValueError("off this machine the link must be encrypted: use wss://")
+    if parts.path in ("", "/"):
+        url = parts._replace(path=LINK_PATH).geturl()
     if not fragment:
         return PeerAddress(url)
     pin = fragment.removeprefix(_PIN).replace(":", "").lower()

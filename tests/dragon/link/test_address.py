@@ -25,6 +25,15 @@ def test_a_list_of_peers() -> None:
     )
 
 
+def test_a_peer_may_be_given_without_a_path() -> None:
+    found = addresses(f"ws://127.0.0.1:1,wss://peer.example/#sha256={PIN},wss://a.example/dragon")
+    assert found == (
+        PeerAddress("ws://127.0.0.1:1/v1/link"),
+        PeerAddress("wss://peer.example/v1/link", PIN),
+        PeerAddress("wss://a.example/dragon"),
+    )
+
+
 @pytest.mark.parametrize(
     ("setting", "advice"),
     [
