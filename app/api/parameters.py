@@ -13,7 +13,7 @@ from app.settings import Cloud, Settings
 from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Mode, Sampling
 
-MAX_HOPS = 1
+MAX_HOPS = 2
 
 
 class Options(Protocol):

@@ -1,10 +1,9 @@
 """The hops of an answer, reported as one answer.
 
 A hop is one text that both sides write together (`run`). Where a hop has ended and the question
-asks for more than what it says (`dragon.retrieval.hops`), the side that has not contributed
-searches with what is written, and another hop follows. Its positions, characters and sources are
-reported as those of the whole answer. The token that ended the hop before stands for the space
-between the two texts.
+asks for more than what it says (`dragon.retrieval.hops`), there is another search, and another hop
+follows. Its positions, characters and sources are reported as those of the whole answer. The token
+that ended the hop before stands for the space between the two texts.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from dragon.inference.tokenizer import Message, Tokenizer, may_stop
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.hops import OpenQuestion
 from dragon.retrieval.lexical import coverage
+from dragon.sampling.params import Mode
 
 _SPACE = " "
 
@@ -52,7 +52,7 @@ P = TypeVar("P", bound=Passage)
 
 @dataclass(frozen=True)
 class HopRequest:
-    """What would be written next, if the side that has not contributed finds a continuation.
+    """What would be written next, if the side that searches finds a continuation.
 
     With `private` that is the device, which then writes alone. Unless it is `agreed`, it is only an
     offer: the cloud would be sent words that are not known to it.
@@ -62,10 +62,17 @@ class HopRequest:
     follow_up: OpenQuestion
     private: bool
     agreed: bool
+    said: str
+    """All that has been written."""
 
     def among(self, found: Sequence[P]) -> list[P]:
         """Those of the passages found that continue the text."""
-        return [p for p in found if self.follow_up.answered_by(p.text, p.score)]
+        return [
+            passage
+            for passage in found
+            if passage.text not in self.said
+            and self.follow_up.answered_by(passage.text, passage.score)
+        ]
 
 
 @dataclass(frozen=True)
@@ -100,10 +107,12 @@ class Hops:
             self._answer.take(placed)
             yield placed
 
-    def next(self) -> HopRequest | None:
-        """The hop that may follow the one that has ended; None if nothing more is needed.
+    def next(self) -> tuple[HopRequest, ...]:
+        """The hops that may follow: the first of them that finds a continuation does.
 
-        None as well where a stop string may reach from this text into the next.
+        What a sentence brings up is looked up by the side that has not contributed; a question left
+        by both, and on the device first, as far as the cloud is asked only when needed. None where
+        nothing more is needed, or where a stop string may reach from this text into the next.
         """
         request, answer, start, last = self._request, self._answer, self._start, self._ends[-1]
         text, tokens = answer.text[start.characters :], answer.tokens[start.tokens :]
@@ -112,54 +121,72 @@ class Hops:
         ended = last.reason == "stop" and tokens[-1] in self._tokenizer.end_ids
         if (
             not ended
-            or not request.mode.joint
+            or not (request.mode.joint or request.mode is Mode.LOCAL)
             or len(self._ends) > request.hops
             or count >= self._limit
             or not sources
             or may_stop(text + _SPACE, request.stop)
         ):
-            return None
+            return ()
         source = max(sources, key=lambda source: coverage(text, source.text))
-        follow_up = OpenQuestion(plain(request.query), text, source.text)
-        if not follow_up.wanted:
-            return None
-        private = source.side == "public"
-        if request.private and not private:
-            return None
+        follow_up = OpenQuestion(plain(start.request.query), text, source.text)
         left = bool(follow_up.left)
-        again = self._tokenizer.asked_again(follow_up.query if left else request.query)
-        known = self._told >= len(tokens) - 1 and last.participation == ((0, count - start.tokens),)
+        # The query of a hop is a question only where one was left.
+        if not follow_up.wanted or not (left or len(self._ends) == 1):
+            return ()
+        hops = []
+        if left or source.side == "public":
+            hops.append(self._hop(follow_up, count, private=True, agreed=True))
+        if request.joint and (left or source.side == "private"):
+            known = self._told >= len(tokens) - 1
+            known &= last.participation == ((0, count - start.tokens),)
+            agreed = left or known or request.hops_agreed
+            if agreed or follow_up.offered:
+                hops.append(self._hop(follow_up, count, private=False, agreed=agreed, known=known))
+        if request.cloud is Cloud.ALWAYS and source.side == "private":
+            hops.reverse()
+        return tuple(hops)
+
+    def _hop(
+        self,
+        follow_up: OpenQuestion,
+        count: int,
+        *,
+        private: bool,
+        agreed: bool,
+        known: bool = False,
+    ) -> HopRequest:
+        """One after `count` tokens of the whole answer; `known` to the cloud are those since."""
+        request, start = self._request, self._start
+        left = bool(follow_up.left)
+        asked = self._tokenizer.asked_again(follow_up.query if left else request.query)
+        more = (*self._answer.tokens[start.tokens : -1], *asked)
         if known:
-            shown = (*start.request.shown, *tokens[:-1], *again)
+            shown = (*start.request.shown, *more)
         else:
             shown = tuple(self._tokenizer.conversation([Message("user", follow_up.query)]))
-        agreed = private or left or known or request.hops_agreed
-        if not (agreed or follow_up.offered):
-            return None
-        return HopRequest(
-            replace(
-                request,
-                conversation=(*start.request.conversation, *tokens[:-1], *again),
-                cloud_conversation=shown,
-                query=follow_up.query,
-                query_alone=None,
-                cloud_query=None,
-                judged=left,  # what is missing is no question: `among` decides
-                sampling=request.sampling.of_pass(len(self._ends)),
-                max_tokens=self._limit - count,
-                details=None if request.details is None else replace(request.details, prompt=False),
-                cloud=Cloud.NEVER if private else Cloud.ALWAYS,
-            ),
-            follow_up,
-            private,
-            agreed,
+        following = replace(
+            request,
+            conversation=(*start.request.conversation, *more),
+            cloud_conversation=shown,
+            query=follow_up.query,
+            query_alone=None,
+            cloud_query=None,
+            judged=left,  # what is missing is no question: `among` decides
+            sampling=request.sampling.of_pass(len(self._ends)),
+            max_tokens=self._limit - count,
+            details=None if request.details is None else replace(request.details, prompt=False),
+            cloud=Cloud.NEVER if private else Cloud.ALWAYS,
         )
+        return HopRequest(following, follow_up, private, agreed, self._answer.text)
 
-    def begin(self, request: GenerationRequest) -> None:
-        """The events that follow are of another hop."""
+    def begin(self, hop: HopRequest) -> Iterator[Event]:
+        """Begin another hop, of which the events are that follow."""
         answer = self._answer
-        self._start = _Start(request, len(answer.tokens), answer.length, len(answer.sources))
+        self._start = _Start(hop.request, len(answer.tokens), answer.length, len(answer.sources))
         self._started.append(time.monotonic())
+        if hop.private and self._joint:
+            yield from self.take(PeerChanged(False, 0, "the rest is of your own documents"))
 
     def known(self, tokens: int, *, asked: bool) -> None:
         """The cloud knows the first tokens of the present hop; `asked`: the question as well."""

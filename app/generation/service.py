@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -137,6 +137,7 @@ class GenerationService:
                 request = await self.rewriter.alone(request)
         hops = Hops(request, self.tokenizer, request.limit)
         hop: HopRequest | None = None
+        following: Sequence[HopRequest] = ()
         with self.ledger.begin(
             request.id, self.tokenizer.decode, private=request.private
         ) as account:
@@ -170,27 +171,25 @@ class GenerationService:
                     async for event in self._prompt(request, found):
                         yield event
                 async with self._recorded(run, account, hops, hop):
-                    if (found := await self._start(run, request, hop, found)) is None:
-                        if hop is not None and not hop.private and not run.replied:
-                            for event in hops.take(NotAsked(request.query)):
-                                yield event
-                        break
-                    if hop is not None:
-                        hops.begin(request)
-                    if hop is not None and hop.private:
-                        alone = PeerChanged(False, 0, "the rest is of your own documents")
-                        for event in hops.take(alone):
+                    if (found := await self._start(run, request, hop, found)) is not None:
+                        for event in hops.begin(hop) if hop is not None else ():
                             yield event
-                    async for event in run:
-                        for placed in hops.take(event):
-                            yield placed
-                if _scored_whole(request):
+                        async for event in run:
+                            for placed in hops.take(event):
+                                yield placed
+                    elif hop is not None and not hop.private and not run.replied:
+                        for event in hops.take(NotAsked(request.query)):
+                            yield event
+                if found is not None:
+                    following = hops.next()
+                if found is not None and _scored_whole(request):
                     scorer = self._scorer(request, joint=bool(run.session.intervals()))
                     details = await scorer.answer(request, self._plan(request), found, run.answer)
                     for event in hops.take(details):
                         yield event
-                if (hop := hops.next()) is None:
+                if not following:
                     break
+                hop, *following = following
                 if not hop.agreed:
                     for event in hops.take(NotAsked(hop.request.query)):
                         yield event

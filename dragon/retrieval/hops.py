@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from dragon.retrieval.lexical import coverage, lacking, stem, words
+from dragon.retrieval.lexical import content_words, coverage, lacking, stem, words
 from dragon.retrieval.query_parsing import questions_of
 
 MISSING = 0.3
@@ -91,10 +91,11 @@ class OpenQuestion:
 
     @cached_property
     def left(self) -> tuple[str, ...]:
-        """Of a message that joins questions, those that share no word with the text.
+        """Of a message that joins questions, those of which the text names nothing.
 
         Empty unless the text clearly answers one of them. A question that shares a word with the
-        text may be answered by it, or build on it; what another one asks about, too, says nothing.
+        text, or its root, may be answered by it, or build on it; what another one asks about, too,
+        says nothing.
         """
         _, *joined = questions_of(self.question)
         shares = [coverage(question, self.written) for question in joined]
@@ -103,9 +104,13 @@ class OpenQuestion:
         return tuple(
             one
             for n, one in enumerate(joined)
-            for own in [" ".join(lacking(one, " ".join(joined[:n] + joined[n + 1 :])))]
-            if not coverage(own or one, self.written)
+            for own in [lacking(one, " ".join(joined[:n] + joined[n + 1 :])) or content_words(one)]
+            if not any(map(self._told, own))
         )
+
+    def _told(self, word: str) -> bool:
+        """Whether the text has a word, or one of its root."""
+        return bool(coverage(word, self.written)) or _names(self.written, stem(word))
 
     @property
     def query(self) -> str:

@@ -24,6 +24,7 @@ from app.generation.events import (
     TokenDetail,
 )
 from app.generation.hops import Hops
+from app.settings import Cloud
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
@@ -84,11 +85,10 @@ def placed(hops: Hops, events: Iterable[Event]) -> list[Event]:
 def test_two_hops_are_one_answer(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
     hops = Hops(request_, tokenizer, 64)
     events = placed(hops, hop_of(tokenizer, FIRST, NOTE))
-    following = hops.next()
-    assert following is not None
-    hops.begin(following.request)
+    (following,) = hops.next()
+    list(hops.begin(following))
     events += placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
-    assert hops.next() is None, "one hop was allowed"
+    assert not hops.next(), "one hop was allowed"
     events += hops.finish()
 
     whole = AnswerState(request_)
@@ -119,9 +119,8 @@ def test_two_hops_are_one_answer(tokenizer: Tokenizer, request_: GenerationReque
 def test_each_detail_follows_its_text(tokenizer: Tokenizer, request_: GenerationRequest) -> None:
     hops = Hops(request_, tokenizer, 64)
     events = placed(hops, hop_of(tokenizer, FIRST, NOTE))
-    following = hops.next()
-    assert following is not None
-    hops.begin(following.request)
+    (following,) = hops.next()
+    list(hops.begin(following))
     events += [*placed(hops, hop_of(tokenizer, SECOND, CAPITAL)), *hops.finish()]
     written = 0
     for event in events:
@@ -136,8 +135,7 @@ def test_the_next_pass_asks_again_after_the_text(
 ) -> None:
     hops = Hops(request_, tokenizer, 64)
     placed(hops, hop_of(tokenizer, FIRST, NOTE))
-    following = hops.next()
-    assert following is not None
+    (following,) = hops.next()
     turns = [("user", QUESTION), ("assistant", FIRST), ("user", QUESTION)]
     expected = tokenizer.conversation([Message(*turn) for turn in turns])
     request = following.request
@@ -156,13 +154,62 @@ def test_a_question_that_is_left_is_asked_and_judged_as_one(
     asked = "What is the capital of Bhutan, and when does the choir meet?"
     hops = Hops(replace(request_, query=asked), tokenizer, 64)
     placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
-    following = hops.next()
-    assert following is not None
-    assert following.private
-    assert following.request.query == "when does the choir meet?"
-    assert following.request.judged
     again = tokenizer.asked_again("when does the choir meet?")
-    assert list(following.request.conversation)[-len(again) :] == again
+    for following in hops.next():
+        assert following.agreed
+        assert following.request.query == "when does the choir meet?"
+        assert following.request.judged
+        assert list(following.request.conversation)[-len(again) :] == again
+
+
+@pytest.mark.parametrize(
+    ("cloud", "found", "private"),
+    [
+        (Cloud.WHEN_NEEDED, CAPITAL, [True, False]),
+        (Cloud.WHEN_NEEDED, NOTE, [True, False]),
+        (Cloud.ALWAYS, CAPITAL, [True, False]),
+        (Cloud.ALWAYS, NOTE, [False, True]),
+        (Cloud.NEVER, NOTE, [True]),
+    ],
+)
+def test_both_sides_may_have_what_is_left(
+    tokenizer: Tokenizer,
+    request_: GenerationRequest,
+    cloud: Cloud,
+    found: Source,
+    private: list[bool],
+) -> None:
+    asked = "When do I fly? What is the capital of Bhutan? When does the choir meet?"
+    hops = Hops(replace(request_, query=asked, cloud=cloud), tokenizer, 64)
+    placed(hops, hop_of(tokenizer, found.text, found, joint=cloud is not Cloud.NEVER))
+    assert [following.private for following in hops.next()] == private
+
+
+def test_a_private_answer_has_what_is_left_of_the_device_alone(
+    tokenizer: Tokenizer, request_: GenerationRequest
+) -> None:
+    asked = "When do I fly to Bhutan? Where is my passport? When does the choir meet?"
+    for change in ({"cloud": Cloud.NEVER}, {"mode": Mode.LOCAL}):
+        hops = Hops(replace(request_, query=asked, hops=2, **change), tokenizer, 64)
+        events = placed(hops, hop_of(tokenizer, FIRST, NOTE, joint=False))
+        (second,) = hops.next()
+        assert second.request.query == "Where is my passport? When does the choir meet?"
+        events += hops.begin(second)
+        passport = "The passport is in the desk."
+        source_of_it = source("private", passport)
+        events += placed(hops, hop_of(tokenizer, passport, source_of_it, joint=False))
+        (third,) = hops.next()
+        assert not third.among([NOTE, source_of_it]), "no sentence is said twice"
+        assert third.private
+        assert third.request.query == "When does the choir meet?"
+        events += hops.begin(third)
+        choir = "The choir meets on Mondays."
+        events += placed(hops, hop_of(tokenizer, choir, source("private", choir), joint=False))
+        assert not hops.next()
+        assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (
+            f"{FIRST} {passport} {choir}"
+        )
+        assert sum(isinstance(event, PeerChanged) for event in events) == 1, "none says it again"
 
 
 def test_a_text_of_the_cloud_is_gone_on_with_on_the_device_alone(
@@ -171,11 +218,10 @@ def test_a_text_of_the_cloud_is_gone_on_with_on_the_device_alone(
     question = replace(request_, query="Who travels along to the capital of Bhutan?")
     hops = Hops(question, tokenizer, 64)
     events = placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
-    following = hops.next()
-    assert following is not None
+    (following,) = hops.next()
     assert following.private
     assert following.request.private
-    hops.begin(following.request)
+    events += hops.begin(following)
     own = "Anna comes along to Thimphu."
     more = hop_of(tokenizer, own, source("private", own), joint=False)
     events += [*placed(hops, more), *hops.finish()]
@@ -207,7 +253,7 @@ def test_an_answer_ends_there(
     assert len(tokenizer.encode(FIRST)) + 1 >= 12
     hops = Hops(replace(request_, **change), tokenizer, limit)
     events = placed(hops, hop_of(tokenizer, FIRST, NOTE, end=ended))
-    assert hops.next() is None
+    assert not hops.next()
     events += hops.finish()
     whole = AnswerState(request_)
     for event in events:

@@ -149,6 +149,12 @@ def test_of_joined_questions_none_is_left_that_the_text_may_have_to_do_with(
     assert not OpenQuestion(question, written, written).left
 
 
+def test_a_root_of_what_was_asked_answers_it() -> None:
+    question = "What is the capital of Kenya, and what is the capital of Peru?"
+    after = OpenQuestion(question, "Nairobi is the Kenyan capital.", NAIROBI)
+    assert after.left == ("what is the capital of Peru?",)
+
+
 def test_what_is_left_may_be_answered_in_the_same_words() -> None:
     asked = "When does the library close, and when does the pool close?"
     after = OpenQuestion(asked, "The library closes at 6.", "The library closes at 6.")
