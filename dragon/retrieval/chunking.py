@@ -25,24 +25,36 @@ _LOOK_AHEAD = 64  # characters, where the white space of a last break may lie
 _MINIMUM_FILL = 0.4
 
 _VISIBLE = re.compile(r"\S")
-_NOT_AFTER_ABBREVIATION = "".join(
-    rf"(?<!\b{word}\.)"
-    for word in ("Dr", "Mr", "Mrs", "Ms", "Prof", "St", "No", "vs", "etc", "e.g", "i.e", "approx")
+_ABBREVIATIONS = (
+    "Dr Mr Mrs Ms Prof St No vs etc e.g i.e approx Abs Art Fr Hr Nr Tel bzw ca inkl Sr Sra Dra núm"
+)
+_NOT_AFTER_ABBREVIATION = "(?<![Ss]tr\\.)" + "".join(
+    rf"(?<!\b{word}\.)" for word in _ABBREVIATIONS.split()
+)
+_MONTHS = "Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez"  # of "am 9. Mai"
+# Of an item or a heading, where it begins a line.
+_NOT_AFTER_NUMBER = "".join(
+    rf"(?<!{start}{number}\.)" for start in (r"\A", r"\n") for number in (r"\d", r"\d\d")
 )
 _BREAKS = (
     re.compile(r"\n(?=#{1,6} )"),
     re.compile(r"\n[^\S\n]*\n\s*"),
     re.compile(r"\n\s*"),
     re.compile(
-        rf"[.!?…]{_NOT_AFTER_ABBREVIATION}(?<!\b[A-Z]\.)[\"'”’)\]]*\s+(?=[^\sa-z])|[。！？]+"
+        rf"[.!?…]{_NOT_AFTER_ABBREVIATION}{_NOT_AFTER_NUMBER}(?<!\b[^\W\d_]\.)"
+        rf"(?!(?<=\d\.)\s+(?:{_MONTHS}))[\"'”’)\]]*\s+(?=[^\sa-z])|[。！？]+"
     ),
     re.compile(r"\s+"),
 )
 _LINES, _SENTENCES = _BREAKS[2:4]
 _HEADING = re.compile(r"#{1,6} ")
-# In a text without marks a line in capitals heads what follows it; so many characters at most.
+# In a text without marks a line in capitals heads what follows it; so many characters at most,
 _CAPITALS = re.compile(r".*[^\W\d_]{3}.*[^.,;:?!|]")
-_LONGEST_CAPITALS, _LEVEL_OF_CAPITALS = 60, 2
+_LONGEST_HEADING, _LEVEL_OF_CAPITALS = 60, 2
+# and one with a number or apart from what is before it, if it has no figure and ends no sentence.
+_NUMBER = re.compile(r"\d{1,2}(?:[.)]|(?:\.\d{1,2})+[.)]?)\s+")
+_TITLE = re.compile(r"[^\W\d_a-z][^\d.:;|?!…]*[^\W\d_]:?")
+_PROSE = re.compile(r"[\"'“„«(]?[^\W_a-z].*[.!?…][\"'”“’»)]*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -85,27 +97,45 @@ def each_sentence(
 ) -> Iterator[Sentence]:
     """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context.
 
-    A heading is a sentence of its own only where nothing stands under it.
+    A heading is a sentence of its own only where nothing stands under it, or if it has no mark and
+    may be none.
     """
     heading: Sentence | None = None
     bare = False  # nothing stands under it yet
-    for whole in each_chunk(pages, most):
-        opening = ""
-        for line in _pieces(whole, _LINES, 0, len(whole.text)):
-            if _heads(line.text):
-                if heading is not None and bare and _level(heading) >= _level(line):
-                    yield heading
-                heading, bare, opening = line, True, ""
-                continue
-            bare, first = False, ""
-            start = line.start - whole.start
-            for each in _pieces(whole, _SENTENCES, start, start + len(line.text)):
-                under = "" if alone else first or opening
-                yield replace(each, context=": ".join(filter(None, (_title(heading), under))))
-                first = first or each.text
-            opening = opening or first
+    opening, opened, end = "", -1, -2
+    for whole, line, following in _lines(pages, most):
+        if whole.start != opened:
+            opening, opened = "", whole.start
+        apart, end = line.start - end > 1, line.end
+        marked = _heads(line.text)
+        if marked and heading is not None and bare and _level(heading) >= _level(line):
+            yield heading
+        if marked or (not alone and _introduces(line.text, following, apart=apart)):
+            heading, bare, opening = line, marked, ""
+            if not marked:
+                yield line
+            continue
+        bare, first = False, ""
+        start = line.start - whole.start
+        for each in _pieces(whole, _SENTENCES, start, start + len(line.text)):
+            under = "" if alone else first or opening
+            yield replace(each, context=": ".join(filter(None, (_title(heading), under))))
+            first = first or each.text
+        opening = opening or first
     if heading is not None and bare:
         yield heading
+
+
+def _lines(pages: Sequence[str], most: int) -> Iterator[tuple[Chunk, Sentence, str]]:
+    """Every line with its chunk, and the text of the line after it."""
+    before: tuple[Chunk, Sentence] | None = None
+    for whole in each_chunk(pages, most):
+        for line in _pieces(whole, _LINES, 0, len(whole.text)):
+            if before:
+                yield *before, line.text
+            before = whole, line
+    if before:
+        yield *before, ""
 
 
 def _pieces(whole: Chunk, breaks: re.Pattern[str], start: int, stop: int) -> Iterator[Sentence]:
@@ -121,8 +151,25 @@ def _pieces(whole: Chunk, breaks: re.Pattern[str], start: int, stop: int) -> Ite
 def _heads(line: str) -> bool:
     if _HEADING.match(line):
         return True
-    capitals = len(line) <= _LONGEST_CAPITALS and line.upper() == line != line.lower()
+    capitals = len(line) <= _LONGEST_HEADING and line.upper() == line != line.lower()
     return capitals and _CAPITALS.fullmatch(line) is not None
+
+
+def _introduces(line: str, following: str, *, apart: bool) -> bool:
+    """Whether a line without a mark heads prose that follows; `apart` from what is before it."""
+    number = _NUMBER.match(line)
+    return (
+        (apart or number is not None)
+        and len(line) <= min(_LONGEST_HEADING, len(following))
+        and _TITLE.fullmatch(line, number.end() if number else 0) is not None
+        and _PROSE.fullmatch(following) is not None
+        and not _NUMBER.match(following)
+    )
+
+
+def unnumbered(line: str) -> str:
+    """A heading without its mark and its number."""
+    return _NUMBER.sub("", _HEADING.sub("", line, count=1), count=1)
 
 
 def _level(heading: Sentence) -> int:

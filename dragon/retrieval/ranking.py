@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dragon.retrieval.answerability import LEAST_LOG_ODDS, MOST, judged, log_odds
-from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.chunking import embedded_text, unnumbered
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.index import Vectors
-from dragon.retrieval.lexical import coverage, identifiers, words
+from dragon.retrieval.lexical import coverage, identifiers, lacking, words
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import MINIMUM_SCORE, SLOPE, Hit, relevance, score
 from dragon.retrieval.reranker import TextReranker
@@ -31,6 +31,8 @@ LEAST_SHARE = 1 / 8
 Among passages that are quoted only those that the text has begun have a say. So the other side
 could have any of them go on, by its first words, however little it weighs.
 """
+
+_ENDS = tuple(".!?…。！？")
 
 H = TypeVar("H", bound=Hit)
 
@@ -72,8 +74,29 @@ def answering(
 
     A passage is likely to answer if its log-odds are at least `least` nats; they adjust its score.
     What is asked about B105 is only answered by what names it, and more readily. Beside what
-    answers the same question better it must have weight.
+    answers the same question better it must have weight. A line that only says what is asked for,
+    as a heading does, answers where nothing else does.
     """
+    telling = [hit for hit in best if _tells(hit.text, query)]
+    likely = _likely(query, telling, k, reranker, least, embedder)
+    if not likely and len(telling) < len(best):
+        likely = _likely(query, best, k, reranker, least, embedder)
+    return likely
+
+
+def _tells(text: str, query: Query) -> bool:
+    """Whether a text is a sentence, or has words that the question has not."""
+    return text.endswith(_ENDS) or bool(lacking(unnumbered(text), query.text))
+
+
+def _likely(
+    query: Query,
+    best: Sequence[H],
+    k: int,
+    reranker: TextReranker,
+    least: float,
+    embedder: TextEmbedder | None,
+) -> list[H]:
     named = set(identifiers(query.text))
     near = (hit for hit in best if embedder or hit.score >= MINIMUM_SCORE)
     read = [hit for hit in near if not named or named.intersection(words(_seen(hit)))]

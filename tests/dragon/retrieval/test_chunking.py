@@ -178,6 +178,52 @@ def test_a_line_in_capitals_heads_what_follows_it() -> None:
     ]
 
 
+def test_a_short_line_without_a_mark_heads_the_prose_below_it_and_stays_a_sentence() -> None:
+    text = (
+        "House rules\n\n1. Keys\nThey hang left of the door. Lock up.\n\nLights\n\nTurn them off."
+    )
+    assert [(each.text, each.context) for each in sentences([text])] == [
+        ("House rules", ""),
+        ("1. Keys", ""),
+        ("They hang left of the door.", "1. Keys"),
+        ("Lock up.", "1. Keys: They hang left of the door."),
+        ("Lights", ""),
+        ("Turn them off.", "Lights"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. Buy milk\n2. Buy some bread.",  # items
+        "Code 4711\nIt opens the gate.",  # says something
+        "Wifi: heron\nThe router is upstairs.",
+        "Dear Anna,\nThe boat is in the shed.",
+        "We met there with\nall of the neighbours.",  # goes on
+        "The boat is in the shed\nKeys.",
+        "Keys\n- one in the shed.",
+    ],
+)
+def test_other_short_lines_do_not(text: str) -> None:
+    *lines, last = sentences([text, "On another page."])
+    assert "\n".join(each.text for each in lines) == text
+    assert last.context == ""
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Das Fest ist am 9. Mai und endet am 10. September.",
+        "Der Verein e. V. wohnt z. B. in der Hauptstr. 5 bei Fr. Brandt.",
+        "La Sra. Pérez paga la cuota núm. 4 el lunes.",
+        "12. Turn the dial to 60.",
+    ],
+)
+def test_no_sentence_ends_there(sentence: str) -> None:
+    found = sentences([f"{sentence}\nIt follows."])
+    assert [each.text for each in found] == [sentence, "It follows."]
+
+
 @pytest.mark.parametrize(
     "line", ["STOP!", "K7-QX41", "A 12", "钥匙在花盆下面", "ID: S01; WORK: TYRES.", "A" * 61]
 )

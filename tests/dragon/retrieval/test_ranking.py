@@ -46,6 +46,27 @@ def test_what_answers_comes_first(question: str, place: int) -> None:
     assert len(found(question, 1)) == 1
 
 
+CLUB = [
+    ("3. Membership fee", ""),
+    ("The fee is 184 euros a year.", "3. Membership fee"),
+    ("4. Keys", ""),
+    ("## Boats", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is the membership fee?", "The fee is 184 euros a year."),
+        ("What about the keys?", "4. Keys"),  # nothing else answers
+        ("What about the boats?", "## Boats"),
+    ],
+)
+def test_a_line_that_only_says_what_is_asked_for_gives_way(question: str, answer: str) -> None:
+    query = Query.of(question, embedder())
+    assert answering(query, ranked(query, hits(CLUB)), 2, reranker())[0].text == answer
+
+
 @pytest.mark.parametrize(
     "question",
     [
