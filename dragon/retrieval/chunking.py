@@ -32,16 +32,12 @@ _NOT_AFTER_ABBREVIATION = "(?<![Ss]tr\\.)" + "".join(
     rf"(?<!\b{word}\.)" for word in _ABBREVIATIONS.split()
 )
 _MONTHS = "Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez"  # of "am 9. Mai"
-# Of an item or a heading, where it begins a line.
-_NOT_AFTER_NUMBER = "".join(
-    rf"(?<!{start}{number}\.)" for start in (r"\A", r"\n") for number in (r"\d", r"\d\d")
-)
 _BREAKS = (
     re.compile(r"\n(?=#{1,6} )"),
     re.compile(r"\n[^\S\n]*\n\s*"),
     re.compile(r"\n\s*"),
     re.compile(
-        rf"[.!?…]{_NOT_AFTER_ABBREVIATION}{_NOT_AFTER_NUMBER}(?<!\b[^\W\d_]\.)"
+        rf"[.!?…]{_NOT_AFTER_ABBREVIATION}(?<!\b[^\W\d_]\.)"
         rf"(?!(?<=\d\.)\s+(?:{_MONTHS}))[\"'”’)\]]*\s+(?=[^\sa-z])|[。！？]+"
     ),
     re.compile(r"\s+"),
@@ -98,7 +94,7 @@ def each_sentence(
     """`sentences` lazily. `alone`: lines are rows of a table, none of them another's context.
 
     A heading is a sentence of its own only where nothing stands under it, or if it has no mark and
-    may be none.
+    may be none. The number of an item belongs to no sentence.
     """
     heading: Sentence | None = None
     bare = False  # nothing stands under it yet
@@ -116,8 +112,10 @@ def each_sentence(
                 yield line
             continue
         bare, first = False, ""
-        start = line.start - whole.start
-        for each in _pieces(whole, _SENTENCES, start, start + len(line.text)):
+        number = _NUMBER.match(line.text)
+        begin = line.start - whole.start
+        start = begin + (number.end() if number else 0)
+        for each in _pieces(whole, _SENTENCES, start, begin + len(line.text)):
             under = "" if alone else first or opening
             yield replace(each, context=": ".join(filter(None, (_title(heading), under))))
             first = first or each.text
