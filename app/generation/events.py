@@ -41,7 +41,7 @@ class GenerationRequest:
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
     which of the person's documents may be used; None is no limit. `passed_over` are texts whose
     passages are not used: those that were quoted before. `id` names the answer, in the
-    ledger too. `hops` is how often an answer may continue with what the other side finds by what is
+    ledger too. `hops` is how often an answer may continue with what is found by what is
     written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
     cloud does not know. `epsilon` bounds what the cloud learns of the passages used, by
     (epsilon, `accountant.DELTA`)-differential privacy; None is no bound. With `wait` the first

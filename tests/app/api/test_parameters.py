@@ -38,7 +38,7 @@ def test_the_same_parameters_make_the_same_request(state: AppState) -> None:
     page = request_of(state, PROMPT, Params.model_validate(params | {"provenance": True}))
     dragon = OWN | {"aggregation": "exchange", "provenance": True}
     assert same(page, rest(state, temperature=0.5, dragon=dragon))
-    assert (page.mode, page.details, page.hops) == (Mode.EXCHANGE, Details(), 1)
+    assert (page.mode, page.details, page.hops) == (Mode.EXCHANGE, Details(), 2)
 
 
 def test_what_a_request_gives_goes_before_what_is_usual(
