@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -69,9 +71,10 @@ def kept(data_dir: Path) -> dict[Path, dict[str, str]]:
 
 
 def take_back(before: dict[Path, dict[str, str]]) -> None:
-    """Have the two files name the model that they named before. Raises `OSError`."""
+    """Have the two files name the model that they named before. Raises `StorageError`."""
     for path, values in before.items():
-        _write(values, path.resolve(), mode=None if path == _BY_HAND else 0o600)
+        with _writing(path):
+            _write(values, path.resolve(), mode=None if path == _BY_HAND else 0o600)
 
 
 def choose(model: Model, settings: Settings) -> str:
@@ -114,7 +117,7 @@ def choose(model: Model, settings: Settings) -> str:
     by_hand = not hand.keys().isdisjoint(SETTINGS)
     path = _BY_HAND if by_hand else chosen
     changed, kept = (model.settings, {}) if by_hand else ({}, model.settings)
-    try:
+    with _writing(path):
         chosen.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if secret and KEY in hand:
             changed = changed | {KEY: ""}  # it would count more than the one that is kept
@@ -123,15 +126,6 @@ def choose(model: Model, settings: Settings) -> str:
         if by_hand:
             chosen.unlink(missing_ok=True)
         _write(kept | {KEY: secret}, chosen.resolve(), mode=0o600)
-    except OSError as error:
-        raise StorageError(
-            localizable(
-                "model.unwritten",
-                "{path} could not be written: {why}",
-                path=str(path),
-                why=f"{error.strerror}",
-            )
-        ) from error
     restart = "Restart DRAGON to use it: end it with Ctrl-C, and start it again."
     if on_this_machine(settings):
         return f"{restart} {BOTH}"
@@ -143,6 +137,21 @@ def choose(model: Model, settings: Settings) -> str:
 
 def _given(path: Path) -> dict[str, str]:
     return {name: value for name, value in dotenv_values(path).items() if value}
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            localizable(
+                "model.unwritten",
+                "{path} could not be written: {why}",
+                path=str(path),
+                why=f"{error.strerror}",
+            )
+        ) from error
 
 
 def _write(settings: dict[str, str], path: Path, mode: int | None = None) -> None:

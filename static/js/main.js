@@ -48,6 +48,10 @@ const settings = new Settings(
     socket.close();
     status.setPeer({ state: "restarting", rtt_ms: null, detail: "" });
   },
+  (name) => {
+    byId("upcoming").hidden = !name;
+    byId("upcoming-text").textContent = name && t("model.next", { name });
+  },
 );
 const inspector = new Inspector((panel) => {
   drawPanels();
@@ -318,7 +322,7 @@ for (const [id, open] of /** @type {const} */ ([["open-settings", () => settings
     open();
   });
 }
-byId("choose-model").addEventListener("click", () => settings.open("models"));
+for (const id of ["choose-model", "upcoming-open"]) byId(id).addEventListener("click", () => settings.open("models"));
 byId("new-chat").addEventListener("click", () => openConversation(null));
 byId("connection-retry").addEventListener("click", () => socket.connect());
 for (const id of ["upload-button", "attach"]) byId(id).addEventListener("click", () => documents.choose());

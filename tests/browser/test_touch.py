@@ -71,6 +71,9 @@ def test_what_needs_a_mouse_or_keys_is_not_spoken_of(phone: ChatPage) -> None:
     phone.page.locator("#inspector-close").tap()
     phone.page.locator("#sidebar-open").tap()
     expect(phone.page.locator("#open-help")).to_be_hidden()
+    phone.page.get_by_test_id("open-settings").tap()
+    expect(phone.page.get_by_test_id("cloud")).to_be_visible()
+    expect(phone.page.locator("[name=keys]")).to_be_hidden()
 
 
 @pytest.mark.usefixtures("emptied")

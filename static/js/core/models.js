@@ -22,9 +22,13 @@ export class Models {
   /** The trial under way. @type {AbortController | null} */
   #trying = null;
 
-  /** @param {() => void} onRestart Called as DRAGON ends, to start again. */
-  constructor(onRestart) {
+  /**
+   * @param {() => void} onRestart Called as DRAGON ends, to start again.
+   * @param {(name: string) => void} onUpcoming Called with the model that waits for a restart; empty: none.
+   */
+  constructor(onRestart, onUpcoming) {
     this.onRestart = onRestart;
+    this.onUpcoming = onUpcoming;
   }
 
   /** Looks again for what there is; the old list stays until then. */
@@ -51,6 +55,7 @@ export class Models {
   /** @param {string} now Which one is in use. @param {string} next The next start's; empty: no other. @param {boolean} restartable */
   #tell(now, next, restartable) {
     this.#now.replaceChildren(now);
+    this.onUpcoming(next);
     if (!next) return;
     this.#now.append(" ", el("strong", {}, t(restartable ? "model.next" : "model.next.terminal", { name: next })), " ");
     if (!restartable) return;
@@ -67,6 +72,7 @@ export class Models {
       return this.#fail(messageOf(error));
     }
     this.onRestart();
+    this.onUpcoming("");
     const passed = el("span", { "aria-hidden": "true" });
     this.#now.replaceChildren(el("strong", { class: "wait", role: "status" }, t("model.restarting", { name })), " ", passed);
     this.#notice.hidden = this.#list.hidden = true;

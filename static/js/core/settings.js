@@ -23,10 +23,14 @@ export class Settings {
   /** @type {any} */
   #status = null;
 
-  /** @param {() => void} onChange @param {() => void} onRestart Called as DRAGON ends, to start again. */
-  constructor(onChange, onRestart) {
+  /**
+   * @param {() => void} onChange
+   * @param {() => void} onRestart Called as DRAGON ends, to start again.
+   * @param {(name: string) => void} onUpcoming Called with the model that waits for a restart; empty: none.
+   */
+  constructor(onChange, onRestart, onUpcoming) {
     this.onChange = onChange;
-    this.#models = new Models(onRestart);
+    this.#models = new Models(onRestart, onUpcoming);
     this.#form.addEventListener("input", () => this.#read());
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
@@ -148,7 +152,7 @@ export class Settings {
       el("fieldset", {}, el("legend", {}, t("settings.answers")),
         el("label", { class: "field" }, el("span", {}, t("settings.cloud")), cloud),
         el("p", { class: "hint", id: "cloud-hint" })),
-      el("fieldset", {}, el("legend", {}, t("sidebar.keyboard")),
+      el("fieldset", { class: "of-keys" }, el("legend", {}, t("sidebar.keyboard")),
         el("label", { class: "check" }, el("input", { type: "checkbox", name: "keys", checked: values.keys }), t("settings.keys"))),
       el("details", { class: "details advanced", "data-testid": "advanced", open: ADVANCED.some((name) => values[name]) },
         el("summary", {}, icon("icon-chevron", "icon chevron"), t("settings.advanced")),

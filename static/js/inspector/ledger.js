@@ -19,6 +19,8 @@ const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "c
  */
 
 let version = 0;
+/** Whether the cloud was asked for earlier answers, by their ids in the ledger. @type {Map<string, boolean>} */
+const known = new Map();
 
 /** @param {Message | null} message An answer @param {About | null} about */
 export async function showLedger(message, about) {
@@ -31,8 +33,8 @@ export async function showLedger(message, about) {
   try {
     const left = await leftFor(message.ledgers ?? []);
     const earlier = left.frames.length ? about?.earlier ?? [] : [];
-    const before = await Promise.all(earlier.map(({ ledgers }) => leftFor(ledgers)));
-    const asked = earlier.filter((_, turn) => before[turn]?.asked.length).map(({ question }) => question);
+    const before = await Promise.all(earlier.map(({ ledgers }) => wasAsked(ledgers)));
+    const asked = earlier.filter((_, turn) => before[turn]).map(({ question }) => question);
     // Another answer's has been asked for since.
     if (drawing !== version) return;
     const unfolded = panel.querySelector("details")?.open ?? false;
@@ -44,6 +46,13 @@ export async function showLedger(message, about) {
 
 /** What left the device for an answer. @param {string[]} ledgers */
 const leftFor = async (ledgers) => together((await Promise.all(ledgers.map(entryOf))).filter((entry) => entry !== null));
+
+/** Whether the cloud was asked for an answer that is finished. @param {string[]} ledgers */
+async function wasAsked(ledgers) {
+  const key = ledgers.join();
+  if (!known.has(key)) known.set(key, (await leftFor(ledgers)).asked.length > 0);
+  return known.get(key);
+}
 
 /** The ledger's entry, or null for an answer that was refused before it began. @param {string} key */
 async function entryOf(key) {

@@ -77,6 +77,11 @@ def test_a_choice_is_taken_back(by_hand: str) -> None:
     assert "sesame" not in (folder / CHOSEN).read_text()
 
 
+def test_a_choice_that_cannot_be_taken_back_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="could not be written"):
+        take_back(kept(tmp_path / "gone"))
+
+
 def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
     env = tmp_path / ".env"
     env.write_text("# mine\nDRAGON_PORT=9000\nDRAGON_MODEL=old\nexport OTHER='x y' # why\n")
