@@ -28,6 +28,7 @@ _REDACTED_IN_TITLE = "[…]"
 
 RUN = 5
 _WORD = re.compile(r"\w+(?:[-./:'’]\w+)*")
+_MARK = re.compile(r"[.!?]+(?!\S)")
 _SENTENCE_ENDS = re.compile(r"[.!?](?=\s)|\n")
 
 Range = tuple[int, int]
@@ -166,14 +167,23 @@ class Redaction:
 
 
 def merged(text: str, ranges: Iterable[Range]) -> list[Range]:
-    """The ranges in order, as one where nothing but spaces and marks is between them."""
+    """The ranges in order, as one where nothing but spaces and marks is between them.
+
+    One that is a whole sentence takes its mark with it.
+    """
     whole: list[Range] = []
     for start, end in sorted(ranges):
         if whole and not _WORD.search(text, whole[-1][1], max(start, whole[-1][1])):
             whole[-1] = whole[-1][0], max(end, whole[-1][1])
         else:
             whole.append((start, end))
-    return whole
+    return [(start, _with_mark(text, start, end)) for start, end in whole]
+
+
+def _with_mark(text: str, start: int, end: int) -> int:
+    """The end of a range, after the mark that ends its sentence if the sentence begins with it."""
+    before, mark = text[:start].rstrip(" "), _MARK.match(text, end)
+    return mark.end() if mark and (not before or before[-1] in ".!?\n") else end
 
 
 def broken_off(text: str, document: str) -> list[Range]:

@@ -130,14 +130,16 @@ class Hops:
             return ()
         source = max(sources, key=lambda source: coverage(text, source.text))
         follow_up = OpenQuestion(plain(start.request.query), text, source.text)
+        own = replace(follow_up, own=True)
         left = bool(follow_up.left)
         # The query of a hop is a question only where one was left.
-        if not follow_up.wanted or not (left or len(self._ends) == 1):
-            return ()
+        wanted = follow_up.wanted and (left or len(self._ends) == 1)
         hops = []
-        if left or source.side == "public":
+        if own.left and own.wanted:
+            hops.append(self._hop(own, count, private=True, agreed=True))
+        elif wanted and source.side == "public":
             hops.append(self._hop(follow_up, count, private=True, agreed=True))
-        if request.joint and (left or source.side == "private"):
+        if wanted and request.joint and (left or source.side == "private"):
             known = self._told >= len(tokens) - 1
             known &= last.participation == ((0, count - start.tokens),)
             agreed = left or known or request.hops_agreed

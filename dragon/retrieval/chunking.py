@@ -112,7 +112,7 @@ def each_sentence(
                 yield line
             continue
         bare, first = False, ""
-        number = _NUMBER.match(line.text)
+        number = None if alone else _NUMBER.match(line.text)
         begin = line.start - whole.start
         start = begin + (number.end() if number else 0)
         for each in _pieces(whole, _SENTENCES, start, begin + len(line.text)):

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dragon.retrieval.lexical import content_words, coverage, lacking, stem, words
-from dragon.retrieval.query_parsing import questions_of
+from dragon.retrieval.query_parsing import parts_of, questions_of
+from dragon.retrieval.standing_alone import standing_alone
 
 MISSING = 0.3
 """The share of a question's words that must be unanswered for a further hop."""
@@ -53,11 +54,16 @@ _LINK, _ROOT = 3, 5
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """What `written`, an answer to `question` from the passage `source`, leaves open."""
+    """What `written`, an answer to `question` from the passage `source`, leaves open.
+
+    `own` where one's own documents are asked: then a question is left unless the text names all of
+    it, and whether another passage answers it, their judgement says.
+    """
 
     question: str
     written: str
     source: str
+    own: bool = False
 
     @property
     def wanted(self) -> bool:
@@ -91,21 +97,22 @@ class OpenQuestion:
 
     @cached_property
     def left(self) -> tuple[str, ...]:
-        """Of a message that joins questions, those of which the text names nothing.
+        """Of a message that joins questions, those of which the text names nothing, or not all.
 
-        Empty unless the text clearly answers one of them. A question that shares a word with the
-        text, or its root, may be answered by it, or build on it; what another one asks about, too,
-        says nothing.
+        For the cloud none unless the text clearly answers one of them. A question that shares a
+        word with the text, or its root, may be answered by it, or build on it; what another one
+        asks about, too, says nothing.
         """
-        _, *joined = questions_of(self.question)
+        # Those that point back are asked of one's own documents, made to stand alone.
+        joined = parts_of(self.question) if self.own else list(questions_of(self.question)[1:])
         shares = [coverage(question, self.written) for question in joined]
-        if max(shares, default=0.0) < _ANSWERED:
+        if not self.own and max(shares, default=0.0) < _ANSWERED:
             return ()
         return tuple(
-            one
+            standing_alone(one, joined[:n]) if self.own else one
             for n, one in enumerate(joined)
             for own in [lacking(one, " ".join(joined[:n] + joined[n + 1 :])) or content_words(one)]
-            if not any(map(self._told, own))
+            if not (all if self.own else any)(map(self._told, own))
         )
 
     def _told(self, word: str) -> bool:

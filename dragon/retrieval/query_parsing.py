@@ -23,16 +23,34 @@ _VERB = (
     rf"|(?:is|are|was|were|am)\s{_OWNER}|tell\sme)"
 )
 _ASKS = rf"(?:{_BEFORE}{_WH}(?:'s)?|{_VERB})\b"
+_WH_GERMAN = (
+    r"(?:wann|wo(?:hin|her|mit|für|von|zu|rin)?|we[rmn]|wessen|welche[mnrs]?|wie(?:so|viele?)?"
+    r"|weshalb|warum)"
+)
+_ASKS_GERMAN = (
+    r"(?:(?:ab|an|aus|bei|bis|für|in|mit|nach|seit|um|von|vor|zu)\s)?"
+    rf"(?:was|{_WH_GERMAN})\b"
+)
+_WH_SPANISH = r"(?:qué|cuándo|a?dónde|quién(?:es)?|cuál(?:es)?|cuánt[oa]s?|cómo)"
+_ASKS_SPANISH = rf"¿?(?:(?:a|con|de|desde|en|hasta|para|por)\s)?{_WH_SPANISH}\b"
 
 # A full stop behind three letters or fewer may be that of "Dr." or "e.g."
 _SENTENCE = re.compile(r"(?<=[?？])\s|(?<=\w{4}[.!;])\s(?=[A-Z])")
-_JOINT = re.compile(rf",?\s(?:and|or|but|plus)(?:\s(?:also|then))?\s(?={_ASKS})", re.IGNORECASE)
-_QUESTION = re.compile(rf"{_ASKS}|.*[?？]$", re.IGNORECASE)
-# "the vet who treated Rex and whose ...", "between what I paid and what ...": one question.
-_WITHIN = re.compile(rf"\A(?:\S+\s){{2,}}?(?:{_WH}|that|between)\b", re.IGNORECASE)
-POINTS_BACK = re.compile(
-    r"\b(?:he|she|it|its|they|him|her|his|hers|them|their|theirs|that|this|those|these|there|then|one)\b",
+_JOINT = re.compile(
+    rf",?\s(?:(?:and|or|but|plus)(?:\s(?:also|then))?\s(?={_ASKS})"
+    rf"|(?:und|oder|aber|sowie)(?:\s(?:auch|dann))?\s(?={_ASKS_GERMAN})"
+    rf"|(?:[yeou]|pero)(?:\s(?:también|además))?\s(?={_ASKS_SPANISH}))",
     re.IGNORECASE,
+)
+_QUESTION = re.compile(rf"{_ASKS}|{_ASKS_GERMAN}|{_ASKS_SPANISH}|.*[?？]$", re.IGNORECASE)
+# "the vet who treated Rex and whose ...", "between what I paid and what ...": one question.
+_WITHIN = re.compile(
+    rf"\A(?:\S+\s){{2,}}?(?:{_WH}|that|between|{_WH_GERMAN}|{_WH_SPANISH})\b", re.IGNORECASE
+)
+POINTS_BACK = re.compile(
+    r"\b(?:(?i:he|she|it|its|they|him|her|his|hers|them|their|theirs|that|this|those|these|there|then"
+    r"|one)|er|sie|es|ihn|ihm|ihr|ihnen|dort|dann|davon|damit|dafür|dazu|diese[mnrs]?"
+    r"|él|ellas?|ellos|eso|esto|allí|ahí|entonces|sus?)\b"
 )
 """Words for something that was named before."""
 _MARK = re.compile(r"\A(?:\d{1,2}[.)]|[-*•])\s")
@@ -79,14 +97,16 @@ def questions_of(message: str) -> tuple[str, ...]:
     Questions that refer back to another ("and when did she die?") are left out: by themselves they
     would match anybody.
     """
-    whole = plain(message)
-    sentences = _SENTENCE.split(" ".join(whole.split()))
+    joined = [plain(part) for part in parts_of(message) if not POINTS_BACK.search(part)]
+    return (plain(message), *list(dict.fromkeys(joined))[-_MOST:])
+
+
+def parts_of(message: str) -> list[str]:
+    """The questions that a message joins, in order; none if it is one question."""
+    sentences = _SENTENCE.split(" ".join(plain(message).split()))
     joined = [part for sentence in sentences for part in _apart(_MARK.sub("", sentence))]
     questions = [part for part in joined if _QUESTION.match(part) and content_words(part)]
-    if len(questions) < 2:
-        return (whole,)
-    alone = dict.fromkeys(plain(part) for part in questions if not POINTS_BACK.search(part))
-    return (whole, *list(alone)[-_MOST:])
+    return questions if len(questions) > 1 else []
 
 
 def _apart(sentence: str) -> list[str]:

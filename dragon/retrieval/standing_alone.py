@@ -13,7 +13,11 @@ from dragon.retrieval.courtesy import plain
 from dragon.retrieval.lexical import content_words, identifiers, lacking
 from dragon.retrieval.query_parsing import POINTS_BACK
 
-_LEANS = re.compile(r"\A(?:and|but|or|so|also|(?:what|how) about|what if)\b", re.IGNORECASE)
+_LEANS = re.compile(
+    r"\A(?:and|but|or|so|also|(?:what|how) about|what if|und|aber|oder|auch|was ist mit"
+    r"|¿?(?:y|pero|o|qué (?:hay de|tal)))\b",
+    re.IGNORECASE,
+)
 _MOST = 12  # words taken over
 
 

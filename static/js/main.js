@@ -189,7 +189,7 @@ function drawPrivacy() {
 /** What the cloud would get with a question, in words. */
 function sends() {
   const instruction = !settings.quotes && projects.instruction(activeProject());
-  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), t("sends.settings"), settings.what]);
+  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), settings.what(stocked), t("sends.settings")]);
 }
 
 function drawWelcome() {

@@ -68,8 +68,8 @@ def expected(
         ((side, found) for side, own in enumerate(of_first) for found in own),
         key=lambda found: coverage(text, found[1].text),
     )
-    after = OpenQuestion(question, text, source.text)
     of_second = [passages(reply, side, 1) for side in ("private", "public")]
+    after = OpenQuestion(question, text, source.text, own=bool(of_second[0]))
     continuing = of_second[0] + of_second[1] if after.left else of_second[1 - side]
     goes_on = [after.answered_by(found.text, found.score) for found in continuing]
     assert any(goes_on) is bool(reply.hops)

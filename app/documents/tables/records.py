@@ -91,7 +91,7 @@ def _runs(text: str) -> Iterator[Sequence[Record]]:
             if run:
                 yield run
             run, known = [], set()
-        if run and _goes_on(before, run[-1][0], line, record):
+        if run and _goes_on(before, run[-1][0], record):
             last, (begun, _) = run[-1]
             run[-1] = last | record, (begun, span[1])
         elif run or len(record) > 1:
@@ -103,10 +103,10 @@ def _runs(text: str) -> Iterator[Sequence[Record]]:
         yield run
 
 
-def _goes_on(before: str, last: dict[str, str], line: str, record: dict[str, str]) -> bool:
+def _goes_on(before: str, last: dict[str, str], record: dict[str, str]) -> bool:
     """Whether a line is a further one of the record of the line before, which was full."""
-    first = next(iter(record))
-    item = line.removeprefix(f"{first}: {record[first]}; ").split("; ")[0]
+    first, *others = record
+    item = f"{others[0]}: {record[others[0]]}" if others else ""
     full = len(before) + len(item) > WIDTH
     return full and record.keys() & last.keys() == {first} and record[first] == last[first]
 

@@ -97,6 +97,7 @@ export class AnswerView {
       this.message.sources = frame.sources;
       this.message.closest = frame.closest;
       this.message.nothing_relevant = frame.nothing_relevant;
+      this.message.stocked = this.actions.stocked();
       this.message.unread_documents = frame.unread_documents;
       this.#wait.textContent = frame.sources.length ? t("answer.reading", { count: frame.sources.length }) : t("answer.writing");
     } else if (frame.type === "not_asked") {
@@ -268,7 +269,7 @@ export class AnswerView {
 
   /** Why none of the person's documents answers: which of the words say it. */
   #missed() {
-    if (!this.actions.stocked()) return "none";
+    if (this.message.stocked === false && !this.actions.stocked()) return "none";
     if (this.message.asked?.documents?.length === 0) return "unchosen";
     // Without a passage that came near there was none to be searched, or it has been deleted.
     return this.message.closest?.length ? "nothing" : "nothing.then";

@@ -80,7 +80,7 @@ export class Provenance {
     const disputed = this.#words.filter(({ tv }) => tv >= DISPUTED).length;
     return [
       el("span", { class: "legend-scale" }, t("who.scale.device"), ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: t(`who.${level}`) })), t("who.scale.cloud")),
-      el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed })),
+      ...(disputed ? [el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed }))] : []),
       el("span", { class: "legend-total", "data-testid": "cloud-share" }, t("who.total", { percent: Math.round(100 * cloud) })),
       ...by,
     ];

@@ -93,6 +93,7 @@ export class Models {
     const refusal = localized(model, "refusal");
     const note = refusal || localized(model, "hint");
     const facts = [
+      name === current && name !== next && t("model.using"),
       t(`model.${kind}`, { where: localized(model, "where") }),
       size && formatBytes(size),
       memory && t("model.memory", { size: formatBytes(memory) }),

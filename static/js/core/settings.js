@@ -83,14 +83,14 @@ export class Settings {
     return mode !== "local" && mode !== "context";
   }
 
-  /** What of an answer the cloud gets that takes part in it. */
-  get what() {
-    return t(this.#chosen.mode === "oneway" ? "leaves.words" : "leaves.probabilities");
+  /** What of an answer the cloud gets that takes part in it. @param {boolean} stocked Whether there are documents. */
+  what(stocked) {
+    return t(this.#chosen.mode !== "oneway" ? "leaves.probabilities" : stocked ? "leaves.words" : "leaves.words.only");
   }
 
   /** What of a question and its answer leaves the device, in a sentence. */
   get leaves() {
-    return t(`leaves.${this.rung}`, { what: this.what });
+    return t(`leaves.${this.rung}`, { what: this.what(true) });
   }
 
   /** @param {Partial<typeof DEFAULTS>} change */

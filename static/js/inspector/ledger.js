@@ -93,10 +93,10 @@ function parts({ asked, words, lost, kinds }, about, before) {
     ...asked.map((/** @type {string} */ what) => (what === "question" && about?.question ? t("ledger.asked.question.text", { text: about.question }) : t(`ledger.asked.${what}`))),
     ...(asked.length && before.length ? [t("ledger.chat", { questions: before.map((text) => t("quoted", { text })).join(", ") })] : []),
     ...(asked.length && about?.instructed ? [t("ledger.instruction")] : []),
-    ...(asked.length ? [t("sends.settings")] : []),
     ...(quoted.length ? [t("ledger.words", { words: quoted.join(", ") })] : []),
     ...(lost ? [t("ledger.words.lost")] : []),
     ...(kinds.draft || kinds.candidate ? [t("leaves.probabilities")] : []),
+    ...(asked.length ? [t("sends.settings")] : []),
   ];
   return found.length ? found : [t("ledger.signals")];
 }

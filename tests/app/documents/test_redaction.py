@@ -128,7 +128,7 @@ async def test_nothing_is_left_of_a_redacted_document(
     await redaction.apply()
 
     kept = await conversations.message(answer)
-    assert kept.text == f"{REDACTED}. Type {REDACTED}, said she. {REDACTED} So be it."
+    assert kept.text == f"{REDACTED} Type {REDACTED}, said she. {REDACTED} So be it."
     assert kept.tokens == []
     assert not {"citations", "not_asked"} & kept.record.keys()
     moved = [at for at, *_ in kept.record["seams"]]

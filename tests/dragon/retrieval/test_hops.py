@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dragon.retrieval.hops import SCORE, OpenQuestion
@@ -147,6 +149,13 @@ def test_of_joined_questions_none_is_left_that_the_text_may_have_to_do_with(
     question: str, written: str
 ) -> None:
     assert not OpenQuestion(question, written, written).left
+
+
+def test_of_ones_own_documents_a_question_is_asked_that_the_text_names_something_of() -> None:
+    question = "What does the plot cost, and who has the spare key?"
+    after = OpenQuestion(question, "Mr Teague on plot 19 has the spare key.", "The spare key.")
+    assert after.left == ()
+    assert replace(after, own=True).left == ("What does the plot cost",)
 
 
 def test_a_root_of_what_was_asked_answers_it() -> None:

@@ -54,6 +54,15 @@ def test_a_long_record_is_one_row() -> None:
     assert [row[0] for row in table.rows] == ["r0", "r1", "r2"]
 
 
+def test_a_cell_that_is_cut_like_fields_counts_whole_for_its_line() -> None:
+    header = ["name", "one", "two", "three"]
+    grid = [header, ["a", "1", "1", "1"], ["b", "x" * 130, "x" * 139, "y; z"]]
+    lines = table_lines(grid)
+    assert len(lines) == 3
+    (table,) = tables_in("\n".join(lines))
+    assert table.rows == (("a", "1", "1", "1"), ("b", "x" * 130, "x" * 139, "y; z"))
+
+
 def test_prose_is_no_table() -> None:
     assert tables_in("Dear Ann: hello; and to Bob: hi.\nSee you; soon.") == []
     assert tables_in("To: Ann\nTo: Bob\n") == []
