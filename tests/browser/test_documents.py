@@ -118,7 +118,7 @@ def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     page.get_by_test_id("confirm-delete").click()
     receipt = page.get_by_test_id("receipt")
     expect(receipt).to_have_attribute("data-hits", "0")
-    expect(receipt).to_contain_text("none now")
+    expect(receipt).to_contain_text("now it finds none")
     expect(receipt).not_to_contain_text(": 0 passages")
     expect(row).to_have_count(0)
 

@@ -112,7 +112,7 @@ def test_from_a_document_to_an_answer_and_its_redaction(
     tab.click("open-documents")
     tab.click("delete-document")
     tab.click("confirm-delete")
-    tab.reads("receipt", "The quoted words were removed")
+    tab.reads("receipt", "Quotes were removed")
     tab.until(lambda: "4471" not in tab.last("answer-text").text, "the code still stands")
 
 

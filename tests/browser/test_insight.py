@@ -101,7 +101,7 @@ def test_what_left_the_device(chat: ChatPage) -> None:
     answer.get_by_test_id("left").click()
     panel = chat.page.get_by_test_id("ledger")
     sent = panel.get_by_test_id("sent").get_by_role("listitem")
-    expect(sent).to_contain_text(["your question", "settings for the answer", "these words of"])
+    expect(sent).to_contain_text(["your question", "these words of", "settings such as"])
     expect(panel.get_by_role("row", name="correction")).to_be_hidden()
     panel.get_by_test_id("ledger-details").locator("summary").click()
     expect(panel.get_by_role("row", name="correction")).to_be_visible()

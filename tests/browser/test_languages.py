@@ -264,14 +264,14 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     chat.document(note.name).get_by_test_id("delete-document").click()
     page.get_by_test_id("confirm-delete").click()
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(
-        "[Wörter eines gelöschten Dokuments]."
+        "[Wörter eines gelöschten Dokuments]"
     )
     spanish = browser.new_context(locale="es-MX", service_workers="block")
     other = signed_in(spanish.new_page(), device.url)
     other.page.goto(page.url)
     texts = other.page.get_by_test_id("answer-text")
     expect(texts.first).to_have_text("No he encontrado ninguna respuesta directa.")
-    expect(texts.last).to_have_text("[palabras de un documento eliminado].")
+    expect(texts.last).to_have_text("[palabras de un documento eliminado]")
     question = other.page.get_by_test_id("question").last
     expect(question).to_contain_text("[palabras de un documento eliminado]")
     question.get_by_test_id("edit").click()

@@ -114,16 +114,16 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("Your original file stays where it is.")
     expect(dialog.get_by_role("button")).to_have_text(["Cancel", "Delete"])
-    quoted = dialog.get_by_label("Also remove its words from earlier chats")
+    quoted = dialog.get_by_label("Also remove what earlier chats quote")
     expect(quoted).to_be_checked()
     expect(dialog).to_contain_text("(1 message in 1 chat)")
     page.get_by_test_id("confirm-delete").click()
     expect(page.get_by_test_id("receipt")).to_contain_text(
-        "The quoted words were removed from 1 message."
+        "Quotes were removed from 1 message."
     )
     for each in (chat, other):
         expect(each.last_answer.get_by_test_id("answer-text")).to_have_text(
-            "[words of a deleted document]."
+            "[words of a deleted document]"
         )
         each.last_answer.get_by_test_id("sources").locator("summary").first.click()
         each.last_answer.get_by_test_id("source").click()

@@ -29,6 +29,7 @@ def test_settings_are_left_for_the_chat_from_wherever_they_are_scrolled_to(
     phone: ChatPage,
 ) -> None:
     page = phone.page
+    page.set_viewport_size({"width": 390, "height": 500})
     page.locator("#sidebar-open").tap()
     page.get_by_test_id("open-settings").tap()
     settings = page.locator("#settings")

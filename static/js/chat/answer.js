@@ -305,7 +305,7 @@ export class AnswerView {
     const joint = this.#joint;
     const authors = this.message.private
       ? this.message.private_from === undefined ? "kept" : "begun"
-      : state === "stopped" ? "stopped" : joint > 0 && this.message.nothing_relevant && !this.#public ? "vain" : joint === 0 ? done.dragon.sent_frames > 0 ? "asked" : "alone" : joint < done.usage.completion_tokens ? "some" : "cloud";
+      : state === "stopped" ? "stopped" : joint > 0 && this.message.phrases?.some(([, , phrase]) => phrase === "no_answer") ? "vain" : joint === 0 ? done.dragon.sent_frames > 0 ? "asked" : "alone" : joint < done.usage.completion_tokens ? "some" : "cloud";
     const said = t(`answer.by.${authors}`);
     return done.finish_reason === "length" ? `${said} · ${t("answer.cut")}` : said;
   }
