@@ -21,9 +21,11 @@ from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
 from bench.lib.pictures import in_few_colours, side_by_side
+from dragon.models import EMBEDDED_MODEL
 from harness import services
 from harness.network_emulator import Network, relay
 from harness.services import KEY, Floor, Service, Setup
+from training import gguf_file
 
 NOTES = {
     "The cabin by the lake.md": (services.ROOT / "static" / "sample-note.md").read_text(),
@@ -322,6 +324,18 @@ def around(tour: Tour) -> None:
     tour.take("error")
 
 
+def choosing(tour: Tour) -> None:
+    """Another model waits for a restart, and is given up again."""
+    for name, waits in ("small", True), (EMBEDDED_MODEL.name, False):
+        tour.sidebar()
+        tour.press("open-settings")
+        tour.page.locator(f"[data-name='{name}']").get_by_test_id("use-model").click()
+        expect(tour.page.get_by_test_id("upcoming")).to_be_visible(visible=waits)
+        tour.page.keyboard.press("Escape")
+        if waits:
+            tour.take("upcoming")
+
+
 def apart(tour: Tour) -> None:
     """The cloud is lost; then the device does not answer either."""
     tour.peer.kill()
@@ -340,6 +354,7 @@ STATES: tuple[Callable[[Tour], None], ...] = (
     many,
     around,
     writing,
+    choosing,
     apart,
 )
 
@@ -360,7 +375,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 data = Path(folder)
                 home = data / "home"
-                home.mkdir()
+                (home / "models").mkdir(parents=True)
+                gguf_file.write(EMBEDDED_MODEL, home / "models" / "small.gguf")
                 env = {**services.AS_INSTALLED, "HOME": str(home)}
                 setup = Setup(data, env, FLOOR, FLOOR)
                 with (
