@@ -118,9 +118,7 @@ def test_a_deleted_document_is_redacted_in_what_is_stored(
     expect(quoted).to_be_checked()
     expect(dialog).to_contain_text("(1 message in 1 chat)")
     page.get_by_test_id("confirm-delete").click()
-    expect(page.get_by_test_id("receipt")).to_contain_text(
-        "Quotes were removed from 1 message."
-    )
+    expect(page.get_by_test_id("receipt")).to_contain_text("Quotes were removed from 1 message.")
     for each in (chat, other):
         expect(each.last_answer.get_by_test_id("answer-text")).to_have_text(
             "[words of a deleted document]"
