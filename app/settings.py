@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import CHOSEN, ModelChoice
 from dragon.keys import LEAST_KEY, is_loopback, require_sendable
-from dragon.link.address import PeerAddress, addresses
+from dragon.link.address import LINK_PATH, PeerAddress, addresses
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode
 
 
@@ -44,7 +44,7 @@ class Settings(ModelChoice, BaseSettings):
     embedder: Path | None = None
     reranker: Path | None = None
     # One, or several separated by commas.
-    peer_url: str = "ws://127.0.0.1:8100/v1/link"
+    peer_url: str = f"ws://127.0.0.1:8100{LINK_PATH}"
     peer_key: SecretStr | None = None
     cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY

@@ -11,6 +11,7 @@ from dotenv import dotenv_values
 from app.auth import kept_key, one_time_code
 from app.settings import Settings
 from cli.supervisor import address
+from dragon.link.address import LINK_PATH
 from peer.settings import PeerSettings
 
 
@@ -28,7 +29,7 @@ def share_link() -> PeerSettings:
     _default("DRAGON_PEER_KEYS", key)
     peer = PeerSettings.read()
     _default("DRAGON_PEER_KEY", peer.peer_keys[0])
-    _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}/v1/link")
+    _default("DRAGON_PEER_URL", f"ws://{address(peer.peer_host, peer.peer_port)}{LINK_PATH}")
     return peer
 
 

@@ -44,10 +44,10 @@ _BREAKS = (
 )
 _LINES, _SENTENCES = _BREAKS[2:4]
 _HEADING = re.compile(r"#{1,6} ")
-# In a text without marks a line in capitals heads what follows it; so many characters at most,
-_CAPITALS = re.compile(r".*[^\W\d_]{3}.*[^.,;:?!|]")
+# In a text without marks a line of so many characters at most heads what follows it: in capitals,
+# or with a number or apart from what is before it, where it has no figure and ends no sentence.
 _LONGEST_HEADING, _LEVEL_OF_CAPITALS = 60, 2
-# and one with a number or apart from what is before it, if it has no figure and ends no sentence.
+_CAPITALS = re.compile(r".*[^\W\d_]{3}.*[^.,;:?!|]")
 _NUMBER = re.compile(r"\d{1,2}(?:[.)]|(?:\.\d{1,2})+[.)]?)\s+")
 _TITLE = re.compile(r"[^\W\d_a-z][^\d.:;|?!…]*[^\W\d_]:?")
 _PROSE = re.compile(r"[\"'“„«(]?[^\W_a-z].*[.!?…][\"'”“’»)]*", re.DOTALL)

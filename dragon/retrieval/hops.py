@@ -97,22 +97,26 @@ class OpenQuestion:
 
     @cached_property
     def left(self) -> tuple[str, ...]:
-        """Of a message that joins questions, those of which the text names nothing, or not all.
+        """The questions of a message that the text leaves, where that joins several.
 
-        For the cloud none unless the text clearly answers one of them. A question that shares a
-        word with the text, or its root, may be answered by it, or build on it; what another one
-        asks about, too, says nothing.
+        One's own documents are asked those of which the text does not name all, also those that
+        point back, made to stand alone. The cloud is asked those of which it names nothing, and
+        none unless the text clearly answers one: a question that shares a word with the text, or
+        its root, may be answered by it, or build on it. What another one asks about, too, says
+        nothing.
         """
-        # Those that point back are asked of one's own documents, made to stand alone.
-        joined = parts_of(self.question) if self.own else list(questions_of(self.question)[1:])
-        shares = [coverage(question, self.written) for question in joined]
-        if not self.own and max(shares, default=0.0) < _ANSWERED:
-            return ()
+        if self.own:
+            joined, answered = parts_of(self.question), all
+        else:
+            joined, answered = list(questions_of(self.question)[1:]), any
+            shares = [coverage(question, self.written) for question in joined]
+            if max(shares, default=0.0) < _ANSWERED:
+                return ()
         return tuple(
             standing_alone(one, joined[:n]) if self.own else one
             for n, one in enumerate(joined)
-            for own in [lacking(one, " ".join(joined[:n] + joined[n + 1 :])) or content_words(one)]
-            if not (all if self.own else any)(map(self._told, own))
+            for about in [lacking(one, " ".join(joined[:n] + joined[n + 1 :]))]
+            if not answered(map(self._told, about or content_words(one)))
         )
 
     def _told(self, word: str) -> bool:

@@ -302,12 +302,19 @@ export class AnswerView {
   #summarized() {
     const { done, state } = this.message;
     if (!done) return state === "stopped" ? t("answer.by.stopped") : "";
-    const joint = this.#joint;
-    const authors = this.message.private
-      ? this.message.private_from === undefined ? "kept" : "begun"
-      : state === "stopped" ? "stopped" : joint > 0 && this.message.phrases?.some(([, , phrase]) => phrase === "no_answer") ? "vain" : joint === 0 ? done.dragon.sent_frames > 0 ? "asked" : "alone" : joint < done.usage.completion_tokens ? "some" : "cloud";
-    const said = t(`answer.by.${authors}`);
+    const said = t(`answer.by.${this.#authors(done)}`);
     return done.finish_reason === "length" ? `${said} · ${t("answer.cut")}` : said;
+  }
+
+  /** Which of the words say who wrote it. @param {NonNullable<Message["done"]>} done */
+  #authors({ dragon, usage }) {
+    const { private: kept, private_from, state, phrases } = this.message;
+    const joint = this.#joint;
+    if (kept) return private_from === undefined ? "kept" : "begun";
+    if (state === "stopped") return "stopped";
+    if (joint === 0) return dragon.sent_frames > 0 ? "asked" : "alone";
+    if (phrases?.some(([, , phrase]) => phrase === "no_answer")) return "vain";
+    return joint < usage.completion_tokens ? "some" : "cloud";
   }
 
   #drawTools() {

@@ -47,7 +47,7 @@ export class Settings {
   setStatus(status) {
     const first = !this.#status;
     this.#status = status;
-    if (first && this.#dialog.open) this.#draw();  // what it shows as usual was not known
+    if (first && this.#dialog.open) this.#draw(); // what it shows as usual was not known
   }
 
   /** Whether the model that answers can only quote. */
