@@ -13,8 +13,7 @@ import pytest
 
 from app import owners
 from dragon.models import EMBEDDED_MODEL
-from harness import services
-from training import gguf_file
+from harness import gguf_file, services
 
 # Parts of the device that are tested by themselves act for its own key, as requests with it do.
 owners.act_as(owners.DEVICE)

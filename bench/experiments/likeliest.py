@@ -29,9 +29,9 @@ from dragon.sampling import mixture
 from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.quantized import cut
+from harness import gguf_file
 from harness.llama_server import serving
 from harness.services import EMBEDDED_MODEL
-from training import gguf_file
 
 LIKELIEST = (5, 20, 100, 256)
 _SEEDS = 20

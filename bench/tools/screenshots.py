@@ -22,10 +22,9 @@ from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect
 
 from bench.lib.pictures import in_few_colours, side_by_side
 from dragon.models import EMBEDDED_MODEL
-from harness import services
+from harness import gguf_file, services
 from harness.network_emulator import Network, relay
 from harness.services import KEY, Floor, Service, Setup
-from training import gguf_file
 
 NOTES = {
     "The cabin by the lake.md": (services.ROOT / "static" / "sample-note.md").read_text(),

@@ -15,14 +15,13 @@ import pytest
 
 from dragon.inference.choice import ModelChoice
 from dragon.models import EMBEDDED_MODEL
-from harness import services
+from harness import gguf_file, services
 from harness.faults.openai_server import Behaviour, Served, process, serving
 from harness.llama_server import serving as serving_llama
 from harness.services import Service, Setup
 from tests import tiny
 from tests.contract.asking import Ask, ask_all, questions
 from tests.contract.chatting import Chat, chat
-from training import gguf_file
 
 pytestmark = pytest.mark.services
 

@@ -22,8 +22,8 @@ from dragon.inference.engine import Engine
 from dragon.inference.jobs import Decoded, Outcome
 from dragon.inference.rows import Row
 from dragon.protocol.messages import Work
+from harness import gguf_file
 from tests import tiny
-from training import gguf_file
 
 WAIT_S = 300
 LONG, SHORT, SHORT_ONES = 24_000, 30, 200

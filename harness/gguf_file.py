@@ -1,6 +1,6 @@
 """Write an exported model as one `.gguf` file, with its tokenizer and chat template:
 
-`python -m training.gguf_file --model dragon/models/dragon-7m --out dragon-7m.gguf`
+`python -m harness.gguf_file --model dragon/models/dragon-7m --out dragon-7m.gguf`
 """
 
 from __future__ import annotations
@@ -35,6 +35,30 @@ def write(model: Path, out: Path, kind: str = "f16") -> None:
     _add_tokenizer(writer, model, config)
     weights = load_file(model / "model.safetensors")
     _add_weights(writer, weights, config["num_hidden_layers"], KINDS[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_adapter(model: Path, out: Path, *, rank: int = 4, seed: int = 0) -> None:
+    """Write a random LoRA adapter of the Qwen2 model in `model`: of its queries and values."""
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    writer = GGUFWriter(out, "qwen2")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", float(rank))
+    chance = np.random.default_rng(seed)
+    names = get_tensor_name_map(MODEL_ARCH.QWEN2, config["num_hidden_layers"])
+    for name, values in load_file(model / "model.safetensors").items():
+        if name.endswith(("q_proj.weight", "v_proj.weight")):
+            outputs, inputs = values.shape
+            tensor = names.get_name(name, (".weight", ".bias"))
+            first = chance.normal(0.0, inputs**-0.5, (rank, inputs))
+            writer.add_tensor(f"{tensor}.lora_a", first.astype(np.float32))
+            writer.add_tensor(
+                f"{tensor}.lora_b", chance.normal(0.0, 1.0, (outputs, rank)).astype(np.float32)
+            )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
