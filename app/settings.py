@@ -60,9 +60,6 @@ class Settings(ModelChoice, BaseSettings):
     least_cloud_weight: float = Field(default=0.125, ge=0, le=1)
     # How much a passage may spend on answers with `dragon.epsilon`, all of them together.
     passage_epsilon: float = Field(default=64.0, gt=0)
-    # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same
-    # text on any network.
-    exact: bool = False
 
     @classmethod
     def read(cls) -> Settings:

@@ -37,7 +37,6 @@ class PeerSettings(ModelChoice, BaseSettings):
     # The most that passages' KV may take on the disk, in the corpus's directory; 0 keeps none.
     kv_cache_mb: int = Field(1024, ge=0)
     log_format: Literal["text", "json"] = "text"
-    exact: bool = False
 
     @field_validator("peer_keys", mode="before")
     @classmethod

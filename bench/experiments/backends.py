@@ -25,11 +25,12 @@ import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from bench.lib import report
-from dragon.inference.backends.llama_cpp.model import serve
+from dragon.inference.backends.llama_cpp.context import BATCH, Context, Piece
+from dragon.inference.backends.llama_cpp.metadata import Metadata
+from dragon.inference.backends.llama_cpp.model import load_weights
 from dragon.inference.tokenizer import Tokenizer
-from harness import services
+from harness import gguf_file, services
 from harness.services import EMBEDDED_MODEL, Service, Setup
-from training import gguf_file
 
 Row = dict[str, Any]
 Seconds = tuple[float, float]
@@ -99,15 +100,21 @@ def through_the_product(device: Service, prompt: str, tokens: int, mode: str) ->
 
 
 def by_llama_cpp(path: Path, ids: Sequence[int], tokens: int) -> Callable[[], Seconds]:
-    """llama.cpp's own loop on a file."""
-    server = serve(path, 4096, threads=1)
+    """A loop over llama.cpp's C API on a file."""
+    size = Metadata.read(path).tokens
+    weights = load_weights(path, size)
+    context = Context(weights, size, sequences=1, positions=4096, most=4096, threads=1)
 
     def write() -> Seconds:
-        timings = server.handle_completions(
-            {"prompt": list(ids), "n_predict": tokens, "ignore_eos": True, "cache_prompt": False}
-        )["timings"]
-        rest = timings["predicted_ms"] * (tokens - 1) / tokens / 1000
-        return timings["prompt_ms"] / 1000, rest
+        context.cut(0, 0)
+        began = time.perf_counter()
+        for start in range(0, len(ids), BATCH):
+            logits = context.decode([Piece(0, start, ids[start : start + BATCH], 1)])
+        first = time.perf_counter()
+        for place in range(tokens - 1):
+            token = int(logits[0].argmax())
+            logits = context.decode([Piece(0, len(ids) + place, [token], 1)])
+        return first - began, time.perf_counter() - first
 
     return write
 

@@ -31,17 +31,22 @@ class ModelChoice(BaseModel):
     """A model: a directory, a hub name, a `.gguf` file, or the URL of a model server.
 
     `tokenizer` is for models that bring none. `model_key` is sent to a server, `model_name` is its
-    model where it has several. `answers` is how it answers, by default as the model says.
+    model where it has several. `adapter` is a LoRA in a `.gguf` file, for a model in one. `answers`
+    is how it answers, by default as the model says.
     """
 
     model: str = str(EMBEDDED_MODEL)
     model_key: SecretStr | None = None
     model_name: str | None = None
     tokenizer: str | None = Field(default=None, validate_default=True)
+    adapter: Path | None = None
     answers: Literal["quotes", "words"] | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    # Every answer in forwards of its own, no catch-up, no deadline, no cloud left out: the same
+    # text on any network.
+    exact: bool = False
 
     @field_validator("model")
     @classmethod
@@ -69,6 +74,13 @@ class ModelChoice(BaseModel):
                 "tokenizer.json, a hub name or a .gguf file"
             )
         return tokenizer
+
+    @field_validator("adapter")
+    @classmethod
+    def _has_a_model(cls, adapter: Path | None, info: ValidationInfo) -> Path | None:
+        if adapter is not None and not info.data.get("model", "").endswith(".gguf"):
+            raise ValueError("an adapter needs a model in a .gguf file")
+        return adapter
 
     def load_tokenizer(self) -> Tokenizer:
         """The model's tokenizer. Raises `ConfigurationError` when it cannot be loaded."""
@@ -102,11 +114,20 @@ class ModelChoice(BaseModel):
             dtype=self.dtype,
             device=self.torch_device,
             threads=self.threads,
+            adapter=self.adapter,
+            exact=self.exact,
         )
 
 
 def load_model(
-    path: str | Path, vocab_size: int, *, dtype: str, device: str, threads: int
+    path: str | Path,
+    vocab_size: int,
+    *,
+    dtype: str,
+    device: str,
+    threads: int,
+    adapter: Path | None = None,
+    exact: bool = False,
 ) -> Backend:
     """The model at `path`: a `.gguf` file, else a directory or a hub name for torch.
 
@@ -116,7 +137,7 @@ def load_model(
     if str(path).endswith(".gguf"):
         from dragon.inference.backends.llama_cpp.model import LlamaCpp
 
-        return LlamaCpp(Path(path), vocab_size, threads=threads)
+        return LlamaCpp(Path(path), vocab_size, threads=threads, adapter=adapter, exact=exact)
     from dragon.inference.backends.torch.model import LanguageModel
 
     return LanguageModel.load(path, vocab_size, dtype=dtype, device=device)

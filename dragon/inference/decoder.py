@@ -44,7 +44,8 @@ class Decoder:
     once steps can be run, or holds the error that prevents it. It takes room for `limit` tokens, by
     default for all of the context; `horizon` is how many can be run. If `detailed`, its
     distributions come with the full ones they were cut from; if `referred`, with those of the last
-    row, which has no part in them unless it is the only one.
+    row, which has no part in them unless it is the only one. If `adapted`, the model's adapter has
+    its part in them.
 
     Raises `ContextLengthError` when the longest row leaves no room for a token.
     """
@@ -60,6 +61,7 @@ class Decoder:
         *,
         detailed: bool = False,
         referred: bool = False,
+        adapted: bool = True,
         limit: int | None = None,
     ) -> None:
         assert not (detailed and referred)
@@ -69,6 +71,7 @@ class Decoder:
         self._adjustment = adjustment
         self._detailed = detailed
         self._referred = referred
+        self._adapted = adapted
         # What is held to a grammar is no quote.
         free = adjustment is not None and adjustment.held
         self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
@@ -117,6 +120,7 @@ class Decoder:
         """Take slots with room for all that may be written, if there are."""
         slots = self._model.cache.acquire(len(self._rows), self.positions)
         self.slots = slots or []
+        self._model.begin(self.slots, adapted=self._adapted)
         return slots is not None
 
     def release(self) -> None:
@@ -142,7 +146,10 @@ class Decoder:
             piece = self._conversation[start : start + PIECE]
             starts = [len(row.tokens) + start for row in self._rows]
             tokens = torch.tensor([piece]).expand(len(self._rows), -1)
-            logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)
+            if start + len(piece) < len(self._conversation):
+                self._model.feed(self.slots, starts, tokens, cancelled=cancelled)
+            else:
+                logits = self._model.forward(self.slots, starts, tokens, 1, cancelled=cancelled)
             yield tokens.numel()
         if logits is not None:
             logits = self._adjusted(logits[:, -1], 0)
@@ -240,11 +247,7 @@ def fill(
             return
     for start in range(0, len(row.tokens), PIECE):
         piece = row.tokens[start : start + PIECE]
-        if len(piece) < PIECE:
-            model.feed(slot, piece, start, cancelled=cancelled)
-        else:
-            fed = torch.tensor([piece])
-            model.forward([slot], [start], fed, 1, cancelled=cancelled)
+        model.feed([slot], [start], torch.tensor([piece]), cancelled=cancelled)
         yield len(piece)
     if model.kv is not None and store is not None and store.wants(row):
         store.save(row, model.kv.read(slot, len(row.tokens)))

@@ -96,12 +96,14 @@ class Engine:
         *,
         detailed: bool = False,
         referred: bool = False,
+        adapted: bool = True,
         limit: int | None = None,
     ) -> Decoder:
         """A decoder of at most `limit` tokens; its future `prefilled` says when it can be run.
 
-        It waits for slots and for room in them. Raises `ContextLengthError` at once where there
-        never are, and `OverloadedError` when too many wait already.
+        It runs with the model's adapter, if there is one and it is to be `adapted`. It waits for
+        slots and for room in them. Raises `ContextLengthError` at once where there never are, and
+        `OverloadedError` when too many wait already.
         """
         decoder = Decoder(
             self.model,
@@ -112,6 +114,7 @@ class Engine:
             adjustment,
             detailed=detailed,
             referred=referred,
+            adapted=adapted,
             limit=limit,
         )
         if len(rows) > self.model.cache.rows(decoder.positions):

@@ -68,6 +68,7 @@ class Run(ABC, Generic[Item]):
         *,
         detailed: bool,
         referred: bool = False,
+        adapted: bool = True,
     ) -> Decoder:
         """Have the engine prefill these rows; decoding begins once it has.
 
@@ -80,6 +81,7 @@ class Run(ABC, Generic[Item]):
             adjustment,
             detailed=detailed,
             referred=referred,
+            adapted=adapted,
             limit=self.session.limits.tokens,
         )
         asyncio.wrap_future(decoder.prefilled).add_done_callback(self._take_prefill)

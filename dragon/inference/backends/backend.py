@@ -92,17 +92,21 @@ class Backend(Protocol):
         """Tokens that end a text."""
         ...
 
+    def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
+        """Let rows begin in slots just taken: with the model's adapter, if there is one, or not."""
+        ...
+
     def feed(
         self,
-        slot: int,
-        tokens: Sequence[int],
-        start: int = 0,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Feed a row at `start` these tokens, at least one, by the time of the next `forward`.
+        """Feed `tokens` int64 [B, Q] of prompts to rows at `starts`, by the time of `forward`.
 
-        Raises `PreemptedError` as `forward` does.
+        The first `forward` after it ends the prompts. Raises `PreemptedError` as `forward` does.
         """
         ...
 

@@ -1,84 +1,138 @@
 """A model in a `.gguf` file, run by llama.cpp in this process.
 
-llama.cpp's server object, of the package xllamacpp, keeps a slot's keys and values and computes
-what a prompt has beyond them. So a row is a list of tokens here, a step is a prompt, and rolling
-back is a shorter prompt. All prompts and results are token ids.
+A row is a sequence of llama.cpp's cache. All rows that have work share a batch, whatever each has
+to do: a step, several positions to verify, a piece of a prompt. What a text has in common with one
+that is in the cache is copied, not computed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from dragon.errors import ConfigurationError, DragonError, PreemptedError
-from dragon.inference.backends.backend import never
+from dragon.errors import ConfigurationError, DragonError
+from dragon.inference.backends.backend import PIECE, never
+from dragon.inference.backends.llama_cpp import api
+from dragon.inference.backends.llama_cpp.context import (
+    BATCH,
+    OUTPUTS,
+    Context,
+    Logits,
+    NoRoomError,
+    Piece,
+)
 from dragon.inference.backends.llama_cpp.metadata import Metadata
+from dragon.inference.backends.llama_cpp.prefix_store import PrefixStore, Run
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
-from dragon.inference.logprobs import MAX_TOP
 
-# Tokens named of a position. They hold 98 % of nearly every distribution, as much as the wire does.
-LIKELIEST = 256
-# Probabilities among the likeliest: that takes less than to sort all of a vocabulary.
-_LIKELIEST = {"samplers": ["top_k"], "top_k": LIKELIEST, "post_sampling_probs": True}
-# And of these what holds nearly all: to write down 256 takes a tenth of a step.
-_NUCLEUS = {"samplers": ["top_k", "top_p"], "top_p": 0.999, "min_keep": MAX_TOP}
-_SLOTS = 16
-# Positions that all slots share: one at full length, or many short ones.
-_LEAST_POSITIONS = 16384
+EXACT_BLOCK = 64
+"""Tokens of a prompt that exact mode computes at once."""
+# Positions that all rows share: one row at full length, or many short ones; and how many at first.
+_POSITIONS = 16384
+_AT_FIRST = 4096
+# In exact mode each sequence has its own.
+_AT_FIRST_APART = 512
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What of a run is to be computed: all up to `end`, with the last `outputs` distributions."""
+
+    run: Run
+    end: int
+    outputs: int = 0
 
 
 class LlamaCpp:
-    """Weights and slots. The engine's thread alone runs it."""
+    """Weights and slots. The engine's thread alone runs it.
 
-    full = False
-    parallel = False
+    With quantised weights the values of a position depend a little on what shares its batch, and on
+    where it lies in the cache. `exact` keeps that from a text: a prompt is computed in blocks of
+    fixed size from its beginning, what follows token by token, and each row alone, in a cache of
+    its own. So a text depends on its tokens only, whatever else is under way or was kept.
+    """
+
+    full = True
+    parallel = True
     kv = None
 
-    def __init__(self, path: Path, vocab_size: int, *, threads: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        vocab_size: int,
+        *,
+        threads: int,
+        adapter: Path | None = None,
+        exact: bool = False,
+    ) -> None:
         """Load a file. Raises `ConfigurationError` when it cannot be loaded."""
         metadata = Metadata.read(path)
         if metadata.tokens < vocab_size:
             raise ConfigurationError(f"{path.name}: the tokenizer has more tokens than the model")
         self.name = path.stem
-        self._path = path
         self.vocab_size = vocab_size
         self.context = min(MAX_CONTEXT, metadata.context)
         self.quotes = metadata.quotes
         self.ends = metadata.ends
-        self._positions = BLOCK * blocks_of(max(self.context, _LEAST_POSITIONS))
-        self.cache = Slots(_SLOTS, self.context, self._positions)
-        self._texts: list[list[int]] = [[] for _ in range(_SLOTS)]
-        self._tokens = metadata.tokens
-        # One that quotes may have to write what is not likely.
-        self._likeliest = _LIKELIEST if self.quotes else _LIKELIEST | _NUCLEUS
-        self._letter = [[metadata.letter, 1e6]]
-        self._server = serve(path, self._positions, threads)
-        # A thread a slot: the server computes the prompts that wait in one batch.
-        self._threads = ThreadPoolExecutor(_SLOTS, "llama.cpp")
+        self._files = [path] if adapter is None else [path, adapter]
+        self._exact = exact
+        self._lib = api.library()
+        self._model = load_weights(path, metadata.tokens)
+        # Slots, and sequences of texts that have ended; where these are apart, each takes memory.
+        slots, kept = (16, 4) if exact else (32, 32)
+        room = BLOCK * blocks_of(max(self.context, _POSITIONS))
+        most = BLOCK * blocks_of(self.context) if exact else room
+        self._context = Context(
+            self._model,
+            metadata.tokens,
+            sequences=slots + kept,
+            positions=min(most, _AT_FIRST_APART if exact else _AT_FIRST),
+            most=most,
+            threads=threads,
+            apart=exact,
+        )
+        if adapter is not None:
+            self._context.add_adapter(adapter)
+        self._store = PrefixStore(slots + kept, lambda sequence: self._context.cut(sequence, 0))
+        self._runs: dict[int, Run] = {}
+        self.cache: Slots = _Slots(slots, self.context, room, self._end)
 
     @cached_property
     def weights(self) -> str:
-        """Names all that is in the file."""
-        with self._path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """Names all that is in the file, and in that of the adapter."""
+        digests = []
+        for path in self._files:
+            with path.open("rb") as file:
+                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        return "+".join(digests)
+
+    def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
+        """As `Backend.begin`."""
+        for slot in slots:
+            self._end(slot)
+            self._runs[slot] = self._store.take(adapted=adapted and len(self._files) > 1)
 
     def feed(
         self,
-        slot: int,
-        tokens: Sequence[int],
-        start: int = 0,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Feed a row at `start` these tokens; they are computed with those that follow."""
-        self._texts[slot][start:] = tokens
+        """As `Backend.feed`; what is less than a piece is computed with what follows."""
+        jobs = []
+        for row in zip(slots, starts, tokens.tolist(), strict=True):
+            run = self._placed(*row)
+            self._reuse(run, len(run.tokens))
+            jobs.append(_Job(run, run.held + (len(run.tokens) - run.held) // PIECE * PIECE))
+        self._compute(jobs, starts, cancelled)
 
     def forward(
         self,
@@ -90,95 +144,154 @@ class LlamaCpp:
         cancelled: Callable[[], bool] = never,
     ) -> torch.Tensor:
         """As `Backend.forward`; raises `DragonError` when llama.cpp fails."""
-        whole = torch.full((len(slots), outputs, self._tokens), -torch.inf)
-        length = tokens.shape[1]
-        for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
-            self._texts[slot][start:] = row
-        self._make_room()
-        for place in range(outputs):
-            if cancelled():
-                for slot, start in zip(slots, starts, strict=True):
-                    del self._texts[slot][start:]
-                raise PreemptedError("the step is no longer wanted")
-            ends = [start + length - outputs + place + 1 for start in starts]
-            # To hand one over to another thread takes longer than it saves.
-            each = self._threads.map if len(slots) > 1 else map
-            for row, (ids, logits) in enumerate(each(self._next, slots, ends)):
-                whole[row, place, ids] = logits
-        return whole[..., : self.vocab_size]
+        rows = zip(slots, starts, tokens.tolist(), strict=True)
+        jobs = []
+        for run in [self._placed(*row) for row in rows]:
+            end = len(run.tokens)
+            self._reuse(run, end - outputs)
+            jobs.append(_Job(run, end, outputs))
+        logits = self._compute(jobs, starts, cancelled)
+        for job in jobs:
+            job.run.prompt = False
+        return torch.stack(logits)
 
     def close(self) -> None:
         """Free the model."""
-        self._threads.shutdown()
-        del self._server
+        self._context.close()
+        self._lib.llama_model_free(self._model)
 
-    def _make_room(self) -> None:
-        """Have llama.cpp forget texts that have ended, where their positions are needed.
+    def _placed(self, slot: int, start: int, tokens: Sequence[int]) -> Run:
+        """The run of a slot, with these tokens at `start` and none after them."""
+        if slot not in self._runs:
+            self.begin([slot], adapted=True)
+        run = self._runs[slot]
+        self._cut(run, start)
+        run.tokens += tokens
+        return run
 
-        Else they stay, until their slots are used again: to forget one costs a token.
+    def _cut(self, run: Run, length: int) -> None:
+        if run.held > length:
+            self._context.cut(run.sequence, length)
+        run.cut(length)
+
+    def _end(self, slot: int) -> None:
+        """What a slot holds stays until its room is needed."""
+        if run := self._runs.pop(slot, None):
+            self._store.keep(run)
+
+    def _reuse(self, run: Run, limit: int) -> None:
+        """Copy what another run has of the first `limit` tokens of a prompt."""
+        if not run.prompt:
+            return
+        donor, length = self._store.longest(run, limit)
+        if self._exact:
+            length -= length % EXACT_BLOCK
+        if donor is not None and length > run.held:
+            self._context.cut(run.sequence, 0)
+            self._context.copy(donor.sequence, run.sequence, length)
+            run.held = run.sound = length
+
+    def _compute(
+        self, jobs: Sequence[_Job], starts: Sequence[int], cancelled: Callable[[], bool]
+    ) -> list[torch.Tensor]:
+        """Of each job its distributions, float32 [outputs, V].
+
+        When that fails or is cancelled, the runs hold nothing past their `starts`.
         """
-        for slot, text in enumerate(self._texts):
-            if sum(map(len, self._texts)) <= self._positions:
-                return
-            if slot not in self.cache.taken and len(text) > 1:
-                del text[1:]
-                self._next(slot, 1)
+        found: dict[Run, list[torch.Tensor]] = {job.run: [] for job in jobs}
+        try:
+            for adapted in (False, True):
+                some = [job for job in jobs if job.run.adapted == adapted]
+                for batch in self._batches(some):
+                    self._context.adapt(adapted)
+                    logits = self._decode([piece for _, piece in batch], cancelled)
+                    for run, piece in batch:
+                        self._note(run, piece)
+                        part, logits = logits[: piece.outputs], logits[piece.outputs :]
+                        found[run].append(torch.from_numpy(part[:, : self.vocab_size].copy()))
+        except DragonError:
+            for job, start in zip(jobs, starts, strict=True):
+                self._cut(job.run, start)
+            raise
+        return [torch.cat(found[job.run]) if job.outputs else torch.empty(0) for job in jobs]
 
-    def _next(self, slot: int, end: int) -> tuple[list[int], torch.Tensor]:
-        """The likeliest tokens after a row's first `end`, and their logits."""
-        prompt = self._texts[slot][:end]
-        if (named := self._completed(slot, prompt, self._likeliest)) is not None:
-            likeliest = named["top_probs"]
-            probabilities = torch.tensor([each["prob"] for each in likeliest])
-            return [each["id"] for each in likeliest], probabilities.log()
-        # It drew a token of half a character, of which it tells nothing. It is made to say a
-        # letter; these probabilities are those without the bias.
-        said = {"samplers": [], "logit_bias": self._letter}
-        named = self._completed(slot, prompt, said)
-        if named is None:
-            raise DragonError("llama.cpp named no likeliest tokens")
-        likeliest = named["top_logprobs"]
-        logits = torch.tensor([each["logprob"] for each in likeliest])
-        return [each["id"] for each in likeliest], logits
+    def _note(self, run: Run, piece: Piece) -> None:
+        """A piece is in the cache."""
+        run.held += len(piece.tokens)
+        if not self._exact or (run.prompt and len(piece.tokens) == EXACT_BLOCK):
+            run.sound = run.held
 
-    def _completed(self, slot: int, prompt: list[int], how: dict[str, Any]) -> Any:
-        """What llama.cpp says of the next token, if anything."""
-        reply = self._server.handle_completions(
-            {
-                "prompt": prompt,
-                "id_slot": slot,
-                "cache_prompt": True,
-                "n_predict": 1,
-                "n_probs": LIKELIEST,
-                **how,
-            }
-        )
-        if "choices" not in reply:
-            raise DragonError(f"llama.cpp: {reply.get('error', reply)}")
-        probabilities = reply["choices"][0]["logprobs"]
-        return None if probabilities is None else probabilities["content"][0]
+    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[tuple[Run, Piece]]]:
+        """The jobs' pieces, as many in a batch as it takes; in exact mode each alone."""
+        batch: list[tuple[Run, Piece]] = []
+        tokens, outputs = BATCH, OUTPUTS  # that there is room for
+        for job in jobs:
+            for whole in self._pieces(job):
+                rest = whole
+                while rest.tokens:
+                    piece, rest = rest.split(tokens, outputs)
+                    if piece.tokens:
+                        batch.append((job.run, piece))
+                    tokens, outputs = tokens - len(piece.tokens), outputs - piece.outputs
+                    if rest.tokens or self._exact:
+                        yield batch
+                        batch, tokens, outputs = [], BATCH, OUTPUTS
+        if batch:
+            yield batch
+
+    def _pieces(self, job: _Job) -> Iterator[Piece]:
+        """What is to be computed of a job: at once, or in the pieces that exact mode prescribes."""
+        run, start = job.run, job.run.held
+        size = job.end - start
+        if self._exact:
+            size = EXACT_BLOCK if run.prompt else 1
+        silent = job.end - job.outputs
+        while start < job.end:
+            tokens = run.tokens[start : min(start + size, job.end)]
+            end = start + len(tokens)
+            yield Piece(
+                run.sequence, start, tokens, end - max(start, silent) if end > silent else 0
+            )
+            start = end
+
+    def _decode(self, pieces: Sequence[Piece], cancelled: Callable[[], bool]) -> Logits:
+        """Of one batch; texts that have ended make room for it, and then the cache grows."""
+        while True:
+            try:
+                return self._context.decode(pieces, cancelled)
+            except NoRoomError:
+                made = self._store.evict() if not self._context.apart else False
+                if not made and not self._context.grow():
+                    raise
 
 
-def serve(path: Path, positions: int, threads: int) -> Any:
-    """A server object of llama.cpp. Raises `ConfigurationError` when it cannot be had."""
-    try:
-        import xllamacpp
-    except ImportError as error:
+class _Slots(Slots):
+    """Slots that say when they are given back."""
+
+    def __init__(self, slots: int, context: int, room: int, ended: Callable[[int], None]) -> None:
+        super().__init__(slots, context, room)
+        self._ended = ended
+
+    def release(self, slots: list[int]) -> None:
+        """As `Slots.release`."""
+        for slot in slots:
+            self._ended(slot)
+        super().release(slots)
+
+
+def load_weights(path: Path, tokens: int) -> Any:
+    """The model in a file, of so many tokens.
+
+    Raises `ConfigurationError` when it cannot be loaded, or could not be rolled back.
+    """
+    lib = api.library()
+    model = lib.llama_model_load_from_file(str(path).encode(), lib.llama_model_default_params())
+    if model == api.FFI.NULL:
+        raise ConfigurationError(f"llama.cpp cannot load {path}: {api.complaint()}")
+    if lib.llama_model_is_recurrent(model) or lib.llama_model_is_hybrid(model):
         raise ConfigurationError(
-            "a .gguf file is run by llama.cpp: pip install 'dragon-rag[gguf]'"
-        ) from error
-    params = xllamacpp.CommonParams()
-    params.model.path = str(path)
-    params.n_ctx = positions
-    params.n_parallel = _SLOTS
-    params.kv_unified = True
-    params.cache_ram_mib = 0
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-    params.verbosity = -1
-    # It listens on loopback as well, where nobody else on the machine is to ask it.
-    params.api_keys = [secrets.token_urlsafe(32)]
-    params.ui = params.endpoint_slots = params.endpoint_props = False
-    try:
-        return xllamacpp.Server(params)
-    except RuntimeError as error:
-        raise ConfigurationError(f"llama.cpp cannot load {path}: {error}") from error
+            f"{path.name}: models that cannot go back a token are not supported"
+        )
+    if lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)) != tokens:
+        raise ConfigurationError(f"{path.name}: llama.cpp counts its tokens in another way")
+    return model

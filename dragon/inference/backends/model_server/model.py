@@ -97,16 +97,20 @@ class ModelServer:
         """Names the model as the server does, which tells no more of it."""
         return self._dialect.model
 
+    def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
+        """Nothing: the server's model is as it is."""
+
     def feed(
         self,
-        slot: int,
-        tokens: Sequence[int],
-        start: int = 0,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Feed a row at `start` these tokens; the server reads them with those that follow."""
-        self._rows[slot].write(start, tokens)
+        """As `Backend.feed`; the server reads them with those that follow."""
+        for slot, start, row in zip(slots, starts, tokens.tolist(), strict=True):
+            self._rows[slot].write(start, row)
 
     def forward(
         self,

@@ -98,16 +98,19 @@ class LanguageModel:
         """Keys and values can be read and written."""
         return self
 
+    def begin(self, slots: Sequence[int], *, adapted: bool) -> None:
+        """Nothing: there is no adapter."""
+
     def feed(
         self,
-        slot: int,
-        tokens: Sequence[int],
-        start: int = 0,
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
         *,
         cancelled: Callable[[], bool] = never,
     ) -> None:
-        """Feed a row these tokens: alone and unpadded, so always with the same bits."""
-        self.forward([slot], [start], torch.tensor([tokens]), 1, cancelled=cancelled)
+        """As `Backend.feed`; computed at once, unpadded, so always with the same bits."""
+        self.forward(slots, starts, tokens, 1, cancelled=cancelled)
 
     @torch.inference_mode()
     def forward(

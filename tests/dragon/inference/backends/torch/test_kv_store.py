@@ -44,7 +44,7 @@ def logits(model: LanguageModel, rows: list[Row], store: KVStore | None) -> torc
 def computed(model: LanguageModel, row: Row) -> KV:
     """A row's keys and values, afresh."""
     (slot,) = model.cache.acquire(1, len(row.tokens)) or []
-    model.feed(slot, row.tokens, 0)
+    model.feed([slot], [0], torch.tensor([row.tokens]))
     kv = model.read(slot, len(row.tokens))
     model.cache.release([slot])
     return kv

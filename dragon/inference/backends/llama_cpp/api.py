@@ -1,0 +1,227 @@
+"""llama.cpp's C API, as the extension module of the wheel xllamacpp exports it.
+
+The declarations are those of one version. With another one they would go wrong without a word, so a
+library is refused unless its versions and all defaults of its structures are the expected ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+from collections import deque
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cffi
+
+from dragon.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+INSTALL = "pip install 'dragon-rag[gguf]'"
+
+NO_ROOM = 1
+"""What `llama_decode` returns where cells are short; it has computed nothing then."""
+ABORTED = 2
+"""What it returns once its abort callback has said so."""
+
+VERSIONS = {"llama_version": "0.6.0-dev", "ggml_version": "0.26.0"}
+"""Of the library whose structures are declared here: xllamacpp 2026.10.11549."""
+
+DECLARATIONS = """
+typedef void *model_t, *context_t, *memory_t, *vocab_t, *adapter_t;
+typedef int32_t seq_t, pos_t, token_t;
+
+typedef struct {
+    void *devices, *tensor_buft_overrides;
+    int32_t n_gpu_layers, split_mode, load_mode, lazy_mode, main_gpu;
+    void *tensor_split, *progress_callback, *progress_callback_data, *kv_overrides;
+    bool vocab_only, check_tensors, use_extra_bufts, no_host, no_alloc, load_mtp;
+} model_params;
+
+typedef struct {
+    uint32_t n_ctx, n_batch, n_ubatch, n_seq_max, n_rs_seq, n_outputs_max, n_outputs_max_per_seq;
+    int32_t n_threads, n_threads_batch;
+    int32_t ctx_type, rope_scaling_type, pooling_type, attention_type, flash_attn_type;
+    float rope_freq_base, rope_freq_scale;
+    float yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
+    uint32_t yarn_orig_ctx;
+    float defrag_thold;
+    void *cb_eval, *cb_eval_data;
+    int32_t type_k, type_v;
+    void *abort_callback, *abort_callback_data, *reserved;
+    bool embeddings, offload_kqv, no_perf, op_offload, swa_full, kv_unified;
+    void *samplers;
+    size_t n_samplers;
+    void *ctx_other;
+} context_params;
+
+typedef struct {
+    int32_t n_tokens;
+    token_t *token;
+    float *embd;
+    pos_t *pos;
+    int32_t *n_seq_id;
+    seq_t **seq_id;
+    int8_t *logits;
+} batch_t;
+
+const char *llama_version(void);
+const char *ggml_version(void);
+const char *llama_print_system_info(void);
+void llama_backend_init(void);
+void llama_log_set(void (*log)(int level, const char *text, void *data), void *data);
+
+model_params llama_model_default_params(void);
+model_t llama_model_load_from_file(const char *path, model_params params);
+void llama_model_free(model_t model);
+bool llama_model_is_recurrent(model_t model);
+bool llama_model_is_hybrid(model_t model);
+bool llama_model_has_encoder(model_t model);
+vocab_t llama_model_get_vocab(model_t model);
+int32_t llama_vocab_n_tokens(vocab_t vocab);
+
+context_params llama_context_default_params(void);
+context_t llama_init_from_model(model_t model, context_params params);
+void llama_free(context_t context);
+uint32_t llama_n_ctx(context_t context);
+uint32_t llama_n_ctx_seq(context_t context);
+uint32_t llama_n_batch(context_t context);
+uint32_t llama_n_ubatch(context_t context);
+uint32_t llama_n_seq_max(context_t context);
+int32_t llama_n_threads(context_t context);
+int32_t llama_n_threads_batch(context_t context);
+
+int32_t llama_decode(context_t context, batch_t batch);
+float *llama_get_logits(context_t context);
+void llama_set_abort_callback(context_t context, bool (*abort)(void *data), void *data);
+
+memory_t llama_get_memory(context_t context);
+bool llama_memory_seq_rm(memory_t memory, seq_t seq, pos_t start, pos_t end);
+void llama_memory_seq_cp(memory_t memory, seq_t from, seq_t to, pos_t start, pos_t end);
+
+size_t llama_state_get_size(context_t context);
+size_t llama_state_get_data(context_t context, uint8_t *to, size_t size);
+size_t llama_state_set_data(context_t context, const uint8_t *from, size_t size);
+size_t llama_state_seq_get_size(context_t context, seq_t seq);
+size_t llama_state_seq_get_data(context_t context, uint8_t *to, size_t size, seq_t seq);
+size_t llama_state_seq_set_data(context_t context, const uint8_t *from, size_t size, seq_t seq);
+
+adapter_t llama_adapter_lora_init(model_t model, const char *path);
+int32_t llama_set_adapters_lora(context_t context, adapter_t *adapters, size_t n, float *scales);
+"""
+
+_MODEL_DEFAULTS = {
+    "n_gpu_layers": -1,
+    "split_mode": 1,
+    "load_mode": -1,
+    "lazy_mode": 1,
+    "use_extra_bufts": True,
+}
+_CONTEXT_DEFAULTS = {
+    "n_ctx": 512,
+    "n_batch": 2048,
+    "n_ubatch": 512,
+    "n_seq_max": 1,
+    "n_outputs_max_per_seq": 1,
+    "n_threads": 4,
+    "n_threads_batch": 4,
+    "rope_scaling_type": -1,
+    "pooling_type": -1,
+    "attention_type": -1,
+    "flash_attn_type": -1,
+    "yarn_ext_factor": -1.0,
+    "yarn_attn_factor": -1.0,
+    "yarn_beta_fast": -1.0,
+    "yarn_beta_slow": -1.0,
+    "defrag_thold": -1.0,
+    "type_k": 1,
+    "type_v": 1,
+    "offload_kqv": True,
+    "no_perf": True,
+    "op_offload": True,
+    "swa_full": True,
+}
+
+FFI = cffi.FFI()
+FFI.cdef(DECLARATIONS)
+_COMPLAINTS: deque[str] = deque(maxlen=3)
+
+
+@cache
+def library() -> Any:
+    """The library, checked and ready. Raises `ConfigurationError` where there is none that fits."""
+    opened = FFI.dlopen(str(_path()))
+    refusal = misfit(opened)
+    if refusal:
+        raise ConfigurationError(
+            f"the installed xllamacpp carries another llama.cpp than this program was written for "
+            f"({refusal}): {INSTALL}"
+        )
+    opened.llama_log_set(_LOG, FFI.NULL)
+    opened.llama_backend_init()
+    return opened
+
+
+def misfit(opened: Any) -> str:
+    """What of a library is not as declared: a version, or a default that is somewhere else."""
+    for name, wanted in VERSIONS.items():
+        found = FFI.string(getattr(opened, name)()).decode()
+        if found != wanted:
+            return f"{name} {found}, not {wanted}"
+    for structure, defaults in (
+        (opened.llama_model_default_params(), _MODEL_DEFAULTS),
+        (opened.llama_context_default_params(), _CONTEXT_DEFAULTS),
+    ):
+        for field, _ in FFI.typeof(structure).fields:
+            value = getattr(structure, field)
+            if isinstance(value, FFI.CData):
+                value = value != FFI.NULL
+            if value != defaults.get(field, 0):
+                return f"{field} is {value}, not {defaults.get(field, 0)}"
+    return ""
+
+
+def complaint() -> str:
+    """The last thing that llama.cpp found wrong, and forget it."""
+    said = _COMPLAINTS[-1] if _COMPLAINTS else "it does not say why"
+    _COMPLAINTS.clear()
+    return said
+
+
+def strlen() -> Any:
+    """C's function of a text's length, as an abort callback: it reads a byte, and takes no lock.
+
+    A callback in Python would wait for the interpreter hundreds of times a step.
+    """
+    libc = FFI.dlopen("msvcrt" if sys.platform == "win32" else None)
+    return FFI.cast("bool (*)(void *)", FFI.addressof(libc, "strlen"))
+
+
+FFI.cdef("size_t strlen(const char *text);")
+
+
+@FFI.callback("void (int, const char *, void *)")  # type: ignore[untyped-decorator]
+def _LOG(level: int, text: Any, _data: Any) -> None:  # noqa: N802
+    """llama.cpp's log, of which only what went wrong is of use to anyone here."""
+    line = FFI.string(text).decode("utf-8", "replace").strip()
+    log.debug("llama.cpp: %s", line)
+    if level == _ERROR and line:
+        _COMPLAINTS.append(line)
+
+
+_ERROR = 4
+
+
+def _path() -> Path:
+    spec = importlib.util.find_spec("xllamacpp")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigurationError(f"a .gguf file is run by llama.cpp: {INSTALL}")
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    # Opened by its path: to import the package takes memory for a server that nobody asks for.
+    for pattern in ("xllamacpp*.so", "xllamacpp*.pyd"):
+        if found := sorted(folder.glob(pattern)):
+            return found[0]
+    raise ConfigurationError(f"the installed xllamacpp has no llama.cpp in it: {INSTALL}")

@@ -1,0 +1,264 @@
+"""One context of llama.cpp: sequences of tokens in a cache that grows, and batches over them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragon.errors import ConfigurationError, DragonError, PreemptedError
+from dragon.inference.backends.backend import never
+from dragon.inference.backends.llama_cpp import api
+
+BATCH = 512
+"""Tokens of one call of llama.cpp, of all rows together."""
+OUTPUTS = 64
+"""Distributions of one call: they take memory."""
+Logits = npt.NDArray[np.float32]
+_POLL_S = 0.001  # how often it is asked whether a batch is still wanted
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Tokens that a sequence takes at `start`; distributions are wanted behind the last ones."""
+
+    sequence: int
+    start: int
+    tokens: Sequence[int]
+    outputs: int = 0
+
+    def split(self, tokens: int, outputs: int) -> tuple[Piece, Piece]:
+        """Its first tokens, at most so many and with at most so many outputs, and the others."""
+        silent = len(self.tokens) - self.outputs
+        cut = min(len(self.tokens), tokens, silent + outputs)
+        first = max(0, cut - silent)
+        return (
+            replace(self, tokens=self.tokens[:cut], outputs=first),
+            replace(
+                self,
+                start=self.start + cut,
+                tokens=self.tokens[cut:],
+                outputs=self.outputs - first,
+            ),
+        )
+
+
+class Context:
+    """A cache of keys and values in half precision, and the model's weights over it.
+
+    Sequences share `positions` cells, of which a prefix that is in several is stored once. Unless
+    they are `apart`: then each has as many to itself, so that no bit depends on what else is in the
+    cache. There are `most` positions at most; there are few at first. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        vocab_size: int,
+        *,
+        sequences: int,
+        positions: int,
+        most: int,
+        threads: int,
+        apart: bool = False,
+    ) -> None:
+        self._lib = api.library()
+        self._model = model
+        self._vocab_size = vocab_size
+        self._sequences = sequences
+        self.positions = positions
+        self._most = most
+        self._threads = threads
+        self.apart = apart
+        self._adapters: Any = None
+        self._adapted = False
+        # Read by llama.cpp between two operations: a text of one letter, once a batch is to end.
+        self._stop = api.FFI.new("char[2]")
+        self._watcher = ThreadPoolExecutor(1, "llama.cpp")
+        self._batch = _Batch()
+        self._context = self._made()
+
+    def decode(self, pieces: Sequence[Piece], cancelled: Callable[[], bool] = never) -> Logits:
+        """Compute one batch: the logits of all outputs [outputs, V], in order, until the next call.
+
+        At most `BATCH` tokens and `OUTPUTS` outputs. Raises `PreemptedError` once it is
+        `cancelled`, `DragonError` when llama.cpp fails; the sequences then are as before.
+        """
+        batch = self._batch.fill(pieces)
+        with self._watched(cancelled):
+            status = self._lib.llama_decode(self._context, batch)
+        if status == 0:
+            return self._logits(sum(piece.outputs for piece in pieces))
+        for piece in pieces:
+            self.cut(piece.sequence, piece.start)
+        if status == api.ABORTED:
+            raise PreemptedError("the step is no longer wanted")
+        if status == api.NO_ROOM:
+            raise NoRoomError("llama.cpp has no room for these tokens")
+        raise DragonError(f"llama.cpp failed: {api.complaint()}")
+
+    def cut(self, sequence: int, length: int) -> None:
+        """Forget what a sequence holds past so many tokens."""
+        self._lib.llama_memory_seq_rm(self._memory, sequence, length, -1)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Let an empty sequence begin with the first `length` tokens of another one."""
+        if self.apart:
+            self.write(target, self.read(source))
+            self.cut(target, length)
+        else:
+            self._lib.llama_memory_seq_cp(self._memory, source, target, 0, length)
+
+    def read(self, sequence: int) -> bytes:
+        """A sequence's keys and values, as llama.cpp writes them."""
+        size = self._lib.llama_state_seq_get_size(self._context, sequence)
+        state = bytearray(size)
+        into = api.FFI.from_buffer("uint8_t[]", state)
+        if self._lib.llama_state_seq_get_data(self._context, into, size, sequence) != size:
+            raise DragonError(f"llama.cpp gave no state: {api.complaint()}")
+        return bytes(state)
+
+    def write(self, sequence: int, state: bytes) -> None:
+        """Fill an empty sequence with what `read` gave. Raises `DragonError` where it cannot."""
+        data = api.FFI.from_buffer("uint8_t[]", state)
+        if not self._lib.llama_state_seq_set_data(self._context, data, len(state), sequence):
+            self.cut(sequence, 0)
+            raise NoRoomError(f"llama.cpp took no state: {api.complaint()}")
+
+    def add_adapter(self, path: Path) -> None:
+        """Load a LoRA adapter beside the weights. Raises `ConfigurationError` when it cannot."""
+        adapter = self._lib.llama_adapter_lora_init(self._model, str(path).encode())
+        if adapter == api.FFI.NULL:
+            raise ConfigurationError(f"llama.cpp cannot load {path}: {api.complaint()}")
+        self._adapters = api.FFI.new("adapter_t[]", [adapter])
+
+    def adapt(self, wanted: bool) -> None:
+        """Use the adapter from now on, or not; where there is none nothing changes."""
+        if self._adapters is not None and wanted != self._adapted:
+            scales = api.FFI.new("float[]", [1.0])
+            self._lib.llama_set_adapters_lora(self._context, self._adapters, int(wanted), scales)
+            self._adapted = wanted
+
+    def grow(self) -> bool:
+        """Twice the positions, with all that is in them; False where it has as many as it may."""
+        if self.positions >= self._most:
+            return False
+        size = self._lib.llama_state_get_size(self._context)
+        state = bytearray(size)
+        held = api.FFI.from_buffer("uint8_t[]", state)
+        written = self._lib.llama_state_get_data(self._context, held, size)
+        self._lib.llama_free(self._context)  # before the larger one: they need not both fit
+        self.positions = min(2 * self.positions, self._most)
+        self._context = self._made()
+        if self._lib.llama_state_set_data(self._context, held, written) != written:
+            raise DragonError(f"llama.cpp lost its cache: {api.complaint()}")
+        adapted, self._adapted = self._adapted, False
+        self.adapt(adapted)
+        return True
+
+    def close(self) -> None:
+        """Free the cache."""
+        self._watcher.shutdown()
+        self._lib.llama_free(self._context)
+
+    @property
+    def _memory(self) -> Any:
+        return self._lib.llama_get_memory(self._context)
+
+    def _logits(self, outputs: int) -> Logits:
+        if outputs == 0:
+            return np.empty((0, self._vocab_size), np.float32)
+        size = 4 * outputs * self._vocab_size
+        held = api.FFI.buffer(self._lib.llama_get_logits(self._context), size)
+        return np.frombuffer(held, np.float32).reshape(outputs, self._vocab_size)
+
+    def _made(self) -> Any:
+        params = self._lib.llama_context_default_params()
+        params.n_ctx = self.positions * (self._sequences if self.apart else 1)
+        params.n_batch = params.n_ubatch = BATCH
+        params.n_seq_max = self._sequences
+        params.n_outputs_max = params.n_outputs_max_per_seq = OUTPUTS
+        params.n_threads = params.n_threads_batch = self._threads
+        params.kv_unified = not self.apart
+        context = self._lib.llama_init_from_model(self._model, params)
+        if context == api.FFI.NULL:
+            raise ConfigurationError(f"llama.cpp has no memory for its cache: {api.complaint()}")
+        for name in ("n_ctx", "n_batch", "n_ubatch", "n_seq_max", "n_threads", "n_threads_batch"):
+            found, wanted = getattr(self._lib, f"llama_{name}")(context), getattr(params, name)
+            if found != wanted:
+                raise ConfigurationError(f"llama.cpp took {name} {found}, not {wanted}")
+        if self._lib.llama_n_ctx_seq(context) != self.positions:
+            raise ConfigurationError("llama.cpp shares its cache among sequences another way")
+        self._lib.llama_set_abort_callback(context, api.strlen(), self._stop)
+        return context
+
+    @contextmanager
+    def _watched(self, cancelled: Callable[[], bool]) -> Iterator[None]:
+        """Let a thread ask whether the batch is still wanted; llama.cpp's own never ask Python."""
+        if cancelled is never:
+            yield
+            return
+        done = threading.Event()
+        watching = self._watcher.submit(self._watch, cancelled, done)
+        try:
+            yield
+        finally:
+            done.set()
+            watching.result()
+            self._stop[0] = b"\0"
+
+    def _watch(self, cancelled: Callable[[], bool], done: threading.Event) -> None:
+        while not cancelled():
+            if done.wait(_POLL_S):
+                return
+        self._stop[0] = b"x"
+
+
+class NoRoomError(DragonError):
+    """The cache has no cells left for a batch."""
+
+
+class _Batch:
+    """llama.cpp's arrays of a batch, filled anew each time."""
+
+    def __init__(self) -> None:
+        self._ids = api.FFI.new("seq_t[]", BATCH)
+        self._pointers = api.FFI.new("seq_t *[]", [self._ids + i for i in range(BATCH)])
+        self._counts = api.FFI.new("int32_t[]", [1] * BATCH)
+        self._tokens = api.FFI.new("token_t[]", BATCH)
+        self._positions = api.FFI.new("pos_t[]", BATCH)
+        self._wanted = api.FFI.new("int8_t[]", BATCH)
+        self._sequences = np.frombuffer(api.FFI.buffer(self._ids), np.int32)
+        self._token = np.frombuffer(api.FFI.buffer(self._tokens), np.int32)
+        self._position = np.frombuffer(api.FFI.buffer(self._positions), np.int32)
+        self._output = np.frombuffer(api.FFI.buffer(self._wanted), np.int8)
+
+    def fill(self, pieces: Sequence[Piece]) -> Any:
+        """A `batch_t` of these pieces, good until the next one."""
+        end = 0
+        for piece in pieces:
+            start, end = end, end + len(piece.tokens)
+            self._sequences[start:end] = piece.sequence
+            self._token[start:end] = piece.tokens
+            self._position[start:end] = np.arange(piece.start, piece.start + end - start)
+            self._output[start:end] = 0
+            self._output[end - piece.outputs : end] = 1
+        return api.FFI.new(
+            "batch_t *",
+            (
+                end,
+                self._tokens,
+                api.FFI.NULL,
+                self._positions,
+                self._counts,
+                self._pointers,
+                self._wanted,
+            ),
+        )[0]

@@ -1,0 +1,111 @@
+"""Which tokens are in which sequence, so that nothing is computed twice.
+
+A sequence that nobody needs any more keeps its tokens until their room is needed: a text that
+begins like them, a passage read again or a conversation that goes on, is copied from there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Run:
+    """Tokens of a sequence, of which the first `held` are computed, by weights `adapted` or not.
+
+    `sound` of these are as in any text that begins so: where a prompt ended has no part in them.
+    `prompt` is whether the prompt has not ended yet.
+    """
+
+    sequence: int
+    adapted: bool
+    tokens: list[int] = field(default_factory=list)
+    held: int = 0
+    sound: int = 0
+    prompt: bool = True
+
+    def cut(self, length: int) -> None:
+        """Be no longer than so many tokens; one cut to nothing begins with a prompt again."""
+        del self.tokens[length:]
+        self.held = min(self.held, length)
+        self.sound = min(self.sound, length)
+        self.prompt = self.prompt or length == 0
+
+
+class PrefixStore:
+    """Runs in use, and those kept of texts that have ended, used longest ago first.
+
+    `empty` makes a sequence forget its tokens.
+    """
+
+    def __init__(self, sequences: int, empty: Callable[[int], None]) -> None:
+        self._empty = empty
+        self._unused = list(range(sequences))[::-1]
+        self._taken: set[Run] = set()
+        self._kept: OrderedDict[Run, None] = OrderedDict()
+
+    def take(self, *, adapted: bool) -> Run:
+        """An empty run in a sequence of its own; the one used longest ago makes room for it."""
+        if not self._unused:
+            self.evict()
+        run = Run(self._unused.pop(), adapted)
+        self._taken.add(run)
+        return run
+
+    def keep(self, run: Run) -> None:
+        """Nobody uses it any more: it stays for texts that begin so."""
+        self._taken.remove(run)
+        self._kept[run] = None
+        for each in list(self._kept):
+            if each.sound == 0 or (each is not run and _covers(run, each)):
+                self._drop(each)
+
+    def evict(self) -> bool:
+        """Give up the run that was used longest ago; False where none is kept."""
+        if not self._kept:
+            return False
+        self._drop(next(iter(self._kept)))
+        return True
+
+    def longest(self, run: Run, limit: int) -> tuple[Run | None, int]:
+        """The run that has most of this one's first `limit` tokens, and how many it has.
+
+        None where none has more than this one itself.
+        """
+        best, length = None, min(run.held, limit)
+        for other in (*self._taken, *self._kept):
+            most = min(other.sound, limit)
+            # Looked at closely only where it may be longer than what is found.
+            if other.adapted != run.adapted or other is run or most <= length:
+                continue
+            if other.tokens[:length] == run.tokens[:length]:
+                common = _common(run.tokens, other.tokens, length, most)
+                if common > length:
+                    best, length = other, common
+        if best is not None and best in self._kept:
+            self._kept.move_to_end(best)
+        return best, length
+
+    def _drop(self, run: Run) -> None:
+        del self._kept[run]
+        self._empty(run.sequence)
+        self._unused.append(run.sequence)
+
+
+def _covers(run: Run, other: Run) -> bool:
+    """Whether all that `other` is good for is in `run` as well."""
+    return (
+        run.adapted == other.adapted
+        and run.sound >= other.sound
+        and run.tokens[: other.sound] == other.tokens[: other.sound]
+    )
+
+
+def _common(tokens: Sequence[int], others: Sequence[int], start: int, end: int) -> int:
+    """How many tokens are the same, of the first `end`, where `start` are."""
+    for place in range(start, end):
+        if tokens[place] != others[place]:
+            return place
+    return end
