@@ -161,9 +161,9 @@ async def open_state(
     from app.reranking import RerankingService
     from app.storage.data_dir import note_database, owned, require_database
     from app.storage.database import connect, database_url, migrate, session_maker
-    from dragon.inference.backends.torch.kv_store import KVStore
     from dragon.inference.engine import Engine
     from dragon.inference.estimates import DecodeDelay, LinkMeter, Pace
+    from dragon.inference.kv_store import KVStore
     from dragon.inference.profile import Profile
     from dragon.link.control import Hello
     from dragon.models import EMBEDDED_RERANKER

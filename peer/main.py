@@ -16,9 +16,9 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from dragon.errors import AuthenticationError
-from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import DecodeDelay
+from dragon.inference.kv_store import KVStore
 from dragon.inference.profile import Profile
 from dragon.link import control
 from dragon.link.address import LINK_PATH

@@ -68,7 +68,9 @@ class Scorer:
         if end:
             self._model.forward([slot], [0], torch.tensor([prefix.tokens[:end]]), 1)
             kv = self._model.read(slot, end)
-            self._model.write(slot, KV(kv.keys.bfloat16(), kv.values.bfloat16()))
+            self._model.write(
+                slot, prefix.tokens[:end], KV(kv.keys.bfloat16(), kv.values.bfloat16())
+            )
         if end < len(prefix.tokens):
             self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
 

@@ -13,8 +13,8 @@ from dragon.errors import ContextLengthError
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend, never
 from dragon.inference.backends.slots import BLOCK, blocks_of
-from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.distribution import DetailedSide, FullDistribution
+from dragon.inference.kv_store import KVStore
 from dragon.inference.likelihood import SequenceLikelihood
 from dragon.inference.quotes import Quoting
 from dragon.inference.rows import Row
@@ -240,10 +240,10 @@ def fill(
 
     It is computed alone, hence the same in every answer; in pieces, whose tokens are counted.
     """
-    if model.kv is not None and row.tokens:
+    if model.kv is not None and row.tokens and not model.kv.holds(slot, row.tokens):
         kept = row.kv or (store.load(row) if store is not None else None)
         if kept is not None:
-            model.kv.write(slot, kept)
+            model.kv.write(slot, row.tokens, kept)
             return
     for start in range(0, len(row.tokens), PIECE):
         piece = row.tokens[start : start + PIECE]

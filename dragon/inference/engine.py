@@ -25,10 +25,10 @@ from dragon.errors import (
 )
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.backends.backend import PIECE, Backend
-from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.fairness import NOBODY, Caller, SharedQueue, shared
 from dragon.inference.jobs import Decoded, Inbox, Job, Outcome, Post, Step, deliver, directly
+from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from dragon.inference.turn_length import TurnLength
 from dragon.inference.weighting import Rescoring

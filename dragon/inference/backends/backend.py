@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 
 from dragon.errors import InvalidRequestError
 from dragon.inference.backends.slots import Slots
 
-if TYPE_CHECKING:
-    from dragon.inference.backends.torch.cache import KV
-
 PIECE = 512
 """Tokens of a prompt that a row is fed at once: other answers go on between two pieces."""
 
 WHOLE_ANSWERS = "aggregation sequencewise", "use aggregation oneway, coupled or local"
 """What needs every token's probability, and what to do without them."""
+
+
+class KV(Protocol):
+    """Keys and values of the tokens a row begins with."""
+
+    def pack(self) -> bytes:
+        """As the link carries them."""
+        ...
+
+    def dump(self) -> bytes:
+        """As a file keeps them, to the bit."""
+        ...
 
 
 class KVAccess(Protocol):
@@ -28,12 +37,20 @@ class KVAccess(Protocol):
         """Names all that the bits of keys and values depend on."""
         ...
 
-    def read(self, slot: int, tokens: int) -> KV:
-        """A copy of those of a row's first `tokens` tokens."""
+    def holds(self, slot: int, tokens: Sequence[int]) -> bool:
+        """Whether a row that begins with these tokens finds theirs in memory."""
         ...
 
-    def write(self, slot: int, kv: KV | bytes) -> None:
-        """Let a row begin with keys and values computed before, or as `KV.pack` made them."""
+    def read(self, slot: int, tokens: int) -> KV:
+        """A copy of those of the `tokens` tokens that a row has been fed."""
+        ...
+
+    def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
+        """Let a row begin with tokens whose were computed before, or as `KV.pack` made them."""
+        ...
+
+    def parse(self, data: bytes) -> KV:
+        """What `KV.dump` made; raises `ValueError` where it is damaged."""
         ...
 
     def kv_bytes(self, tokens: int) -> int:

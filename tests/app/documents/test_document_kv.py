@@ -11,9 +11,9 @@ import pytest
 
 from app.documents.store import DocumentStore
 from app.storage.tables import Document
-from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.engine import Engine
+from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.prompt_rows import document_rows
@@ -38,7 +38,7 @@ class Device:
 
     def __init__(self, data_dir: Path, engine: Engine, tokenizer: Tokenizer, limit: int) -> None:
         self.directory = data_dir / "kv"
-        self.store = KVStore(self.directory, engine.model.fingerprint, limit)
+        self.store = KVStore(self.directory, engine.model, limit)
         self.engine = engine
         self.tokenizer = tokenizer
 

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from dragon.errors import ConfigurationError, DragonError
-from dragon.inference.backends.backend import PIECE, never
+from dragon.errors import ConfigurationError, DragonError, FrameError
+from dragon.inference.backends.backend import KV, PIECE, never
 from dragon.inference.backends.llama_cpp import api
 from dragon.inference.backends.llama_cpp.context import (
     BATCH,
     OUTPUTS,
     Context,
-    Logits,
     NoRoomError,
     Piece,
 )
 from dragon.inference.backends.llama_cpp.metadata import Metadata
 from dragon.inference.backends.llama_cpp.prefix_store import PrefixStore, Run
+from dragon.inference.backends.llama_cpp.state import Layout, State
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, Slots, blocks_of
 
+T = TypeVar("T")
 EXACT_BLOCK = 64
 """Tokens of a prompt that exact mode computes at once."""
 # Positions that all rows share: one row at full length, or many short ones; and how many at first.
@@ -60,7 +61,6 @@ class LlamaCpp:
 
     full = True
     parallel = True
-    kv = None
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class LlamaCpp:
         self.ends = metadata.ends
         self._files = [path] if adapter is None else [path, adapter]
         self._exact = exact
+        self._threads = threads
         self._lib = api.library()
         self._model = load_weights(path, metadata.tokens)
         # Slots, and sequences of texts that have ended; where these are apart, each takes memory.
@@ -101,7 +102,13 @@ class LlamaCpp:
             self._context.add_adapter(adapter)
         self._store = PrefixStore(slots + kept, lambda sequence: self._context.cut(sequence, 0))
         self._runs: dict[int, Run] = {}
+        self._layout = self._layout_of_states()
         self.cache: Slots = _Slots(slots, self.context, room, self._end)
+
+    @property
+    def kv(self) -> LlamaCpp | None:
+        """Itself, unless llama.cpp keeps several caches for this model's layers."""
+        return self if self._layout is not None else None
 
     @cached_property
     def weights(self) -> str:
@@ -155,10 +162,79 @@ class LlamaCpp:
             job.run.prompt = False
         return torch.stack(logits)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names all that the bits of keys and values depend on."""
+        machine = api.FFI.string(self._lib.llama_print_system_info()).decode()
+        split = EXACT_BLOCK if self._exact else PIECE
+        parts = (self.weights, str(api.VERSIONS), machine, str(self._threads), str(split))
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def holds(self, slot: int, tokens: Sequence[int]) -> bool:
+        """Whether all that could be written of a text is in the cache already."""
+        run = replace(self._runs[slot], tokens=list(tokens))
+        return self._store.longest(run, len(tokens))[1] >= self._whole(len(tokens))
+
+    def read(self, slot: int, tokens: int) -> State:
+        """The keys and values of the first `tokens` tokens that a row was fed, computed now.
+
+        In exact mode those of whole blocks.
+        """
+        run = self._runs[slot]
+        self._compute([_Job(run, self._whole(tokens))], [tokens], never)
+        assert run.held == self._whole(tokens), "the row holds more than that"
+        return self._written_by.unwrap(self._context.read(run.sequence))
+
+    def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
+        """Let a row begin with a text whose keys and values were computed before.
+
+        Raises `FrameError` for bytes that no model makes.
+        """
+        layout = self._written_by
+        kept = layout.check(kv if isinstance(kv, bytes) else kv.pack())
+        run = self._runs[slot]
+        self._cut(run, 0)
+        self._roomy(lambda: self._context.write(run.sequence, layout.wrap(kept)))
+        run.tokens = list(tokens)
+        run.held = run.sound = layout.tokens(kept)
+
+    def parse(self, data: bytes) -> State:
+        """What `State.dump` made; raises `ValueError` where it is damaged."""
+        try:
+            return self._written_by.check(data)
+        except FrameError as error:
+            raise ValueError(str(error)) from error
+
+    def kv_bytes(self, tokens: int) -> int:
+        """What keys and values of so many tokens take."""
+        return tokens * self._written_by.width
+
+    def packed_bytes(self, tokens: int) -> int:
+        """What `State.pack` makes of a text of so many tokens."""
+        return self.kv_bytes(self._whole(tokens))
+
     def close(self) -> None:
         """Free the model."""
         self._context.close()
         self._lib.llama_model_free(self._model)
+
+    @property
+    def _written_by(self) -> Layout:
+        assert self._layout is not None, "this model's keys and values stay inside"
+        return self._layout
+
+    def _layout_of_states(self) -> Layout | None:
+        """How llama.cpp writes the first sequence, found by having it write one token."""
+        run = self._store.take(adapted=False)
+        self._context.decode([Piece(run.sequence, 0, [0])])
+        layout = Layout.of(self._context.read(run.sequence))
+        self._context.cut(run.sequence, 0)
+        self._store.keep(run)
+        return layout
+
+    def _whole(self, tokens: int) -> int:
+        """How many of a text's first tokens can be copied to another one."""
+        return tokens - tokens % EXACT_BLOCK if self._exact else tokens
 
     def _placed(self, slot: int, start: int, tokens: Sequence[int]) -> Run:
         """The run of a slot, with these tokens at `start` and none after them."""
@@ -184,8 +260,7 @@ class LlamaCpp:
         if not run.prompt:
             return
         donor, length = self._store.longest(run, limit)
-        if self._exact:
-            length -= length % EXACT_BLOCK
+        length = self._whole(length)
         if donor is not None and length > run.held:
             self._context.cut(run.sequence, 0)
             self._context.copy(donor.sequence, run.sequence, length)
@@ -204,7 +279,8 @@ class LlamaCpp:
                 some = [job for job in jobs if job.run.adapted == adapted]
                 for batch in self._batches(some):
                     self._context.adapt(adapted)
-                    logits = self._decode([piece for _, piece in batch], cancelled)
+                    pieces = [piece for _, piece in batch]
+                    logits = self._roomy(partial(self._context.decode, pieces, cancelled))
                     for run, piece in batch:
                         self._note(run, piece)
                         part, logits = logits[: piece.outputs], logits[piece.outputs :]
@@ -254,11 +330,11 @@ class LlamaCpp:
             )
             start = end
 
-    def _decode(self, pieces: Sequence[Piece], cancelled: Callable[[], bool]) -> Logits:
-        """Of one batch; texts that have ended make room for it, and then the cache grows."""
+    def _roomy(self, call: Callable[[], T]) -> T:
+        """Call what needs room; texts that have ended make some, and then the cache grows."""
         while True:
             try:
-                return self._context.decode(pieces, cancelled)
+                return call()
             except NoRoomError:
                 made = self._store.evict() if not self._context.apart else False
                 if not made and not self._context.grow():

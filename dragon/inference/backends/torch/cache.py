@@ -15,6 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dragon.errors import FrameError
@@ -138,6 +140,20 @@ class KV:
         """As the link carries it: keys, then values, bfloat16, little-endian."""
         both = torch.stack([self.keys, self.values]).to(torch.bfloat16)
         return both.view(torch.uint8).numpy().tobytes()
+
+    def dump(self) -> bytes:
+        """As a file keeps it, to the bit."""
+        data: bytes = save({"keys": self.keys.contiguous(), "values": self.values.contiguous()})
+        return data
+
+    @classmethod
+    def load(cls, data: bytes) -> KV:
+        """What `dump` made; raises `ValueError` where it is damaged."""
+        try:
+            tensors = load(data)
+            return cls(tensors["keys"], tensors["values"])
+        except (SafetensorError, KeyError) as error:
+            raise ValueError(f"no keys and values: {error}") from error
 
     @classmethod
     def unpack(cls, data: bytes, layers: int, heads: int, dim: int) -> KV:

@@ -13,6 +13,7 @@ import transformers
 from transformers import AutoModelForCausalLM
 
 from dragon.errors import ConfigurationError, PreemptedError
+from dragon.inference.backends import backend
 from dragon.inference.backends.backend import PIECE, never
 from dragon.inference.backends.slots import BLOCK, MAX_CONTEXT, blocks_of
 from dragon.inference.backends.torch import attention
@@ -146,16 +147,25 @@ class LanguageModel:
         logits: torch.Tensor = result.logits[:, :, : self.vocab_size]
         return logits.float().cpu()
 
+    def holds(self, slot: int, tokens: Sequence[int]) -> bool:
+        """Never: a row's memory goes with it."""
+        return False
+
+    def parse(self, data: bytes) -> KV:
+        """What `KV.dump` made; raises `ValueError` where it is damaged."""
+        return KV.load(data)
+
     @torch.inference_mode()
     def read(self, slot: int, tokens: int) -> KV:
         """A copy of the keys and values of a row's first `tokens` tokens."""
         return self.cache.read(slot, tokens)
 
     @torch.inference_mode()
-    def write(self, slot: int, kv: KV | bytes) -> None:
+    def write(self, slot: int, tokens: Sequence[int], kv: backend.KV | bytes) -> None:
         """Let a row begin with keys and values computed before, or as `KV.pack` made them."""
         if isinstance(kv, bytes):
             kv = KV.unpack(kv, *self._kv_shape)
+        assert isinstance(kv, KV), "keys and values of another backend"
         target = {"device": self._device, "dtype": self._network.dtype}
         self.cache.write(slot, KV(kv.keys.to(**target), kv.values.to(**target)))
 

@@ -17,32 +17,26 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-
-from dragon.inference.backends.backend import Backend
-from dragon.inference.backends.torch.cache import KV
+from dragon.inference.backends.backend import KV, Backend, KVAccess
 from dragon.inference.rows import Row
 
 log = logging.getLogger(__name__)
 
-_SUFFIX = ".safetensors"
-_UNREADABLE = (OSError, SafetensorError, KeyError, ValueError, RuntimeError)
+_SUFFIX = ".kv"
 
 
 class KVStore:
     """Keys and values of documents' rows in a directory; safe to use from several threads.
 
-    `fingerprint` is the model's, `limit` the most bytes that all files take; 0 keeps nothing. No
-    method raises for what is on the disk: what cannot be read is a miss and removed; once something
-    cannot be written, nothing more is.
+    `access` is the model's, None for one whose keys and values stay inside; `limit` the most bytes
+    that all files take. Without either nothing is kept. No method raises for what is on the disk:
+    what cannot be read is a miss and removed; once something cannot be written, nothing more is.
     """
 
-    def __init__(self, directory: Path, fingerprint: str, limit: int) -> None:
+    def __init__(self, directory: Path, access: KVAccess | None, limit: int) -> None:
         self._directory = directory
-        self._fingerprint = fingerprint
-        self._limit = limit
+        self._access = access
+        self._limit = limit if access is not None else 0
         self._lock = threading.Lock()
         self._documents: set[str] | None = None
         self._sizes: OrderedDict[str, int] = OrderedDict()  # used longest ago first
@@ -61,30 +55,33 @@ class KVStore:
 
     @classmethod
     def of(cls, model: Backend, directory: Path, limit: int) -> KVStore:
-        """That of a model: it keeps nothing where the model's keys and values stay inside."""
-        if model.kv is None:
-            return cls(directory, "", 0)
-        return cls(directory, model.kv.fingerprint, limit)
+        """That of a model."""
+        return cls(directory, model.kv, limit)
 
     def wants(self, row: Row) -> bool:
-        """Whether a row is to be kept: only documents' are."""
+        """Whether a row is to be kept and is not yet: only documents' are."""
         welcome = self._documents is None or _digest(row.document) in self._documents
-        return bool(row.document) and self._limit > 0 and welcome
+        return (
+            bool(row.document)
+            and self._limit > 0
+            and welcome
+            and self._name(row) not in self._sizes
+        )
 
     def load(self, row: Row) -> KV | None:
         """What is kept of a row."""
+        if self._access is None:
+            return None
         name = self._name(row)
         with self._lock:
             if name not in self._sizes:
                 return None
             path = self._directory / name
+            assert self._access is not None
             try:
-                with safe_open(path, framework="pt") as file:
-                    kv = KV(file.get_tensor("keys"), file.get_tensor("values"))
-                    if file.metadata() != _metadata(name, kv):
-                        raise ValueError("its checksum or its name is another")
+                kv = self._access.parse(_checked(path))
                 os.utime(path)
-            except _UNREADABLE as error:
+            except (OSError, ValueError) as error:
                 log.warning("computing document KV again, %s is damaged: %s", name, error)
                 self._remove(name)
                 return None
@@ -95,9 +92,10 @@ class KVStore:
         """Keep a row, unless its document has been forgotten meanwhile."""
         name = self._name(row)
         with self._lock:
-            if not self.wants(row) or name in self._sizes:
+            if not self.wants(row):
                 return
-            data = save({"keys": kv.keys, "values": kv.values}, _metadata(name, kv))
+            dumped = kv.dump()
+            data = _head(name, dumped) + b"\n" + dumped
             if len(data) > self._limit:
                 return
             self._make_room(len(data))
@@ -137,7 +135,8 @@ class KVStore:
                     self._remove(name)
 
     def _name(self, row: Row) -> str:
-        parts = self._fingerprint.encode() + array("q", row.tokens).tobytes()
+        assert self._access is not None
+        parts = self._access.fingerprint.encode() + array("q", row.tokens).tobytes()
         return f"{_digest(row.document)}-{hashlib.sha256(parts).hexdigest()[:40]}{_SUFFIX}"
 
     def _note(self, name: str, size: int) -> None:
@@ -160,9 +159,14 @@ def _digest(document: str) -> str:
     return hashlib.sha256(document.encode()).hexdigest()[:24]
 
 
-def _metadata(name: str, kv: KV) -> dict[str, str]:
+def _checked(path: Path) -> bytes:
+    """What a file holds behind its head; raises `ValueError` where that is of something else."""
+    head, _, data = path.read_bytes().partition(b"\n")
+    if head != _head(path.name, data):
+        raise ValueError("its checksum or its name is another")
+    return data
+
+
+def _head(name: str, data: bytes) -> bytes:
     """What tells that a file is whole and in its place; a stray bit would change answers."""
-    checksum = 0
-    for tensor in (kv.keys, kv.values):
-        checksum = zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().data, checksum)
-    return {"dragon": f"{checksum:08x} {name}"}
+    return f"dragon {zlib.crc32(data):08x} {name}".encode()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from dragon.inference.backends.torch.cache import KV
-from dragon.inference.backends.torch.kv_store import KVStore
 from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder
+from dragon.inference.kv_store import KVStore
 from dragon.inference.rows import Row
 from tests import tiny
 
@@ -60,13 +62,13 @@ def documents_run(model: LanguageModel) -> Callable[[], int]:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_loaded_equals_computed_bit_for_bit(path: Path, tmp_path: Path, dtype: str) -> None:
     model = LanguageModel.load(path, tiny.VOCABULARY, dtype=dtype)
-    store = KVStore(tmp_path, model.fingerprint, ROOMY)
+    store = KVStore(tmp_path, model, ROOMY)
     slow = logits(model, ROWS, None)
     assert torch.equal(logits(model, ROWS, store), slow)
     # Another process, where no slot has been used yet.
     model = LanguageModel.load(path, tiny.VOCABULARY, dtype=dtype)
     ran = documents_run(model)
-    assert torch.equal(logits(model, ROWS, KVStore(tmp_path, model.fingerprint, ROOMY)), slow)
+    assert torch.equal(logits(model, ROWS, KVStore(tmp_path, model, ROOMY)), slow)
     assert ran() == 0
 
 
@@ -74,11 +76,11 @@ def test_bfloat16_is_stored_as_such(path: Path, tmp_path: Path) -> None:
     sizes = {}
     for dtype in ("float32", "bfloat16"):
         model = LanguageModel.load(path, tiny.VOCABULARY, dtype=dtype)
-        store = KVStore(tmp_path / dtype, model.fingerprint, ROOMY)
+        store = KVStore(tmp_path / dtype, model, ROOMY)
         kv = computed(model, ROWS[0])
         store.save(ROWS[0], kv)
         loaded = store.load(ROWS[0])
-        assert loaded is not None
+        assert isinstance(loaded, KV)
         assert loaded.keys.dtype == kv.keys.dtype == getattr(torch, dtype)
         (file,) = (tmp_path / dtype).iterdir()
         sizes[dtype] = file.stat().st_size
@@ -99,7 +101,7 @@ def test_packed_by_another_side_equals_computed_there(path: Path) -> None:
 
 
 def test_a_bare_row_is_not_kept(model: LanguageModel, tmp_path: Path) -> None:
-    logits(model, [Row((5, 6), 0.0)], KVStore(tmp_path, model.fingerprint, ROOMY))
+    logits(model, [Row((5, 6), 0.0)], KVStore(tmp_path, model, ROOMY))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,7 +123,7 @@ def overwrite(path: Path) -> None:
 def test_a_damaged_file_is_computed_again_and_replaced(
     model: LanguageModel, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    store = KVStore(tmp_path, model.fingerprint, ROOMY)
+    store = KVStore(tmp_path, model, ROOMY)
     expected = logits(model, ROWS[:1], store)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
@@ -132,7 +134,7 @@ def test_a_damaged_file_is_computed_again_and_replaced(
 
 
 def test_a_file_under_anothers_name_is_a_miss(model: LanguageModel, tmp_path: Path) -> None:
-    store = KVStore(tmp_path, model.fingerprint, ROOMY)
+    store = KVStore(tmp_path, model, ROOMY)
     same_length = Row(tuple(range(100, 121)), 0.0, "a")
     for row in (ROWS[0], same_length):
         store.save(row, computed(model, row))
@@ -144,10 +146,10 @@ def test_a_file_under_anothers_name_is_a_miss(model: LanguageModel, tmp_path: Pa
 def test_other_weights_or_tokens_or_document_are_a_miss(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    store = KVStore(tmp_path, model.fingerprint, ROOMY)
+    store = KVStore(tmp_path, model, ROOMY)
     store.save(ROWS[0], computed(model, ROWS[0]))
     assert has(store, ROWS[0])
-    assert not has(KVStore(tmp_path, "another", ROOMY), ROWS[0])
+    assert not has(KVStore(tmp_path, access("another"), ROOMY), ROWS[0])
     assert not has(store, Row((*ROWS[0].tokens, 1), 1.0, "a"))
     assert not has(store, Row(ROWS[0].tokens, 1.0, "b"))
 
@@ -165,6 +167,11 @@ def kv(tokens: int) -> KV:
     return KV(torch.ones(1, 1, tokens, 8), torch.zeros(1, 1, tokens, 8))
 
 
+def access(fingerprint: str = "model") -> Any:
+    """Of a model that is not there."""
+    return SimpleNamespace(fingerprint=fingerprint, parse=KV.load)
+
+
 def row(number: int, document: str = "a", tokens: int = 100) -> Row:
     return Row(tuple([number] * tokens), 0.0, document)
 
@@ -175,11 +182,11 @@ def has(store: KVStore, row: Row) -> bool:
 
 def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     rows = [row(number) for number in range(3)]
-    store = KVStore(tmp_path, "model", ROOMY)
+    store = KVStore(tmp_path, access(), ROOMY)
     store.save(rows[0], kv(100))
     (file,) = tmp_path.iterdir()
     size = file.stat().st_size
-    store = KVStore(tmp_path, "model", 2 * size)
+    store = KVStore(tmp_path, access(), 2 * size)
     store.save(rows[1], kv(100))
     assert store.load(rows[0]) is not None
     store.save(rows[2], kv(100))
@@ -189,14 +196,14 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     assert [has(store, each) for each in rows] == [True, False, True]
     # The order outlives the process, and a lower cap takes effect at the start.
     os.utime(next(path for path in tmp_path.iterdir()), (1, 1))
-    store = KVStore(tmp_path, "model", size)
+    store = KVStore(tmp_path, access(), size)
     assert len(list(tmp_path.iterdir())) == 1
-    KVStore(tmp_path, "model", 0)
+    KVStore(tmp_path, access(), 0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_document_takes_its_rows_along(tmp_path: Path) -> None:
-    store = KVStore(tmp_path, "model", ROOMY)
+    store = KVStore(tmp_path, access(), ROOMY)
     store.restrict(["a", "b"])
     same_text = [row(1, "a"), row(1, "b")]
     for each in (*same_text, row(2, "a"), row(3, "stranger")):
@@ -210,7 +217,7 @@ def test_a_document_takes_its_rows_along(tmp_path: Path) -> None:
     store.save(row(2, "a"), kv(100))
     assert has(store, row(2, "a"))
     # What a kill between deleting a document and its files leaves, the next start clears.
-    store = KVStore(tmp_path, "model", ROOMY)
+    store = KVStore(tmp_path, access(), ROOMY)
     store.restrict(["b"])
     assert has(store, row(1, "b"))
     assert len(list(tmp_path.iterdir())) == 1
@@ -218,6 +225,6 @@ def test_a_document_takes_its_rows_along(tmp_path: Path) -> None:
 
 def test_a_disk_that_fails_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"in the way")
-    store = KVStore(tmp_path / "file", "model", ROOMY)
+    store = KVStore(tmp_path / "file", access(), ROOMY)
     store.save(row(1), kv(100))
     assert store.load(row(1)) is None
