@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from dragon.inference.adjustment import Adjustment
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
@@ -64,7 +64,7 @@ def algorithm_1(device: Side, cloud: Side, sampling: Sampling, position: int) ->
 class _Writer:
     """One side: its rows in a decoder, and slow ways to ask it."""
 
-    model: LanguageModel
+    model: Backend
     rows: Sequence[Row]
     conversation: Sequence[int]
     adjustment: Adjustment
@@ -73,7 +73,7 @@ class _Writer:
     @classmethod
     def open(
         cls,
-        model: LanguageModel,
+        model: Backend,
         rows: Sequence[Row],
         conversation: Sequence[int],
         sampling: Sampling,
@@ -106,7 +106,7 @@ class _Writer:
 
 
 def write(
-    model: LanguageModel,
+    model: Backend,
     tokenizer: Tokenizer,
     question: str,
     private: Sequence[Passage],

@@ -22,7 +22,7 @@ from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.main import create_app as create_device
 from app.settings import Settings
 from cli.server import peer_server, server
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
 from dragon.inference.tokenizer import Tokenizer
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.retrieval.answers import Answers
@@ -76,17 +76,18 @@ class FixedRetriever(Retriever):
         ]
 
 
-def never_end(model: LanguageModel, tokenizer: Tokenizer) -> None:
+def never_end(model: Backend, tokenizer: Tokenizer) -> None:
     """Give end tokens no probability, so that every answer reaches its limit."""
     ends = torch.tensor(sorted(tokenizer.end_ids))
+    forward = model.forward
 
-    def mask(_: object, __: object, logits: torch.Tensor) -> torch.Tensor:
-        return logits.index_fill_(-1, ends.to(logits.device), -torch.inf)
+    def endless(*row: Any, **options: Any) -> torch.Tensor:
+        return forward(*row, **options).index_fill(-1, ends, -torch.inf)
 
-    model._network.get_output_embeddings().register_forward_hook(mask)
+    model.forward = endless  # type: ignore[method-assign]
 
 
-def adapt_model(model: LanguageModel, tokenizer: Tokenizer, options: argparse.Namespace) -> None:
+def adapt_model(model: Backend, tokenizer: Tokenizer, options: argparse.Namespace) -> None:
     """Floor and end of a model."""
     if options.floor_ms:
         slow_down(model, options.floor_ms)

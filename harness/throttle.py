@@ -1,16 +1,18 @@
 """Slower hardware than there is: every decode step takes at least so many milliseconds.
 
-They are spent layer by layer, so that preemption between layers works as on a slow machine. A model
-that takes tens of milliseconds has more layers than the small one that stands in for it: each
-layer's wait is cut into the waits of several.
+They are spent bit by bit, so that a step is given up as soon as on a slow machine, between two of
+its layers.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from dragon.inference.backends.torch.model import LanguageModel, check
+import torch
+
+from dragon.errors import PreemptedError
+from dragon.inference.backends.backend import Backend, never
 
 LAYERS = 28
 """Of the model that is stood in for; as many as Qwen2.5-1.5B has."""
@@ -19,32 +21,25 @@ LAYERS = 28
 _PREFILL_TOKENS = 65
 
 
-def slow_down(model: LanguageModel, milliseconds: float) -> None:
-    """Give every layer its share of the floor."""
-    layers = model.layers
-    share = milliseconds / 1000 / len(layers)
+def slow_down(model: Backend, milliseconds: float) -> None:
+    """Give every step a floor, whatever runs the model."""
+    forward = model.forward
     pause = milliseconds / 1000 / LAYERS
-    began = 0.0
 
-    def wait(index: int, tokens: int) -> None:
-        due = began + share * index
-        while tokens < _PREFILL_TOKENS and (left := due - time.perf_counter()) > 0:
+    def slow(
+        slots: Sequence[int],
+        starts: Sequence[int],
+        tokens: torch.Tensor,
+        outputs: int,
+        *,
+        cancelled: Callable[[], bool] = never,
+    ) -> torch.Tensor:
+        due = time.perf_counter() + milliseconds / 1000
+        logits = forward(slots, starts, tokens, outputs, cancelled=cancelled)
+        while tokens.shape[1] < _PREFILL_TOKENS and (left := due - time.perf_counter()) > 0:
             time.sleep(min(left, pause))
-            check()
+            if cancelled():
+                raise PreemptedError("the step is no longer wanted")
+        return logits
 
-    def before(index: int) -> Any:
-        def hook(_: object, inputs: tuple[Any, ...]) -> None:
-            nonlocal began
-            if index == 0:
-                began = time.perf_counter()
-            wait(index, inputs[0].shape[1])
-
-        return hook
-
-    def after(_: object, inputs: tuple[Any, ...], __: object) -> None:
-        wait(len(layers), inputs[0].shape[1])
-
-    for index, layer in enumerate(layers):
-        # Before the hook that looks whether the step is still wanted.
-        layer.register_forward_pre_hook(before(index), prepend=True)
-    layers[-1].register_forward_hook(after)
+    model.forward = slow  # type: ignore[method-assign]

@@ -23,6 +23,8 @@ from bench.lib import report
 from bench.lib.acceptances import Acceptances, record
 from bench.simulation import simulation, timeline
 from bench.simulation.simulation import Accepted, World
+from dragon.inference.choice import ModelChoice
+from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.aggregator_policy import Schedule
 
 Row = dict[str, Any]
@@ -135,7 +137,12 @@ def run(options: argparse.Namespace) -> list[Row]:
     if options.acceptances is not None:
         acceptances = Acceptances.load(options.acceptances)
     else:
-        acceptances = record(options.answers, options.tokens, options.sequences)
+        acceptances = record(
+            options.answers,
+            options.tokens,
+            options.sequences,
+            ModelChoice(model=options.model, threads=1),
+        )
         if options.save is not None:
             acceptances.save(options.save)
     delays = (options.decode_ms[0] / 1000, options.decode_ms[1] / 1000)
@@ -193,6 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acceptances", type=Path, help="a file saved before; default: record")
     parser.add_argument("--save", type=Path, help="where to save what was recorded")
+    parser.add_argument("--model", default=str(EMBEDDED_MODEL))
     parser.add_argument("--answers", type=int, default=5, help="answers recorded")
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--sequences", type=int, default=50)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
+from dragon.inference.choice import ModelChoice
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
@@ -25,7 +26,6 @@ from dragon.sampling.mixture import Side
 from dragon.sampling.params import Sampling
 from dragon.sampling.role import Role
 from harness.reference import Passage
-from harness.services import EMBEDDED_MODEL
 from harness.two_sided import QUESTIONS, read
 
 Acceptance = list[tuple[bool, bool]]
@@ -53,9 +53,11 @@ class Acceptances:
         path.write_text(json.dumps(kinds), encoding="utf-8")
 
 
-def record(answers: int, tokens: int, sequences: int) -> Acceptances:
-    """`sequences` of `tokens` tokens each, from as many answers in turn."""
-    pairs = [_answer(number, tokens) for number in range(answers)]
+def record(answers: int, tokens: int, sequences: int, choice: ModelChoice) -> Acceptances:
+    """`sequences` of `tokens` tokens each, from as many answers of a model in turn."""
+    torch.set_num_threads(1)
+    tokenizer, model = choice.load()
+    pairs = [_answer(model, tokenizer, number, tokens) for number in range(answers)]
     drawn = [_draw(pairs[number % answers], number) for number in range(sequences)]
     return Acceptances([one for one, _ in drawn], [other for _, other in drawn])
 
@@ -81,11 +83,10 @@ def _draw(pairs: Sequence[tuple[Side, Side]], seed: int) -> tuple[Acceptance, Ac
     return speculative, coupled
 
 
-def _answer(number: int, tokens: int) -> list[tuple[Side, Side]]:
+def _answer(
+    model: Backend, tokenizer: Tokenizer, number: int, tokens: int
+) -> list[tuple[Side, Side]]:
     """The distributions of both sides along one answer, which goes on past its end."""
-    torch.set_num_threads(1)
-    tokenizer = Tokenizer.load(EMBEDDED_MODEL)
-    model = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
     questions = [question for question in read(QUESTIONS) if question.note]
     notes = [questions[(number + i) % len(questions)].note or "" for i in range(4)]
     conversation = tokenizer.conversation([Message("user", questions[number].text)])
@@ -104,4 +105,6 @@ def _answer(number: int, tokens: int) -> list[tuple[Side, Side]]:
         device, cloud = (step(model, [side], [work])[0][0] for side in sides)
         pairs.append((device, cloud))
         text.append(mixture.target(device, cloud, Sampling(seed=number), position))
+    for side in sides:
+        side.release()
     return pairs

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from bench.lib.wikitext import Window
-from dragon.inference.backends.torch.cache import KV
-from dragon.inference.backends.torch.model import LanguageModel
+from dragon.inference.backends.backend import Backend
 from dragon.inference.tokenizer import Tokenizer
 
 CONTEXT_TOKENS = 256
@@ -26,7 +25,7 @@ Outcome = dict[tuple[str, int], float]
 
 @dataclass(frozen=True)
 class Prefix:
-    """What stands before the text in one row; the first `rounded` tokens' KV in bfloat16."""
+    """What stands before the text in one row; the first `rounded` tokens' KV as it is sent."""
 
     tokens: tuple[int, ...] = ()
     rounded: int = 0
@@ -35,7 +34,7 @@ class Prefix:
 class Scorer:
     """Log probabilities of a window's target tokens under prefixes, nats."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: Backend) -> None:
         self._model = model
 
     def score(self, prefixes: Sequence[Prefix], window: Window) -> dict[Prefix, torch.Tensor]:
@@ -66,11 +65,10 @@ class Scorer:
     def _prefill(self, slot: int, prefix: Prefix) -> None:
         end = prefix.rounded
         if end:
-            self._model.forward([slot], [0], torch.tensor([prefix.tokens[:end]]), 1)
-            kv = self._model.read(slot, end)
-            self._model.write(
-                slot, prefix.tokens[:end], KV(kv.keys.bfloat16(), kv.values.bfloat16())
-            )
+            assert self._model.kv is not None
+            self._model.feed([slot], [0], torch.tensor([prefix.tokens[:end]]))
+            sent = self._model.kv.read(slot, end).pack()
+            self._model.kv.write(slot, prefix.tokens[:end], sent)
         if end < len(prefix.tokens):
             self._model.forward([slot], [end], torch.tensor([prefix.tokens[end:]]), 1)
 

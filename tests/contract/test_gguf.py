@@ -10,7 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
+from dragon.sampling.params import Mode
 from harness import services
 from harness.services import Service, Setup
 from tests.contract.asking import Ask, Reply, ask_all, questions, upload
@@ -105,20 +107,70 @@ def test_stop_strings_and_log_probabilities(device: Service) -> None:
 
 
 @pytest.mark.services
-@pytest.mark.parametrize(
-    ("path", "more"),
-    [
-        ("/v1/chat/completions", {"dragon": {"aggregation": "sequencewise"}}),
-        ("/v1/completions", {"echo": True, "logprobs": 1}),
-    ],
-)
-def test_what_needs_every_probability_is_refused(
-    device: Service, path: str, more: dict[str, object]
-) -> None:
-    asked = (
-        {"prompt": "a b"} if path == "/v1/completions" else {"messages": ASKS[0].body()["messages"]}
-    )
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.CONTEXT])
+def test_every_mode_answers(device: Service, mode: Mode) -> None:
+    replies = ask_all(device, [replace(ask, mode=mode, tokens=16) for ask in ASKS[:4]])
+    assert all(reply.text for reply in replies)
+
+
+@pytest.mark.services
+def test_a_text_is_scored(device: Service) -> None:
+    """What lm-evaluation-harness asks for: log-probabilities of a prompt."""
+    asked = {"model": NAME, "prompt": "The keeper fed gulls.", "max_tokens": 0, "temperature": 0}
     with httpx.Client(base_url=device.url, headers=device.headers, timeout=60) as client:
-        reply = client.post(path, json={"model": NAME, "max_tokens": 4, **asked, **more})
-    assert reply.status_code == 400
-    assert "needs the probability of every token" in reply.json()["error"]["message"]
+        reply = client.post("/v1/completions", json={**asked, "echo": True, "logprobs": 5})
+    reply.raise_for_status()
+    logprobs = reply.json()["choices"][0]["logprobs"]
+    assert "".join(logprobs["tokens"]) == asked["prompt"]
+    assert logprobs["token_logprobs"][0] is None
+    assert all(-60 < value <= 0 for value in logprobs["token_logprobs"][1:])
+    assert all(len(top) >= 5 for top in logprobs["top_logprobs"][1:])
+
+
+@pytest.mark.services
+def test_biases_and_penalties_act_on_what_is_not_likely(device: Service) -> None:
+    (plain, biased, penalised) = ask_all(
+        device,
+        [
+            Ask("The keeper of it", "local", 0.0, tokens=8, raw=True, more=more)
+            for more in ((), (("logit_bias", {"300": 100.0}),), (("repetition_penalty", 1.9),))
+        ],
+    )
+    said = Tokenizer.load(EMBEDDED_MODEL).decode([300] * 8)
+    assert biased.text == said
+    assert penalised.text != plain.text
+
+
+@pytest.fixture(scope="module", params=[(LLAMA, LLAMA), (LLAMA, TORCH), (TORCH, LLAMA)])
+def exact(
+    request: pytest.FixtureRequest,
+    embedded_gguf: Path,
+    corpus: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
+    """A device in exact mode, as its peer is."""
+    folder = tmp_path_factory.mktemp("exact")
+    own, cloud = (
+        replace(made, env={**made.env, "DRAGON_EXACT": "true"})
+        for made in (setup(folder, backend, embedded_gguf) for backend in request.param)
+    )
+    with services.peer(cloud, corpus) as peer, services.device(own, peer.port) as running:
+        prepare(running)
+        yield running
+
+
+@pytest.mark.services
+@pytest.mark.timeout(1500)
+def test_one_text_in_every_mode_beside_four_others(exact: Service) -> None:
+    modes = [Mode.ONEWAY, Mode.COUPLED, Mode.EXCHANGE, Mode.TOKENWISE]
+    others = [Ask(question.text, "coupled", 1.0, seed=3) for question in questions()]
+    for number, question in enumerate(questions()):
+        for temperature in (0.0, 1.0):
+            texts = set()
+            for turn, mode in enumerate(modes):
+                place = (number + turn) % 16
+                ask = Ask(question.text, mode, temperature, tokens=24)
+                replies = ask_all(exact, [ask, *others[place : place + 4]])
+                assert joint(replies[0])
+                texts.add(replies[0].text)
+            assert len(texts) == 1

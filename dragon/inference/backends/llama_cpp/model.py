@@ -183,6 +183,8 @@ class LlamaCpp:
         run = self._runs[slot]
         self._compute([_Job(run, self._whole(tokens))], [tokens], never)
         assert run.held == self._whole(tokens), "the row holds more than that"
+        if run.held == 0:
+            return State(b"")
         return self._written_by.unwrap(self._context.read(run.sequence))
 
     def write(self, slot: int, tokens: Sequence[int], kv: KV | bytes) -> None:
@@ -194,7 +196,8 @@ class LlamaCpp:
         kept = layout.check(kv if isinstance(kv, bytes) else kv.pack())
         run = self._runs[slot]
         self._cut(run, 0)
-        self._roomy(lambda: self._context.write(run.sequence, layout.wrap(kept)))
+        if kept.data:
+            self._roomy(lambda: self._context.write(run.sequence, layout.wrap(kept)))
         run.tokens = list(tokens)
         run.held = run.sound = layout.tokens(kept)
 
