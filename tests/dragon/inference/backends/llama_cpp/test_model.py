@@ -17,10 +17,12 @@ from dragon.inference.backends.backend import Backend, never
 from dragon.inference.backends.llama_cpp import model as llama_cpp
 from dragon.inference.backends.llama_cpp.context import Logits, Piece
 from dragon.inference.backends.llama_cpp.model import LlamaCpp
+from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.choice import ModelChoice, load_model
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from harness import gguf_file
+from harness.two_sided import QUESTIONS, read
 from tests import tiny
 from tests.dragon.inference.backends.same_model import check_random_texts, greedy
 
@@ -78,6 +80,30 @@ def test_a_row_that_begins_with_a_document(
     written = [tokenizer.decode(greedy(model, *rows)) for model in (llama, reference)]
     assert written[0] == written[1]
     assert written[0] in TEXT
+
+
+def test_greedy_texts_and_log_probabilities_are_those_of_torch(
+    llama: LlamaCpp, tokenizer: Tokenizer
+) -> None:
+    """Of the same weights; llama.cpp rounds what it multiplies them with to half precision, too."""
+    reference = LanguageModel.load(EMBEDDED_MODEL, tokenizer.vocab_size)
+    reference._network.half().float()
+    off = []
+    for question in read(QUESTIONS)[:20]:
+        prompt = tokenizer.document_row(question.note or TEXT)
+        prompt += tokenizer.conversation([Message("user", question.text)])
+        text = greedy(llama, prompt[:-1], prompt[-1:])
+        fed = torch.tensor([[*prompt, *text[:-1]]])
+        found, wanted = (
+            torch.log_softmax(model.forward([8], [0], fed, len(text))[0], -1)
+            for model in (llama, reference)
+        )
+        assert torch.allclose(found.double().exp().sum(-1), torch.tensor(1.0).double())
+        top = wanted.topk(5, -1)
+        sure = top.values[:, 0] - top.values[:, 1] > 0.1
+        assert torch.equal(found.argmax(-1)[sure], wanted.argmax(-1)[sure])
+        off.append((found.gather(1, top.indices) - top.values).abs().flatten())
+    assert float(torch.cat(off).quantile(0.98)) < 0.02
 
 
 def test_a_step_that_is_not_wanted_leaves_nothing_behind(llama: LlamaCpp) -> None:
