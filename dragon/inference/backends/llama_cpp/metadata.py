@@ -22,13 +22,11 @@ _TOKENS = "tokenizer.ggml.tokens"
 class Metadata:
     """The length of context it was trained on, tokens with padding, and tokens that end a text.
 
-    `letter` is the token of the letter a. `tokenizer` is the text of its `tokenizer.json`, empty
-    where the file does not carry it.
+    `tokenizer` is the text of its `tokenizer.json`, empty where the file does not carry it.
     """
 
     context: int
     tokens: int
-    letter: int
     ends: frozenset[int]
     quotes: bool
     template: str
@@ -49,7 +47,6 @@ class Metadata:
         return cls(
             context=int(context),
             tokens=len(tokens),
-            letter=tokens.index("a"),
             ends=frozenset(int(end) for end in ends if end is not None),
             quotes=fields.get(ANSWERS) == "quotes",
             template=fields.get("tokenizer.chat_template", ""),
