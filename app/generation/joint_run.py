@@ -181,12 +181,12 @@ class JointRun(DeviceRun):
         Where that is soon, an answer without text waits for it as it would for a late cloud.
         """
         self._forget_time()
-        loop, wait_s = asyncio.get_running_loop(), refusal.until - time.monotonic()
+        loop, wait_s = asyncio.get_running_loop(), refusal.again - time.monotonic()
         self._again = loop.call_later(wait_s, self._guarded, self._ask_again)
         patience = _PATIENCE_FOR_ROOM_S if self._plan.deadline is None else self._plan.deadline
         begun = bool(self.session.committed)
         self.session.lose()
-        if self.session.joinable and not begun and refusal.until - self._entered < patience:
+        if self.session.joinable and not begun and refusal.again - self._entered < patience:
             self._held = True
         else:
             self._held = False
