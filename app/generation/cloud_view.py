@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import select
 from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger.leakage import Kind, Part
@@ -26,6 +27,7 @@ from dragon.inference.tokenizer import Message
 log = logging.getLogger(__name__)
 
 MARK = "..."
+_RETRIES_S = (0.1, 1.0, 5.0)  # after which a database that is locked is tried again
 
 
 @dataclass(frozen=True)
@@ -149,22 +151,26 @@ class CloudView:
         await asyncio.gather(*self._writes)
 
     async def _write(self, pair: str, known: Known, alone: str, least: Known) -> None:
-        try:
-            async with self.sessions.begin() as session:
-                for digest, each, again in ((pair, known, known), (alone, least, NOTHING)):
-                    there = KnownAnswer.digest == digest
-                    row = await session.scalar(select(KnownAnswer).where(there))
-                    same = row is None or _read(row) == each
-                    values = _written(each if same else again)
-                    added = insert(KnownAnswer).values(digest=digest, **values)
-                    await session.execute(
-                        added.on_conflict_do_update(["owner", "digest"], set_=values)
-                    )
-        except Exception:
-            log.exception("what the cloud knows of an answer was not stored")
-        else:
-            self._recent.pop((acting(), pair), None)
-            self._recent.pop((acting(), alone), None)
+        for wait_s in (*_RETRIES_S, None):
+            try:
+                await self._stored(pair, known, alone, least)
+            except Exception as error:
+                if wait_s is None or not isinstance(error, OperationalError):
+                    log.exception("what the cloud knows of an answer was not stored")
+                    return
+                await asyncio.sleep(wait_s)  # somebody else writes
+            else:
+                self._recent.pop((acting(), pair), None)
+                self._recent.pop((acting(), alone), None)
+                return
+
+    async def _stored(self, pair: str, known: Known, alone: str, least: Known) -> None:
+        async with self.sessions.begin() as session:
+            for digest, each, again in ((pair, known, known), (alone, least, NOTHING)):
+                row = await session.scalar(select(KnownAnswer).where(KnownAnswer.digest == digest))
+                values = _written(each if row is None or _read(row) == each else again)
+                added = insert(KnownAnswer).values(digest=digest, **values)
+                await session.execute(added.on_conflict_do_update(["owner", "digest"], set_=values))
 
 
 def _read(row: KnownAnswer) -> Known:

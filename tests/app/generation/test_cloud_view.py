@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 from app.generation.cloud_view import MARK, CloudView, Known
 from app.ledger.leakage import Kind, Part
 from app.owners import acting_as
+from app.storage import database
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.inference.tokenizer import Message
 from dragon.inference.tools import ToolCall
+from harness.faults import disk
 
 
 @pytest.fixture
@@ -192,3 +195,28 @@ async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
     ).parts
     assert foreign == Part(Kind.ANSWERS, "Ho.")
     await view.close()
+
+
+async def test_what_the_cloud_knows_is_stored_once_the_database_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
+    waits: list[float] = []
+    locked = ExitStack()
+
+    async def freed(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            locked.close()
+
+    await asyncio.to_thread(migrate, database_url(tmp_path))
+    engine = connect(database_url(tmp_path))
+    view = CloudView(session_maker(engine))
+    locked.enter_context(disk.locked(tmp_path))
+    monkeypatch.setattr("app.generation.cloud_view.asyncio.sleep", freed)
+    view.wrote("Capital?", "Nairobi.", Known(True, ((0, 8),)))
+    await view.close()
+    monkeypatch.undo()
+    assert len(waits) == 2
+    assert await CloudView(view.sessions).known("Capital?", "Nairobi.") == Known(True, ((0, 8),))
+    await engine.dispose()
