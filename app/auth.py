@@ -153,24 +153,24 @@ def _lasts(until: float, lifetime: float) -> bool:
 
 
 class Attempts:
-    """Sign-ins that failed, by address: after some in a minute an address has to wait."""
+    """Sign-ins that failed, by how and from where: after some in a minute it has to wait."""
 
     def __init__(self) -> None:
         self._failed: dict[str, list[float]] = {}
 
-    def exceeded(self, address: str) -> bool:
+    def exceeded(self, by: str) -> bool:
         """Whether no further attempt is looked at for now."""
-        recent = [at for at in self._failed.get(address, []) if at > time.monotonic() - 60.0]
+        recent = [at for at in self._failed.get(by, []) if at > time.monotonic() - 60.0]
         if recent:
-            self._failed[address] = recent
+            self._failed[by] = recent
         else:
-            self._failed.pop(address, None)
+            self._failed.pop(by, None)
         return len(recent) >= MAX_ATTEMPTS
 
-    def failed(self, address: str) -> None:
+    def failed(self, by: str) -> None:
         """Note a failed attempt."""
-        log.warning("a sign-in from %s failed", address)
-        self._failed.setdefault(address, []).append(time.monotonic())
+        log.warning("a sign-in failed: %s", by)
+        self._failed.setdefault(by, []).append(time.monotonic())
 
 
 class Authenticator:

@@ -17,7 +17,7 @@ from app.conversations.store import ConversationStore
 from app.documents.store import DocumentStore
 from app.embeddings import EmbeddingService
 from app.generation.accumulator import ObservedGeneration
-from app.generation.admission import Admission
+from app.generation.admission import Admission, Places
 from app.generation.cloud_view import CloudView
 from app.generation.events import Event, GenerationRequest
 from app.ledger.writer import Ledger
@@ -102,6 +102,8 @@ class AppState:
     ledger: Ledger
     conversations: ConversationStore
     background_runs: BackgroundRuns
+    # For what is computed beside answers (vectors, rankings, grammars): one at once of a caller.
+    beside: Places = field(default_factory=lambda: Places(2, 1))
     trials: Trials = field(default_factory=Trials)
     # What people have given for model servers, by their URLs; kept when such a model is chosen.
     model_keys: dict[str, SecretStr] = field(default_factory=dict)

@@ -17,6 +17,9 @@ from dragon.retrieval.embedder import Embedder
 
 Vectors = npt.NDArray[np.float32]
 _ROWS = 4
+_LONGEST = 64  # characters that are read for a token of a text to be cut
+MOST_TOKENS = 300_000
+"""Of all inputs together."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,13 @@ class EmbeddingService:
         """Embed each input. Cancelled, it stops after the job under way.
 
         Raises `InvalidRequestError` for an empty input or an unknown token, `ContextLengthError`
-        for one that is too long.
+        for one that is too long, or where all of them are.
         """
         rows = await asyncio.to_thread(lambda: [self._row(each) for each in inputs])
+        if sum(map(len, rows)) > MOST_TOKENS:
+            raise ContextLengthError(
+                f"input: at most {MOST_TOKENS} tokens, all of them together", param="input"
+            )
         parts = []
         for batch in self._batches(rows):
             work = partial(self._embedder.embed_tokens, batch)
@@ -65,7 +72,7 @@ class EmbeddingService:
     def cut(self, text: str) -> list[int]:
         """The tokens of a text, without those that are too many."""
         room = self.context_length - len(self.tokenizer.framed([]))
-        return self.tokenizer.encode(text)[:room]
+        return self.tokenizer.encode(text[: _LONGEST * room])[:room]
 
     def _batches(self, rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
         """Rows for a job each: a few short ones take no longer than one of full length."""

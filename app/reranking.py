@@ -11,12 +11,15 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.reranker import TextReranker
 
 Logits = npt.NDArray[np.float64]
 _SENTENCES = 16
 """Read at a time, between answers."""
+MOST_SENTENCES = 5000
+"""Of all texts together."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,18 @@ class RerankingService:
         """How likely each text answers, 0 to 1: that of its best sentence, 0 without any.
 
         The reranker reads sentences, as in a search of documents. Cancelled, it stops after the job
-        under way.
+        under way. Raises `InvalidRequestError` where there is too much to read.
         """
-        split = [await asyncio.to_thread(self._sentences, text) for text in texts]
-        rows = [sentence for each in split for sentence in each]
+        split: list[list[str]] = []
+        rows: list[str] = []
+        for text in texts:
+            split.append(await asyncio.to_thread(self._sentences, text))
+            rows += split[-1]
+            if len(rows) > MOST_SENTENCES:
+                raise InvalidRequestError(
+                    f"documents: at most {MOST_SENTENCES} sentences or lines, all of them together",
+                    param="documents",
+                )
         parts = [np.empty(0)]
         for start in range(0, len(rows), _SENTENCES):
             work = partial(self.reranker.logits, query, rows[start : start + _SENTENCES])

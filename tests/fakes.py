@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from app.generation.cloud_view import Known
+from app.generation.cloud_view import Known, View
 from app.generation.events import (
     Detailed,
     Event,
@@ -31,10 +31,10 @@ SOURCE = Source("private", "file-1", "note.txt", "The key is under the mat.", 0.
 class TrustingView:
     """A cloud that may see every message."""
 
-    async def of(self, messages: Sequence[Message], *, trusted: bool) -> list[Message]:
-        return list(messages)
+    async def of(self, messages: Sequence[Message], *, trusted: bool) -> View:
+        return View(tuple(messages), ())
 
-    async def known(self, text: str) -> Known | None:
+    async def known(self, question: str, text: str) -> Known | None:
         return Known(True, ((0, len(text)),))
 
 

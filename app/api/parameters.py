@@ -87,6 +87,7 @@ def generation_requests(
             cloud_query=prompt.asked,
             messages=prompt.messages,
             cloud_messages=prompt.known,
+            parts=prompt.parts,
             sampling=replace(sampling, stream=number * choices + choice),
             max_tokens=max_tokens,
             stop=tuple(stop),

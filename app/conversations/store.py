@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
@@ -19,6 +19,7 @@ from app.conversations.projects import Projects
 from app.documents.citations import cited, without
 from app.owners import everyone
 from app.storage import message_search
+from app.storage.blanking import blank_given
 from app.storage.purge import Purge
 from app.storage.tables import Conversation, Document, Message, MessageState
 from dragon.errors import InvalidRequestError, NotFoundError
@@ -219,6 +220,8 @@ class ConversationStore:
     async def delete(self, identity: str) -> None:
         """Remove a conversation, on disk and from the search. Raises `NotFoundError`."""
         async with self._sessions.begin() as session:
+            asked = Message.conversation_id == identity
+            await _forget_given(session, await session.scalars(select(Message).where(asked)))
             await session.delete(await _conversation(session, identity))
             await message_search.forget_conversation(session, identity)
             await message_search.merge(session)
@@ -239,6 +242,7 @@ class ConversationStore:
         if len(gone) == len(messages):
             return await self.delete(question.conversation_id)
         async with self._sessions.begin() as session:
+            await _forget_given(session, (by_id[each] for each in gone))
             await session.execute(delete(Message).where(Message.id == question.id))
             conversation = await _conversation(session, question.conversation_id)
             if conversation.leaf in gone:
@@ -256,6 +260,11 @@ def title_of(question: str) -> str:
     if len(line) <= _TITLE:
         return line or "Untitled"
     return line[:_TITLE].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
+
+
+async def _forget_given(session: AsyncSession, messages: Iterable[Message]) -> None:
+    """Have the ledger forget the words that the cloud was asked with for these answers."""
+    await blank_given(session, [key for each in messages for key in each.record.get("ledgers", ())])
 
 
 def _new_id(kind: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -20,16 +21,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alembic.util import CommandError
-from sqlalchemy.exc import DatabaseError
-
-from app.storage.database import DATABASE, database_url, migrate
+from app.storage.copying import ForeignDatabaseError, NewerDatabaseError, take_rows
+from app.storage.database import DATABASE
 from dragon.errors import DragonError
 
 VERSION = 1
 _LIST = "backup.json"
 _FOLDERS = ("files", "index")
 _ATTEMPTS = 5
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
+_OURS = re.compile(
+    rf"{re.escape(DATABASE)}|files/{_NAME}/(original|text)|index/{_NAME}\.safetensors"
+)
 
 
 class BackupError(DragonError):
@@ -113,8 +116,9 @@ def _files(data_dir: Path, documents: list[str]) -> dict[str, Path]:
 def restore(archive: Path, data_dir: Path, *, replace: bool = False) -> Contents:
     """Restore a data directory; existing documents stay until the archive is fully unpacked.
 
-    Raises BackupError if the archive is damaged or not one of ours, if there are documents already
-    and `replace` is false, or if a device is using the directory.
+    Of the database only the rows are taken, and no folder to watch: its documents stay, the folder
+    is to be watched anew. Raises BackupError if the archive is damaged or not one of ours, if there
+    are documents already and `replace` is false, or if a device is using the directory.
     """
     present = [name for name in (DATABASE, *_FOLDERS) if (data_dir / name).exists()]
     if present and not replace:
@@ -129,7 +133,7 @@ def restore(archive: Path, data_dir: Path, *, replace: bool = False) -> Contents
         new = Path(directory)
         with _opened(archive) as (file, contents):
             _unpack(file, contents, new)
-        _upgrade(new)
+        _take_rows(new)
         _swap(new, data_dir)
     return contents
 
@@ -176,8 +180,10 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
                 raise BackupError(f"{archive} was made by another version of DRAGON.")
             sizes = {each.filename: each.file_size for each in file.infolist()}
             sizes.pop(_LIST)
-            if sizes != contents.files or not all(map(_is_ours, sizes)):
+            if sizes != contents.files or DATABASE not in sizes:
                 raise damaged
+            if strange := [name for name in sizes if not _OURS.fullmatch(name)]:
+                raise BackupError(f"{archive} has an entry of no backup: {strange[0][:80]!r}.")
             yield file, contents
     except FileNotFoundError:
         raise BackupError(f"There is no file {archive}.") from None
@@ -185,11 +191,8 @@ def _opened(archive: Path) -> Iterator[tuple[zipfile.ZipFile, Contents]]:
         raise damaged from None
     except RuntimeError:  # an entry is encrypted, or its compression is unknown
         raise damaged from None
-
-
-def _is_ours(name: str) -> bool:
-    folder, _, rest = name.partition("/")
-    return name == DATABASE or (folder in _FOLDERS and ".." not in rest.split("/"))
+    except OSError as error:
+        raise BackupError(f"{archive} cannot be unpacked: {error.strerror}.") from error
 
 
 def _unpack(file: zipfile.ZipFile, contents: Contents, directory: Path) -> None:
@@ -202,15 +205,15 @@ def _unpack(file: zipfile.ZipFile, contents: Contents, directory: Path) -> None:
             os.fsync(target.fileno())
 
 
-def _upgrade(directory: Path) -> None:
-    """Migrate the database, which an older version may have written, to the current schema."""
+def _take_rows(directory: Path) -> None:
+    """Replace the database, which an older version may have written, by one of our own making."""
+    source = directory / "unpacked.db"
+    (directory / DATABASE).replace(source)
     try:
-        migrate(database_url(directory))
-        with closing(sqlite3.connect(directory / DATABASE)) as connection:
-            (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except CommandError:
+        take_rows(source, directory)
+    except NewerDatabaseError:
         raise BackupError("The backup was made by a newer version of DRAGON.") from None
-    except (DatabaseError, sqlite3.DatabaseError):
-        state = "damaged"
-    if state != "ok":
-        raise BackupError("The backup's database is damaged.")
+    except ForeignDatabaseError as error:
+        raise BackupError(f"The backup cannot be restored: {error.message}.") from None
+    finally:
+        source.unlink()

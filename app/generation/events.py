@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.generation.timeline import Entry
+from app.ledger.leakage import Part
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
 from dragon.inference.tokenizer import Tokenizer
@@ -37,7 +38,7 @@ class GenerationRequest:
     what answers it. Where nothing does, `query_alone` is, which says what `query` takes over from
     the conversation. The cloud gets `cloud_query` instead; None is `query`. From `messages`, which
     a chat has, a model that writes makes its question stand alone, and from `cloud_messages` the
-    cloud's, which may differ.
+    cloud's, which may differ; `parts` are what those hold, as the ledger names it.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
     which of the person's documents may be used; None is no limit. `passed_over` are texts whose
     passages are not used: those that were quoted before. `id` names the answer, in the
@@ -57,6 +58,7 @@ class GenerationRequest:
     cloud_query: str | None = None
     messages: tuple[Message, ...] = ()
     cloud_messages: tuple[Message, ...] = ()
+    parts: tuple[Part, ...] = ()
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     mode: Mode = Mode.ONEWAY

@@ -174,6 +174,7 @@ class Hops:
             query=follow_up.query,
             query_alone=None,
             cloud_query=None,
+            parts=request.parts if known else (),
             judged=left,  # what is missing is no question: `among` decides
             sampling=request.sampling.of_pass(len(self._ends)),
             max_tokens=self._limit - count,
@@ -299,7 +300,7 @@ def whole(ends: Sequence[Finished], started: Sequence[float]) -> Finished:
 
 # Of the first hop; summed; in the mean over tokens, or over those written jointly. Others: latest.
 _FIRST = ("ttft_ms", "prefill_ms")
-_SUMMED = ("sent_frames", "sent_bytes", "document_tokens")
+_SUMMED = ("document_tokens",)
 _PER_TOKEN = ("ms_per_token", "wire_mass", "wire_tv")
 _PER_VERDICT = ("accept_device", "accept_cloud", "tv")
 

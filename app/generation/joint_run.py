@@ -11,7 +11,8 @@ import time
 from contextlib import suppress
 from typing import Self
 
-from app.generation.events import GenerationRequest, PeerChanged, Source
+from app.generation.events import PeerChanged, Source
+from app.generation.given import Given
 from app.generation.lateness import Failure, Lateness, Seen
 from app.generation.plan import Plan, Retrieved, opening
 from app.generation.run import DeviceRun
@@ -55,7 +56,7 @@ class JointRun(DeviceRun):
 
     def __init__(
         self,
-        request: GenerationRequest,
+        given: Given,
         plan: Plan,
         *,
         budget: Budget | None,
@@ -65,14 +66,16 @@ class JointRun(DeviceRun):
         pace: Pace,
     ) -> None:
         super().__init__(
-            request,
+            given.request,
             plan,
+            whole=given.whole,
             budget=budget,
             engine=engine,
             tokenizer=tokenizer,
             pace=pace,
             joint=link.connected,
         )
+        self._given = given
         self._link = link
         self._lane = lane_of(CALLER.get())
         self._watcher: asyncio.Task[None] | None = None
@@ -169,7 +172,7 @@ class JointRun(DeviceRun):
         self.replied = False
         self._stream = self._link.open(self, self._request.id)
         self.asked = True
-        asked = opening(self._request, self._plan, committed, self._lane, joint=self.session.joint)
+        asked = opening(self._given, self._plan, committed, self._lane, joint=self.session.joint)
         self._link.send(asked, self._stream)
 
     def _put_off(self, refusal: Refusal) -> None:
@@ -178,12 +181,12 @@ class JointRun(DeviceRun):
         Where that is soon, an answer without text waits for it as it would for a late cloud.
         """
         self._forget_time()
-        loop, wait_s = asyncio.get_running_loop(), refusal.until - time.monotonic()
+        loop, wait_s = asyncio.get_running_loop(), refusal.again - time.monotonic()
         self._again = loop.call_later(wait_s, self._guarded, self._ask_again)
         patience = _PATIENCE_FOR_ROOM_S if self._plan.deadline is None else self._plan.deadline
         begun = bool(self.session.committed)
         self.session.lose()
-        if self.session.joinable and not begun and refusal.until - self._entered < patience:
+        if self.session.joinable and not begun and refusal.again - self._entered < patience:
             self._held = True
         else:
             self._held = False
@@ -336,18 +339,15 @@ class JointRun(DeviceRun):
         super()._begin(decoder)
         self._watcher = asyncio.create_task(self._watch())
         if not self.session.joint and not self._held:
-            detail = self._link.status.detail or "there is no connection to the cloud"
-            self._report(False, 0, Localizable(detail, "cloud.unreached"))
+            self._report(False, 0, self._link.status.away)
 
     def _send(self, message: SessionMessage) -> None:
         if self._stream is None:
             return
-        if size := self._link.send(message, self._stream):
-            self.answer.record.sent(size)
-            if isinstance(message, Draft | Correction):
-                last = len(message.tokens) - 1 if isinstance(message, Correction) else 0
-                position = max(0, message.position + last)
-                self.answer.trace.draft(Role.DEVICE, position, message.decode_us)
+        if self._link.send(message, self._stream) and isinstance(message, Draft | Correction):
+            last = len(message.tokens) - 1 if isinstance(message, Correction) else 0
+            position = max(0, message.position + last)
+            self.answer.trace.draft(Role.DEVICE, position, message.decode_us)
 
     def _commit(self, tokens: list[int], settled: list[Settled]) -> None:
         self._report_departure()

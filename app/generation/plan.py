@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.generation.events import GenerationRequest, Source, SourcesFound
+from app.generation.given import Given
 from dragon.inference.rows import Row
 from dragon.inference.weighting import Rescoring, Weights
 from dragon.link import control
@@ -76,14 +77,15 @@ class Plan:
 
 
 def opening(
-    request: GenerationRequest, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
+    given: Given, plan: Plan, committed: tuple[int, ...], lane: int, *, joint: bool
 ) -> control.Open:
     """Asks the peer to take part from `committed` on; at once if `joint`."""
+    request = given.request
     return control.Open(
         committed=committed,
         lane=lane,
         joint=joint,
-        conversation=request.shown,
+        conversation=request.conversation,
         raw=request.raw,
         query=request.asked,
         judged=request.judged,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.generation import token_ids
+from app.generation.cloud_view import View
+from app.ledger.leakage import Kind, Part
 from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Tool
@@ -36,7 +39,7 @@ class Prompt:
     """Token ids, and the text that documents are searched with: `alone` where that finds nothing.
 
     The cloud gets the tokens `shown` and the text `asked` instead, unless they are None. Those of a
-    chat come from `messages`, and for the cloud from those `known` to it.
+    chat come from `messages`, and for the cloud from those `known` to it, which hold these `parts`.
     """
 
     tokens: tuple[int, ...]
@@ -46,12 +49,13 @@ class Prompt:
     asked: str | None = None
     messages: tuple[Message, ...] = ()
     known: tuple[Message, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 async def chat_prompt(
     model: Model,
     messages: Sequence[Message],
-    shown: Sequence[Message] | None = None,
+    view: View,
     tools: Sequence[Tool] = (),
     *,
     to_cut: bool = False,
@@ -60,7 +64,7 @@ async def chat_prompt(
 
     The last user message is the query.
 
-    The cloud is shown other messages where there are any. One that is `to_cut` may be too long.
+    The cloud is shown its `view` of it. One that is `to_cut` may be too long.
 
     Raises `InvalidRequestError` without a user message, `ContextLengthError` when too long.
     """
@@ -76,14 +80,19 @@ async def chat_prompt(
     conversation = _fitting(tokens, model, "messages", to_cut=to_cut)
     alone = standing_alone(query, _questions(messages)[:-1])
     # The cloud is asked once, with words of questions that it knows.
-    known = messages if shown is None else shown
+    known = view.messages
     asked = standing_alone(query, _questions(known)[:-1])
-    prompt = Prompt(conversation, query, None, alone, asked, tuple(messages), tuple(known))
-    if known == messages:
+    parts = (*view.parts, *(_offered(tool) for tool in tools))
+    prompt = Prompt(conversation, query, None, alone, asked, tuple(messages), known, parts)
+    if known == tuple(messages):
         return prompt
     other = await asyncio.to_thread(model.tokenizer.conversation, known, tools)
     # Marks may be longer than what they stand for.
     return replace(prompt, shown=tuple(other[-model.context_length :]))
+
+
+def _offered(tool: Tool) -> Part:
+    return Part(Kind.TOOLS, json.dumps(tool.described(), ensure_ascii=False))
 
 
 def _questions(messages: Sequence[Message]) -> list[str]:

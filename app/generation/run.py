@@ -42,12 +42,14 @@ class DeviceRun(Run[Event]):
         request: GenerationRequest,
         plan: Plan,
         *,
+        whole: GenerationRequest | None = None,
         budget: Budget | None = None,
         engine: Engine,
         tokenizer: Tokenizer,
         pace: Pace,
         joint: bool = False,
     ) -> None:
+        """`whole` is the request as the client made it, where less of it is written from."""
         limits = Limits(tokenizer.end_ids, plan.limit)
         # Details are of both sides' distributions, and re-scored the cloud may come to weigh more.
         grammar = request.sampling.grammar
@@ -68,7 +70,7 @@ class DeviceRun(Run[Event]):
             joint=joint,
         )
         super().__init__(session, engine, pace)
-        self.answer = Answer(request, tokenizer, plan.cloud_citations)
+        self.answer = Answer(whole or request, tokenizer, plan.cloud_citations)
         self._request = request
         self._plan = plan
         self._budget = budget

@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from app.generation.cloud_view import CloudView
 from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
+from app.generation.given import Given, hides
 from app.generation.hops import HopRequest, Hops
 from app.generation.joint_run import JointRun
 from app.generation.limits import check, room
@@ -20,6 +21,7 @@ from app.generation.retrieval import Retrieval
 from app.generation.rewriting import Rewriter
 from app.generation.run import DeviceRun
 from app.generation.scoring import Scorer
+from app.ledger.leakage import Kind, Part
 from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
@@ -129,6 +131,7 @@ class GenerationService:
             cloud_query=request.asked[-most:],
         )
         self.check(request)
+        question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         writes = self.retrieval.writes(request)
         if writes:
             # What a sentence leaves open is asked of quotes only.
@@ -141,12 +144,6 @@ class GenerationService:
         with self.ledger.begin(
             request.id, self.tokenizer.decode, private=request.private
         ) as account:
-            if request.max_tokens == 0:
-                retrieved = await self.retrieval.find(request, 0)
-                async for event in self._prompt(request, retrieved):
-                    yield event
-                yield Finished("length", request.prompt_tokens(self.tokenizer), 0)
-                return
             found: Retrieved | None = None
             if request.joint and not self.ledger.writable:
                 request = replace(request, cloud=Cloud.NEVER)
@@ -161,16 +158,35 @@ class GenerationService:
                         yield event
             if writes and request.joint:
                 request = await self.rewriter.alone_for_cloud(request)
+            if request.joint and hides(request) and not self.link.connected:
+                # Whom nobody writes with may write from all.
+                request = replace(request, cloud=Cloud.NEVER)
+                for event in hops.take(PeerChanged(False, 0, self.link.status.away)):
+                    yield event
+            if request.joint and hides(request):
+                found = None
+            if request.max_tokens == 0:
+                self._name(request, account)
+                found = found or await self.retrieval.find(_writable(request), 0)
+                async for event in self._prompt(request, found):
+                    yield event
+                yield Finished(
+                    "length", request.prompt_tokens(self.tokenizer), 0, stats=account.sent
+                )
+                return
             budget: Budget | None = None
             if request.epsilon is not None and request.joint:
-                request, found, budget = await self._bounded(request, request.epsilon, account)
+                request, found, budget = await self._bounded(
+                    _writable(request), request.epsilon, account
+                )
             while True:
+                self._name(request, account)
                 run = self._run(request, budget)
                 if request.details is not None and request.details.prompt:
-                    found = found or await self.retrieval.find(request, request.limit)
+                    found = found or await self.retrieval.find(_writable(request), request.limit)
                     async for event in self._prompt(request, found):
                         yield event
-                async with self._recorded(run, account, hops, hop):
+                async with self._recorded(run, account, hops, hop, question):
                     if (found := await self._start(run, request, hop, found)) is not None:
                         for event in hops.begin(hop) if hop is not None else ():
                             yield event
@@ -196,23 +212,29 @@ class GenerationService:
                     break
                 request, found = hop.request, None
             for event in hops.finish():
+                if isinstance(event, Finished):
+                    event = replace(event, stats={**event.stats, **account.sent})
                 yield event
+
+    def _name(self, request: GenerationRequest, account: Account) -> None:
+        """Name in the ledger what the cloud is asked with, if it is."""
+        if request.joint:
+            account.given(Given.of(request).parts(self.tokenizer.decode))
+        elif request.mode.fetches and not request.private:
+            account.given([Part(Kind.SEARCH, request.asked)])
 
     async def _bounded(
         self, request: GenerationRequest, epsilon: float, account: Account
     ) -> tuple[GenerationRequest, Retrieved, Budget]:
         """Prepare an answer with a budget, and reserve that for its passages.
 
-        Whatever the cloud must not learn anything of stays out: of the conversation what it does
-        not know, and the passages' length. Raises `InvalidRequestError` where a passage has nothing
-        left.
+        Whatever the cloud must not learn anything of stays out, the passages' length, too. Raises
+        `InvalidRequestError` where a passage has nothing left.
         """
         assert request.epsilon is not None
-        room = self.context_length - len(request.shown)
+        room = self.context_length - len(request.conversation)
         limit = max(1, min(request.limit, room // 2))
-        request = replace(
-            request, conversation=request.shown, cloud_conversation=None, max_tokens=limit
-        )
+        request = replace(request, max_tokens=limit)
         found = await self.retrieval.find(request, limit)
         budget = Budget.of(epsilon, min(limit, BOUNDED_TOKENS))
         passages = found.passages
@@ -243,7 +265,7 @@ class GenerationService:
         None, and nothing is started, if a hop finds no passage that continues the text, or no room.
         """
         if hop is None:
-            found = found or await self.retrieval.find(request, request.limit)
+            found = found or await self.retrieval.find(_writable(request), request.limit)
         elif hop.private:
             hits = hop.among(await self.retrieval.search(request))
             found = self.retrieval.rows(request, hits, request.limit)
@@ -278,9 +300,12 @@ class GenerationService:
 
     def _run(self, request: GenerationRequest, budget: Budget | None) -> DeviceRun:
         written = replace(request, details=None) if _scored_whole(request) else request
-        make = partial(JointRun, link=self.link) if request.joint else DeviceRun
+        make = (
+            partial(JointRun, Given.of(written), link=self.link)
+            if request.joint
+            else partial(DeviceRun, written)
+        )
         return make(
-            written,
             self._plan(request),
             budget=budget,
             engine=self.engine,
@@ -290,7 +315,7 @@ class GenerationService:
 
     @asynccontextmanager
     async def _recorded(
-        self, run: DeviceRun, account: Account, hops: Hops, hop: HopRequest | None
+        self, run: DeviceRun, account: Account, hops: Hops, hop: HopRequest | None, question: str
     ) -> AsyncIterator[None]:
         """Enter a run; once it is left, note what the cloud knows of what was written."""
         try:
@@ -303,7 +328,7 @@ class GenerationService:
             brought = encode(" ".join(hop.follow_up.brought)) if hop and run.asked else ()
             account.wrote(private, run.session.committed, told, brought)
             hops.known(told, asked=run.asked and hop is None)
-            self.cloud_view.wrote(*hops.as_known())
+            self.cloud_view.wrote(question, *hops.as_known())
             account.settle()
 
     def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:
@@ -317,6 +342,11 @@ class GenerationService:
     def check(self, request: GenerationRequest) -> None:
         """As `limits.check`."""
         check(self.retrieval, request)
+
+
+def _writable(request: GenerationRequest) -> GenerationRequest:
+    """A request as an answer to it may be written: where the cloud may take part, as it has it."""
+    return Given.of(request).request if request.joint else request
 
 
 def _scored_whole(request: GenerationRequest) -> bool:

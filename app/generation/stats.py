@@ -13,18 +13,11 @@ from dragon.protocol.session import Session
 
 @dataclass
 class Record:
-    """Times in seconds of the monotonic clock, counts of what was sent."""
+    """Times in seconds of the monotonic clock."""
 
     started: float = field(default_factory=time.monotonic)
     decoding: float | None = None
     first: float | None = None
-    sent_frames: int = 0
-    sent_bytes: int = 0
-
-    def sent(self, size: int) -> None:
-        """Count a frame of `size` bytes."""
-        self.sent_frames += 1
-        self.sent_bytes += size
 
     def statistics(
         self, session: Session, pace: Pace, tokens: int, *, linked: bool
@@ -38,8 +31,6 @@ class Record:
             "ttft_ms": 1000 * ((self.first or now) - self.started),
             "prefill_ms": 1000 * ((self.decoding or now) - self.started),
             "ms_per_token": 1000 * (now - (self.decoding or now)) / max(1, tokens),
-            "sent_frames": self.sent_frames,
-            "sent_bytes": self.sent_bytes,
         }
         if agreement.verdicts:
             stats["accept_device"], stats["accept_cloud"] = agreement.acceptance()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -42,6 +42,36 @@ class Quoted:
     answer: int
 
 
+class Kind(StrEnum):
+    """What of the person's stands in what the cloud is asked with."""
+
+    QUESTION = "question"
+    EARLIER = "earlier"  # questions
+    INSTRUCTIONS = "instructions"
+    ANSWERS = "answers"  # what it knows of earlier ones
+    TOOLS = "tools"
+    FORMAT = "format"
+    SEARCH = "search"  # the question in words that public documents are searched with
+    PROMPT = "prompt"
+
+
+_SAID = {
+    Kind.EARLIER: "earlier questions",
+    Kind.INSTRUCTIONS: "instructions",
+    Kind.ANSWERS: "what the cloud knows of earlier answers",
+    Kind.TOOLS: "tools, with their calls",
+    Kind.FORMAT: "the format asked for",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Words of a kind; None where the ledger has them already, of an earlier answer."""
+
+    kind: Kind
+    text: str | None
+
+
 class Asked(StrEnum):
     """What the cloud was asked for an answer."""
 
@@ -54,16 +84,18 @@ class Asked(StrEnum):
 class Left:
     """What left the device for an answer: what the cloud was asked, and words of the answer.
 
-    The words are None where they are not known any more.
+    The words are None where they are not known any more, and so are the parts that it was `given`.
     """
 
     asked: Asked
     words: Sequence[str] | None = ()
+    given: Sequence[Part] | None = ()
 
     def __str__(self) -> str:
         if self.asked is Asked.NOTHING:
             return "Nothing left this device"
-        what = f"Your {self.asked}"
+        kinds = {part.kind for part in self.given or ()}
+        what = ", ".join([f"Your {self.asked}", *(_SAID[kind] for kind in _SAID if kind in kinds)])
         if self.words is None:
             return f"{what}, and perhaps words of a document that was deleted since"
         if not self.words:
@@ -186,8 +218,11 @@ def quoted(hops: Sequence[Hop]) -> Quoted:
     return Quoted(len(wanted), len(wanted & drafted), len(wanted & revealed))
 
 
-def left(outbound: Sequence[Outbound], decode: Callable[[Sequence[int]], str]) -> Left:
-    """What left for all hops of an answer."""
+def left(
+    outbound: Sequence[Outbound], decode: Callable[[Sequence[int]], str], given: Iterable[Part]
+) -> Left:
+    """What left for all hops of an answer, which the cloud was asked with what it was `given`."""
     asked = next((each.asked for each in outbound if each.asked is not Asked.NOTHING), None)
     words = dict.fromkeys(word for each in outbound for word in each.words(decode))
-    return Left(asked or Asked.NOTHING, list(words))
+    parts = [] if asked is None else list(dict.fromkeys(given))
+    return Left(asked or Asked.NOTHING, list(words), parts)

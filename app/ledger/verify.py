@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from app.ledger.leakage import Asked, Left
+from app.ledger.leakage import Asked, Kind, Left, Part
 from app.ledger.reads import Read
 from app.ledger.writer import BEGIN, END, GENESIS, READ, Entry, digest_of
 from app.owners import acting, everyone
@@ -98,7 +98,10 @@ async def answer(sessions: Sessions, answer_id: str) -> tuple[LedgerAnswer, Sequ
 
 def left(row: LedgerAnswer) -> Left | None:
     """What left for an answer; None while it is written, and of one from before that was kept."""
-    return None if row.asked is None else Left(Asked(row.asked), row.words)
+    if row.asked is None:
+        return None
+    given = None if row.given is None else [Part(Kind(p["kind"]), p["text"]) for p in row.given]
+    return Left(Asked(row.asked), row.words, given)
 
 
 async def chain(sessions: Sessions) -> AsyncIterator[Link]:
@@ -175,8 +178,9 @@ def _check_answer(entry: LedgerEntry, row: LedgerAnswer | None) -> None:
         raise LedgerDamagedError(f"Answer {entry.answer} is missing (entry {entry.seq}).")
     if entry.kind in (BEGIN, END):
         said = _begin(row) if entry.kind == BEGIN else _end(row)
-        erased = row.words is None
-        if digest_of(said) != entry.digest or not (erased or digest_of(row.words) == row.digest):
+        kept = ((row.words, row.digest), (row.given, row.given_digest))
+        whole = all(each is None or digest_of(each) == digest for each, digest in kept)
+        if digest_of(said) != entry.digest or not whole:
             raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
 
 
@@ -205,6 +209,8 @@ def _end(row: LedgerAnswer) -> dict[str, object]:
     if row.asked is None:  # written before words were kept
         return counts
     said = {**counts, "asked": row.asked, "digest": row.digest}
+    if row.given_digest is not None:  # else written before it was kept
+        said["given_digest"] = row.given_digest
     return said if row.epsilon is None else {**said, "epsilon": row.epsilon}
 
 

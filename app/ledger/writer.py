@@ -23,7 +23,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of
-from app.ledger.leakage import Hop, Left, Outbound, Quoted, left, quoted
+from app.ledger.leakage import Hop, Left, Outbound, Part, Quoted, left, quoted
 from app.ledger.reads import Read
 from app.ledger.spending import Spending
 from app.owners import acting, everyone
@@ -127,15 +127,20 @@ class Ledger:
         if (account := self._streams.get(stream)) is None:
             return
         account.outbound.note(message)
+        account.frames += 1
         data = frame.encode() if isinstance(frame, str) else frame
+        account.bytes += len(data)
         digest = hashlib.sha256(data).hexdigest()
         self._append(account.owner, account.answer, name_of(message), len(data), digest)
 
     def end(self, account: Account, quoted: Quoted, left: Left) -> None:
         """Close the account of an answer, with what it revealed."""
+        given = [asdict(part) for part in left.given or ()]
         row = {**asdict(quoted), "asked": left.asked.value, "digest": digest_of(left.words)}
+        row["given_digest"] = digest_of(given)
         erasable = {
             "words": left.words,
+            "given": given,
             "sources": sorted(account.sources),
             "passages": list(account.passages) or None,
         }
@@ -265,6 +270,9 @@ class Account:
     streams: list[int] = field(default_factory=list)
     budget: Budget | None = None
     passages: Sequence[str] = ()  # those it is spent on, by digest
+    frames: int = 0
+    bytes: int = 0
+    _given: list[Part] = field(default_factory=list)
     _hops: list[Hop] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -273,7 +281,19 @@ class Account:
     def __exit__(self, *_: object) -> None:
         """Close the account: nothing more is sent for the answer."""
         hops = [*self._hops, Hop(self.outbound, (), (), 0)]
-        self.ledger.end(self, quoted(hops), left([hop.outbound for hop in hops], self.decode))
+        self.ledger.end(self, quoted(hops), self._left(hops))
+
+    def _left(self, hops: Sequence[Hop]) -> Left:
+        return left([hop.outbound for hop in hops], self.decode, self._given)
+
+    @property
+    def sent(self) -> dict[str, float]:
+        """What was sent for it so far, as statistics of the answer."""
+        return {"sent_frames": float(self.frames), "sent_bytes": float(self.bytes)}
+
+    def given(self, parts: Iterable[Part]) -> None:
+        """What the cloud is asked with, if it is asked."""
+        self._given += parts
 
     def opened(self, stream: int) -> None:
         """Frames of this stream id are the answer's from now on."""

@@ -16,15 +16,20 @@ _MINUTE, _HOUR = 60, 3600
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a peer took no answer, and when it takes one, by the monotonic clock."""
+    """Why a peer took no answer, and when it says it takes one, by the monotonic clock.
+
+    It is asked `again` by then, or sooner: no peer keeps a device from asking for a day.
+    """
 
     reason: Localizable
     until: float
+    again: float
 
     @classmethod
     def now(cls, reason: Localizable, retry_s: float) -> Refusal:
         """One that was just said, for so many seconds."""
-        return cls(reason, time.monotonic() + retry_s)
+        now = time.monotonic()
+        return cls(reason, now + retry_s, now + min(retry_s, MOST_S))
 
     @property
     def message(self) -> Localizable:
@@ -44,16 +49,16 @@ class Refusals:
     """What peers have said that still holds."""
 
     def __init__(self) -> None:
-        self._by_peer: dict[PeerAddress, tuple[Refusal, float]] = {}
+        self._by_peer: dict[PeerAddress, Refusal] = {}
 
     def of(self, peer: PeerAddress) -> Refusal | None:
         """Why a peer is not asked for an answer now; None where it may be."""
-        refusal, until = self._by_peer.get(peer, (None, 0.0))
-        return refusal if time.monotonic() < until else None
+        refusal = self._by_peer.get(peer)
+        return refusal if refusal is not None and time.monotonic() < refusal.again else None
 
     def add(self, peer: PeerAddress, refusal: Refusal) -> None:
         """A peer has refused an answer."""
-        self._by_peer[peer] = refusal, min(refusal.until, time.monotonic() + MOST_S)
+        self._by_peer[peer] = refusal
 
     def over(self, peer: PeerAddress) -> None:
         """A peer may have room again, since it is done with an answer of this device."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from dragon.localizable import Localizable
+
 
 @dataclass(frozen=True)
 class PeerStatus:
@@ -13,3 +15,8 @@ class PeerStatus:
     state: Literal["connected", "connecting", "refused"]
     rtt_ms: float | None = None
     detail: str = ""
+
+    @property
+    def away(self) -> Localizable:
+        """Why the cloud takes no part."""
+        return Localizable(self.detail or "there is no connection to the cloud", "cloud.unreached")

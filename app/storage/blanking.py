@@ -33,12 +33,18 @@ async def blank_words_of_deleted(session: AsyncSession, documents: Iterable[str]
         await blank_words(session, document)
 
 
+async def blank_given(session: AsyncSession, answers: Iterable[str]) -> None:
+    """Remove from the ledger what the cloud was asked with for these answers; its digest stays."""
+    named = LedgerAnswer.id.in_(list(answers))
+    await session.execute(update(LedgerAnswer).where(named).values(given=None))
+
+
 async def give_up_ledger(session: AsyncSession) -> None:
     """Remove words and sources of whoever acts from the ledger, and let nobody read the rest.
 
     The chain is everybody's: its hashes, sizes and times stay.
     """
-    values = dict.fromkeys(("words", "sources", "passages"))
+    values = dict.fromkeys(("words", "given", "sources", "passages"))
     await session.execute(update(LedgerAnswer).values(values))
     await session.execute(update(LedgerRead).values(passages=None))
     for table in (LedgerAnswer, LedgerRead, LedgerEntry):

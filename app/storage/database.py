@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +44,15 @@ def database_url(data_dir: Path) -> str:
     return f"sqlite+aiosqlite:///{data_dir.resolve() / DATABASE}"
 
 
-def migrate(url: str) -> None:
-    """Create or migrate the database at url to the newest schema. Blocks."""
+def migrate(url: str, version: str = "head") -> None:
+    """Create or migrate the database at url to a version of the schema, the newest. Blocks."""
     database = make_url(url).database
     if database is not None and Path(database).exists():
         full_text.mend(Path(database))
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["url"] = make_url(url).set(drivername="sqlite")
-    command.upgrade(config, "head")
+    command.upgrade(config, version)
 
 
 def connect(url: str) -> AsyncEngine:
@@ -67,9 +70,27 @@ def connect(url: str) -> AsyncEngine:
     return engine
 
 
-def session_maker(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
+class Sessions(async_sessionmaker[AsyncSession]):
+    """Sessions, of which those that begin a transaction take turns.
+
+    SQLite lets one write at a time. Whom it keeps waiting it serves by luck, and for so long at
+    most: of hundreds at once some are not served in time.
+    """
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine, expire_on_commit=False, sync_session_class=OwnersSession)
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[AsyncSession]:  # type: ignore[override]
+        """A transaction once those before it are over; never one within another."""
+        async with self._turn, super().begin() as session:
+            yield session
+
+
+def session_maker(engine: AsyncEngine) -> Sessions:
     """A factory of sessions, each for the rows of whoever acts, readable after commit."""
-    return async_sessionmaker(engine, expire_on_commit=False, sync_session_class=OwnersSession)
+    return Sessions(engine)
 
 
 async def empty_log(sessions: async_sessionmaker[AsyncSession], wait_ms: int) -> bool:

@@ -235,6 +235,8 @@ class LedgerAnswer(Owned, Base):
     `documents`, `drafts` and `answer` count 5-grams of documents. `asked` is what was asked of the
     cloud (`app.ledger.leakage.Left`), `words` what it was sent of the answer, and `digest` their
     SHA-256. They are null where a document they may come from, one of `sources`, was deleted since.
+    `given` is what the cloud was asked with (`app.ledger.leakage.Part`), null where its chat was
+    deleted since; `given_digest` is its SHA-256.
     `epsilon` is what was allowed and spent of a privacy budget, `passages` those it was spent on.
     """
 
@@ -250,6 +252,8 @@ class LedgerAnswer(Owned, Base):
     asked: Mapped[str | None]
     words: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
     digest: Mapped[str | None]
+    given: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True))
+    given_digest: Mapped[str | None]
     sources: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
     epsilon: Mapped[dict[str, float] | None] = mapped_column(JSON(none_as_null=True))
     passages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))

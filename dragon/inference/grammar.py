@@ -1,7 +1,8 @@
 """Answers held to a grammar: which tokens may come next is a function of the text so far.
 
 So both sides of an answer apply the same mask, and drafts roll back with it. Grammars are
-llguidance's: made of a JSON schema, a regular expression, or written in Lark or GBNF.
+llguidance's: made of a JSON schema, a regular expression, or written in Lark or GBNF. What they may
+cost is bounded in the library's own steps, since a few lines can describe any amount of work.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from llguidance import LLMatcher, LLTokenizer
+from llguidance._lib import LLParserLimits
 from llguidance.gbnf_to_lark import GbnfToLarkError, any_to_lark
 
 from dragon.errors import InvalidRequestError
+from dragon.sampling.params import MAX_GRAMMAR
 
 if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
@@ -30,28 +33,62 @@ SPACING: JsonCompileOptions = {
 }
 _KEPT = 32  # grammars
 _REASON = 300  # characters
+_INNER = ("panicked at", "stack backtrace", "<state>", " 0: ")  # where the library speaks of itself
+
+# By these a mask takes 15 ms at most, and a grammar 0.1 s to be compiled or refused. A large schema
+# (400 objects in an `anyOf`, 2,000 words in an `enum`) needs a tenth of it.
+_LIMITS = LLParserLimits(
+    max_items_in_row=1000,
+    initial_lexer_fuel=100_000,
+    step_lexer_fuel=20_000,
+    step_max_items=2000,
+    max_lexer_states=20_000,
+    max_grammar_size=50_000,
+)
 
 
 def of_schema(schema: dict[str, Any] | bool) -> str:
-    """The grammar of what a JSON schema describes."""
+    """The grammar of what a JSON schema describes. Raises `InvalidRequestError` for none."""
     given = {} if schema is True else {"not": {}} if schema is False else schema
-    return LLMatcher.grammar_from_json_schema(given, overrides=SPACING)
+    try:
+        return LLMatcher.grammar_from_json_schema(given, overrides=SPACING)
+    except (ValueError, RecursionError) as error:  # such as a number that JSON has no place for
+        raise _refusal(str(error)) from error
 
 
 def of_regex(pattern: str) -> str:
-    """The grammar of what a regular expression matches as a whole."""
-    return LLMatcher.grammar_from_regex(pattern)
+    """The grammar of what a regular expression matches as a whole.
+
+    Raises `InvalidRequestError` for one that is too long.
+    """
+    return LLMatcher.grammar_from_regex(require_short(pattern))
 
 
 def of_text(grammar: str) -> str:
     """A grammar in Lark's notation, or in that of llama.cpp, GBNF.
 
-    Raises `InvalidRequestError` for what is neither.
+    Raises `InvalidRequestError` for what is neither, or too long.
     """
     try:
-        return LLMatcher.grammar_from_lark(any_to_lark(grammar))
+        return LLMatcher.grammar_from_lark(any_to_lark(require_short(grammar)))
     except (GbnfToLarkError, RecursionError) as error:
-        raise InvalidRequestError(f"this cannot be a grammar: {error}") from error
+        raise _refusal(str(error)) from error
+
+
+def require_short(text: str) -> str:
+    """The text of a grammar; raises `InvalidRequestError` for one that nobody would read."""
+    if len(text) > MAX_GRAMMAR:
+        raise InvalidRequestError(
+            f"a grammar or schema may have at most {MAX_GRAMMAR} characters", param="grammar"
+        )
+    return text
+
+
+def _refusal(reason: str) -> InvalidRequestError:
+    for inner in _INNER:
+        reason = reason.partition(inner)[0]
+    said = " ".join(reason.split())[:_REASON] or "it is too large"
+    return InvalidRequestError(f"this cannot be a grammar: {said}")
 
 
 class Grammars:
@@ -70,23 +107,27 @@ class Grammars:
         with self._lock:
             compiled = self._compiled.get(grammar)
         if compiled is None:
-            compiled = LLMatcher(self._tokens, grammar, log_level=0)
-            if compiled.is_error():
-                reason = " ".join(compiled.get_error().split())[:_REASON]
-                raise InvalidRequestError(f"this cannot be a grammar: {reason}")
+            require_short(grammar)
+            compiled = LLMatcher(self._tokens, grammar, log_level=0, limits=_LIMITS)
+            first = compiled.deep_copy()
+            if not first.is_error():
+                first.compute_bitmask()
+            if first.is_error():
+                raise _refusal(first.get_error())
         with self._lock:
             self._compiled[grammar] = compiled
             self._compiled.move_to_end(grammar)
             while len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)
-            return Mask(compiled.deep_copy(), self._size, self._ends)
+            return Mask(compiled, self._size, self._ends)
 
 
 class Mask:
     """Which tokens a grammar allows, text by text."""
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int, ends: Sequence[int]) -> None:
-        self._matcher = matcher
+    def __init__(self, compiled: LLMatcher, vocab_size: int, ends: Sequence[int]) -> None:
+        self._compiled = compiled
+        self._matcher = compiled.deep_copy()
         self._size = vocab_size
         self._only_end = torch.zeros(vocab_size, dtype=torch.bool)
         self._only_end[list(ends)] = True
@@ -94,7 +135,10 @@ class Mask:
         self._read: list[int] = []
 
     def allowed(self, text: Sequence[int]) -> torch.Tensor:
-        """Which tokens may follow the text: bool [V]. A text that is none of the grammar's ends."""
+        """Which tokens may follow the text: bool [V].
+
+        A text that is none of the grammar's ends, and so does one that costs too much to go on.
+        """
         if not self._follow(text):
             return self._only_end
         bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
@@ -114,6 +158,8 @@ class Mask:
 
     def _follow(self, text: Sequence[int]) -> bool:
         """Read the text; False where it is none of the grammar's."""
+        if self._matcher.is_error():  # another text was too much, a draft perhaps
+            self._matcher, self._read = self._compiled.deep_copy(), []
         pairs = zip(self._read, text, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         if same < len(self._read):

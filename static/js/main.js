@@ -210,8 +210,7 @@ function drawPanels() {
   if (inspector.open === "live") showLive(message, chat.last?.progress ?? { tokens: 0, ms: 0 }, status.roundTrip);
   if (inspector.open === "ledger") showLedger(message, message && {
     question: chat.questionOf(message),
-    earlier: chat.earlier(message),
-    instructed: !!chat.conversation?.project && !settings.quotes,
+    follows: chat.follows(message),
   });
 }
 

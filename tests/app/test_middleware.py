@@ -62,7 +62,9 @@ async def test_a_configured_host_and_a_wildcard(settings: Settings, state: AppSt
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/nothing", "/static/index.html"])
 async def test_every_response_is_hardened(client: httpx.AsyncClient, path: str) -> None:
     reply = await client.get(path)
-    for name, value in SECURITY_HEADERS.items():
+    # The form says where it is from, to the device alone.
+    expected = SECURITY_HEADERS | ({"Referrer-Policy": "same-origin"} if path == "/" else {})
+    for name, value in expected.items():
         assert reply.headers[name] == value
     assert "access-control-allow-origin" not in reply.headers
 
@@ -95,7 +97,7 @@ async def test_the_log_never_holds_the_key_or_the_prompt(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    await client.get(f"/sign-in?key={KEY}")
+    await client.get(f"/sign-in?key={KEY}", headers={"Sec-Fetch-Site": "none"})
     body = {**ASK, "messages": [{"role": "user", "content": "my diagnosis"}]}
     await client.post("/v1/chat/completions", json=body)
     ours = [r for r in caplog.records if r.name.startswith("dragon")]

@@ -48,6 +48,12 @@ class Tapped:
             {"role": "assistant" if number % 2 else "user", "content": text}
             for number, text in enumerate(texts)
         ]
+        return self.said(messages, sampling, **dragon)
+
+    def said(
+        self, messages: list[dict[str, str]], sampling: dict[str, Any] | None = None, **dragon: Any
+    ) -> tuple[dict[str, Any], list[registry.Message]]:
+        """As `ask`, of messages of any role."""
         body = {"messages": messages, "temperature": 0, "seed": 1, "dragon": dragon}
         choice, sent = self._post("/v1/chat/completions", body | (sampling or {}))
         return {"text": choice["message"]["content"], **choice["dragon"]}, sent

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from dragon.inference.tokenizer import Tokenizer
+from dragon.link import control
 from dragon.models import EMBEDDED_MODEL
 from dragon.protocol.messages import Correction
 from harness import services
@@ -186,3 +187,49 @@ def test_what_a_budget_excludes_is_refused(
     error = refused.value.response.json()["error"]
     assert refused.value.response.status_code == 400
     assert error["param"] == param
+
+
+def test_a_prompt_that_is_only_scored_leaves_where_it_needs_to(tapped: Tapped) -> None:
+    scored = {"echo": True, "logprobs": 0, "max_tokens": 0, "temperature": 0}
+    _, sent = tapped.continued(WIFI, scored)
+    assert sent == []
+    _, sent = tapped.continued(WIFI, scored, cloud="always")
+    assert [type(message) for message in sent[:1]] == [control.ScoreText]
+
+
+def test_the_ledger_names_all_that_the_cloud_was_asked_with(tapped: Tapped) -> None:
+    asked: list[dict[str, str]] = [
+        {"role": "system", "content": "Speak as to a child."},
+        {"role": "developer", "content": "Never mention my sister Ida."},
+        {"role": "user", "content": "What do I pay for the berth?"},
+        {"role": "user", "content": PUBLIC},
+    ]
+    answer, sent = tapped.said(asked, cloud="always")
+    ledger = tapped.ledger(answer)
+    kinds = [(part["kind"], part["text"]) for part in ledger["given"]]
+    assert kinds == [
+        ("instructions", asked[0]["content"]),
+        ("instructions", asked[1]["content"]),
+        ("earlier", asked[2]["content"]),
+        ("question", PUBLIC),
+    ]
+    assert ledger["left"] == "Your question, earlier questions, instructions"
+    # The statistics are the ledger's.
+    assert answer["stats"]["sent_frames"] == len(ledger["frames"]) == len(sent)
+    assert answer["stats"]["sent_bytes"] == ledger["bytes"]
+    # Where the cloud is asked when needed, a question that nobody answered was not for it.
+    answer, sent = tapped.said(asked)
+    ledger = tapped.ledger(answer)
+    assert "berth" not in str(sent) + str(ledger["given"])
+    assert ledger["left"] == "Your question, instructions"
+
+
+def test_what_was_asked_goes_from_the_ledger_with_its_chat(tapped: Tapped) -> None:
+    device = tapped.device
+    body = {"model": EMBEDDED_MODEL.name, "input": PUBLIC, "dragon": {"cloud": "always"}}
+    with httpx.Client(base_url=device.url, headers=device.headers, timeout=120) as client:
+        written = client.post("/v1/responses", json=body).raise_for_status().json()
+        (key, *_) = [each["answer"] for each in client.get("/api/ledger").json()["data"]]
+        assert client.get(f"/api/ledger/{key}").json()["given"][0]["text"] == PUBLIC
+        client.delete(f"/v1/responses/{written['id']}").raise_for_status()
+        assert client.get(f"/api/ledger/{key}").json()["given"] is None

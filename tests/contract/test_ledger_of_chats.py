@@ -170,8 +170,12 @@ def compare(
         assert of_answer == []
         assert ledger["left"] == "Nothing left this device"
         return {"nothing"}
+    # So does what it was asked with: every turn of it but those of which it has a mark alone.
+    given = {part["text"] for part in ledger["given"]}
+    first = next(m for m, _ in of_answer if isinstance(m, control.Open))
+    assert first.query in given
+    assert ledger["left"].startswith("Your question")
     if not ledger["words"]:
-        assert ledger["left"] == "Your question"
         return {"question"}
-    assert ledger["left"].startswith("Your question and these words: ")
+    assert " and these words: " in ledger["left"]
     return {"words"}

@@ -130,10 +130,11 @@ async def embed(http: Request, body: OllamaEmbedBody, state: State) -> Embedded:
     state.embeddings.require(body.dimensions)
     began = time.monotonic_ns()
     inputs: list[str | list[int]] = []
-    for text in body.input:
-        whole = body.truncate is False
-        inputs.append(text if whole else await asyncio.to_thread(state.embeddings.cut, text))
-    embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
+    async with state.beside.one():
+        for text in body.input:
+            whole = body.truncate is False
+            inputs.append(text if whole else await asyncio.to_thread(state.embeddings.cut, text))
+        embedded = await unless_gone(http.receive, state.embeddings.embed(inputs))
     return Embedded(
         model=body.model,
         embeddings=embedded.vectors.tolist(),

@@ -48,7 +48,8 @@ async def create_embeddings(http: Request, body: EmbeddingBody, state: State) ->
     """Embed one input or several with the model that documents are found by."""
     require_model(body.model, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
-    embedded = await unless_gone(http.receive, state.embeddings.embed(body.input))
+    async with state.beside.one():
+        embedded = await unless_gone(http.receive, state.embeddings.embed(body.input))
     vectors = embedded.vectors.astype("<f4")
     reply = {
         "object": "list",

@@ -33,10 +33,10 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     messages = as_messages(body.messages)
     asked = body.dragon.cloud if body.dragon else None
     trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
-    shown = await state.generation.cloud_view.of(messages, trusted=trusted)
+    view = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
     tools, form = offered(body, state.generation.tokenizer, messages)
-    prompt = await chat_prompt(state.generation, messages, shown, tools, to_cut=cut)
+    prompt = await chat_prompt(state.generation, messages, view, tools, to_cut=cut)
     limit = body.max_completion_tokens or body.max_tokens
     grammar = await checked(partial(_held, body, tools, form), state, raw=False)
     return requests_of(

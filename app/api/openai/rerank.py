@@ -6,7 +6,7 @@ import uuid
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from app.api.openai.field_types import Str, Strict, invalid, neutral
 from app.api.openai.models import require_model
@@ -17,6 +17,8 @@ from app.container import State
 router = APIRouter(prefix="/v1/rerank", tags=["search"])
 
 MAX_DOCUMENTS = 1000
+MAX_DOCUMENT, MAX_CHARACTERS = 50_000, 500_000
+"""Of a document, and of all of them."""
 
 
 class TextDocument(Strict):
@@ -33,7 +35,17 @@ def _text(document: Any) -> Any:
     return document
 
 
-_Document = Annotated[Str, BeforeValidator(_text, json_schema_input_type=str | TextDocument)]
+_Document = Annotated[
+    Str,
+    BeforeValidator(_text, json_schema_input_type=str | TextDocument),
+    Field(max_length=MAX_DOCUMENT),
+]
+
+
+def _not_too_much(documents: list[str]) -> list[str]:
+    if sum(map(len, documents)) > MAX_CHARACTERS:
+        raise invalid(f"at most {MAX_CHARACTERS} characters, all of them together")
+    return documents
 
 
 class RerankBody(Strict):
@@ -41,7 +53,11 @@ class RerankBody(Strict):
 
     model: Str
     query: Annotated[Str, Field(min_length=1, max_length=8192)]
-    documents: Annotated[list[_Document], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+    documents: Annotated[
+        list[_Document],
+        Field(min_length=1, max_length=MAX_DOCUMENTS),
+        AfterValidator(_not_too_much),
+    ]
     top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool | None = None
 
@@ -72,7 +88,8 @@ async def rerank(http: Request, body: RerankBody, state: State) -> RankedList:
     """Order texts by how likely they answer a question, 0 to 1."""
     require_model(body.model, state.reranking.model_name)
     work = state.reranking.scores(body.query, body.documents)
-    scores = await unless_gone(http.receive, work)
+    async with state.beside.one():
+        scores = await unless_gone(http.receive, work)
     best = sorted(range(len(scores)), key=lambda index: -scores[index])[: body.top_n]
     results = [Ranked(index=index, relevance_score=scores[index]) for index in best]
     if body.return_documents:

@@ -82,7 +82,8 @@ async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw:
     Raises `InvalidRequestError` for what is none, and for a chat with a model that quotes.
     """
     # The first one, and one that is large, take a while.
-    text, param = await asyncio.to_thread(asked)
+    async with state.beside.one():
+        text, param = await asyncio.to_thread(asked)
     if not text:
         return text
     if state.generation.quotes and not raw:
@@ -92,7 +93,8 @@ async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw:
             param=param,
         )
     try:
-        await asyncio.to_thread(state.generation.tokenizer.mask, text)
+        async with state.beside.one():
+            await asyncio.to_thread(state.generation.tokenizer.mask, text)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
     return text

@@ -83,11 +83,20 @@ class Epsilon(BaseModel):
     passages: list[float] | None
 
 
+class GivenPart(BaseModel):
+    """Words of a kind that the cloud was asked with."""
+
+    kind: str
+    text: str | None
+
+
 class AnswerLedger(BaseModel):
     """All that left the device for an answer; `fivegrams` is null until it is over.
 
     `left` says it in words: `asked` is what the cloud was asked ("nothing", "question", "prompt"),
-    `words` are those of the answer that were sent. Each is null if not known.
+    `given` is what it was asked with (kinds "question", "earlier" questions, "instructions",
+    "answers", "tools", "format", "search", "prompt"; text, null of answers whose words an earlier
+    entry has), `words` are those of the answer that were sent. Each is null if not known.
     `epsilon` is null of an answer without a privacy budget.
     """
 
@@ -97,6 +106,7 @@ class AnswerLedger(BaseModel):
     left: str | None
     asked: str | None
     words: list[str] | None
+    given: list[GivenPart] | None
     frames: list[Frame]
     bytes: int
     kinds: dict[str, Total]
@@ -162,6 +172,7 @@ async def get_answer(answer: str, state: State) -> AnswerLedger:
         left=_left(row),
         asked=row.asked,
         words=row.words,
+        given=None if row.given is None else [GivenPart(**part) for part in row.given],
         frames=[_frame(link) for link in links],
         bytes=sum(link.entry.bytes for link in links),
         kinds=kinds,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import (
@@ -30,6 +30,7 @@ from dragon.localizable import with_localizable
 
 STATIC = packaged("static")
 _BLANK = re.compile(r"\{([a-z.]+)\}")
+_BY_A_PERSON = ("none", "same-origin")  # `Sec-Fetch-Site` of what a person, or our page, opens
 _NO_STORE = {"Cache-Control": "no-store"}
 # A browser asks each time whether it has changed, or after an update old parts would meet new ones.
 _NEWEST = {"Cache-Control": "no-cache"}
@@ -74,18 +75,28 @@ async def sign_in_by_link(
 ) -> Response:
     """Exchange the code of a printed link, or the key itself, for a cookie.
 
-    A browser that loads pages ahead must not use the link up.
+    A browser that loads pages ahead must not use the link up, and no other page may have a browser
+    sign in: it would be as somebody else. A key may be anybody's, so its link is only taken where
+    the browser says that a person has opened it.
     """
     if "prefetch" in request.headers.get("sec-purpose", ""):
         return Response(status_code=503, headers=_NO_STORE)
+    came = request.headers.get("sec-fetch-site")
+    if came not in (*_BY_A_PERSON, None) or (key and came is None):
+        return _sign_in_page(request, "sign.elsewhere", 403)
     if code:
-        return _signed_in(request, state, lambda: state.auth.accepts_code(code), "sign.used")
+        # Nobody guesses a code, and so none is counted as an attempt.
+        if not state.auth.accepts_code(code):
+            return _sign_in_page(request, "sign.used")
+        return _signed_in(request, state)
     return _signed_in_by(key, request, state, "sign.wrong.link")
 
 
 @router.post("/sign-in")
 async def sign_in_by_key(request: Request, state: State) -> Response:
-    """Exchange a pasted key for a cookie that scripts cannot read."""
+    """Exchange a key that was pasted into our own page for a cookie that scripts cannot read."""
+    if not _is_from_here(request):
+        return _sign_in_page(request, "sign.elsewhere", 403)
     async with request.form(max_fields=4) as form:
         key = form.get("key")
     typed = key.strip() if isinstance(key, str) else ""
@@ -132,28 +143,30 @@ async def status(request: Request, state: State) -> dict[str, Any]:
     }
 
 
+def _is_from_here(request: Request) -> bool:
+    """Whether one of our own pages sends a form, as far as the browser says where it is from."""
+    came, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if came is not None:
+        return came in _BY_A_PERSON
+    return origin is None or urlsplit(origin).netloc.lower() == request.url.netloc.lower()
+
+
 def _signed_in_by(given: str, request: Request, state: AppState, refusal: str) -> Response:
     """Sign a browser in by the device's own key or a named one, which has to be for all."""
     key = state.auth.named(given)
     if key is not None and key.may is not May.ALL:
         return _sign_in_page(request, "sign.scope", 403)
-    accepts = state.auth.accepts_key
-    return _signed_in(request, state, lambda: key is not None or accepts(given), refusal, key)
-
-
-def _signed_in(
-    request: Request,
-    state: AppState,
-    accepted: Callable[[], bool],
-    refusal: str,
-    key: ApiKey | None = None,
-) -> Response:
-    address = request.client.host if request.client else "nowhere"
-    if state.auth.attempts.exceeded(address):
+    # Apart: whoever has a browser open links, such as images, locks nobody out of the form.
+    by = f"{request.method} {request.client.host if request.client else 'nowhere'}"
+    if state.auth.attempts.exceeded(by):
         return _sign_in_page(request, "sign.slow", 429)
-    if not accepted():
-        state.auth.attempts.failed(address)
+    if key is None and not state.auth.accepts_key(given):
+        state.auth.attempts.failed(by)
         return _sign_in_page(request, refusal)
+    return _signed_in(request, state, key)
+
+
+def _signed_in(request: Request, state: AppState, key: ApiKey | None = None) -> Response:
     response = RedirectResponse("/", status_code=303, headers=_NO_STORE)
     secure = request.url.scheme == "https"
     response.set_cookie(
@@ -174,4 +187,6 @@ def _sign_in_page(request: Request, reason: str, status: int = 401) -> Response:
     origin = f"{request.url.scheme}://{request.url.netloc}"
     filled = words | {"origin": origin, "reason": words[reason]}
     page = _BLANK.sub(lambda blank: filled[blank[1]], (STATIC / "sign-in.html").read_text())
-    return HTMLResponse(page, status_code=status, headers=_NO_STORE)
+    # So that the form says where it is from; other origins are told nothing.
+    headers = {**_NO_STORE, "Referrer-Policy": "same-origin"}
+    return HTMLResponse(page, status_code=status, headers=headers)

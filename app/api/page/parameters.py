@@ -91,13 +91,13 @@ async def branch_request(
     question = tokenizer.Message("user", path[-2].text)
     room = state.generation.context_length // 2
     left_out = 0
-    view = state.generation.cloud_view
+    cloud_view = state.generation.cloud_view
     while True:
         history = [message for turn in turns[left_out:] for message in turn]
         try:
             messages = [*begins, *history, question]
-            shown = await view.of(messages, trusted=False)
-            prompt = await chat_prompt(state.generation, messages, shown)
+            view = await cloud_view.of(messages, trusted=False)
+            prompt = await chat_prompt(state.generation, messages, view)
         except ContextLengthError:
             if left_out == len(turns):
                 raise
@@ -106,7 +106,10 @@ async def branch_request(
                 break
         left_out += 1
     if begun:
-        encode, known = state.generation.tokenizer.encode, await view.known(begun) or NOTHING
+        encode, known = (
+            state.generation.tokenizer.encode,
+            await cloud_view.known(question.content, begun) or NOTHING,
+        )
         prompt = replace(
             prompt,
             tokens=(*prompt.tokens, *encode(begun)),

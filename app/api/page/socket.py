@@ -198,8 +198,8 @@ class _Page:
         try:
             generation, messages = self._state.generation, as_messages(frame.messages)
             require_tools(messages, generation.tokenizer)
-            shown = await generation.cloud_view.of(messages, trusted=False)
-            prompt = await chat_prompt(generation, messages, shown)
+            view = await generation.cloud_view.of(messages, trusted=False)
+            prompt = await chat_prompt(generation, messages, view)
             answer = AnswerState(request_of(self._state, prompt, frame.params))
             written = self._state.admission.admitted(self._state.answers.write(answer))
             async with aclosing(written) as events:

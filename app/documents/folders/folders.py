@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +16,7 @@ from sqlalchemy import ColumnElement, case, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.documents.folders.keeping import Keeping
+from app.documents.folders.opening import opened
 from app.documents.folders.watcher import FolderState, Watcher
 from app.documents.uploads import MAX_COLLECTION_CHARACTERS, clean_collection
 from app.owners import DEVICE, acting, acting_as
@@ -77,7 +80,10 @@ class Folders:
         self._sessions = sessions
         self._keeping = keeping
         self._watchers: dict[str, Watcher] = {}
+        self._leaving: set[str] = set()  # whose documents are being deleted
         self._changing = asyncio.Lock()
+        # Of their own: a drive that does not answer holds up nothing but its folder.
+        self._threads = ThreadPoolExecutor(MOST, "folder")
 
     async def start(self, named: Iterable[Path] = ()) -> None:
         """Follow the folders that are known, and those that are named."""
@@ -87,7 +93,7 @@ class Folders:
         for path in named:
             try:
                 with acting_as(DEVICE):
-                    if self._known(await asyncio.to_thread(_real, path)) is None:
+                    if self._known(await asyncio.to_thread(_real, path, self._data_dir)) is None:
                         await self.add(path)
             except InvalidRequestError as error:  # it may be there at the next start
                 log.warning("%s", error.message)
@@ -95,6 +101,7 @@ class Folders:
     async def close(self) -> None:
         """Stop following; folders and files stay known."""
         await asyncio.gather(*(watcher.close() for watcher in self._watchers.values()))
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def add(self, path: Path, collection: str | None = None) -> str:
         """Follow a folder, its files being documents of a collection, named as it is by default.
@@ -103,10 +110,18 @@ class Folders:
         folder's id. Raises InvalidRequestError.
         """
         async with self._changing:
-            root = await asyncio.to_thread(_real, path)
+            root = await asyncio.to_thread(_real, path, self._data_dir)
             name = clean_collection(root.name[:MAX_COLLECTION_CHARACTERS])
             known = self._known(root)
             if known is not None:
+                if known.folder.id in self._leaving:
+                    raise _refusal(
+                        localizable(
+                            "folder.leaving",
+                            "{path} is being removed: add it again in a moment.",
+                            path=str(root),
+                        )
+                    )
                 if collection not in (None, known.folder.collection):
                     raise _refusal(
                         localizable(
@@ -131,11 +146,14 @@ class Folders:
 
     async def remove(self, folder: str) -> None:
         """Follow a folder no more, and delete the documents it brought. Raises NotFoundError."""
-        async with self._changing:
-            watcher = self._watcher(folder)
+        watcher = self._watcher(folder)
+        self._leaving.add(folder)
+        try:
             await watcher.close()
             await self._keeping.remove(folder)
-            del self._watchers[folder]
+            self._watchers.pop(folder, None)
+        finally:
+            self._leaving.discard(folder)
 
     async def list(self) -> Sequence[Folder]:
         """Every folder of whoever acts, by path."""
@@ -187,7 +205,9 @@ class Folders:
 
     def _follow(self, folder: WatchedFolder) -> None:
         ingestion = self._keeping.ingestion
-        watcher = Watcher(folder, self._keeping, self._data_dir, lambda: ingestion.has_room)
+        watcher = Watcher(
+            folder, self._keeping, self._data_dir, lambda: ingestion.has_room, self._threads
+        )
         self._watchers[folder.id] = watcher
         watcher.start()
 
@@ -204,19 +224,13 @@ class Folders:
         return found
 
     def _require_apart(self, root: Path) -> None:
-        """No file may be in two folders, nor be the device's own."""
+        """No file may be in two folders."""
         if len(self._watchers) >= MOST:
             raise _refusal(
                 localizable(
                     "folder.most",
                     "At most {count} folders are watched: watch one that holds several.",
                     count=MOST,
-                )
-            )
-        if root.is_relative_to(self._data_dir):
-            raise _refusal(
-                localizable(
-                    "folder.own", "{path} is in the device's data directory.", path=str(root)
                 )
             )
         for each in self._watchers.values():
@@ -249,8 +263,8 @@ class Folders:
         watcher.look_again()
 
 
-def _real(path: Path) -> Path:
-    """A directory without links in its path. Raises InvalidRequestError."""
+def _real(path: Path, apart: Path) -> Path:
+    """A directory that may be followed, without links in its path. Raises InvalidRequestError."""
     try:
         expanded = path.expanduser()
         if not expanded.is_absolute():
@@ -258,7 +272,14 @@ def _real(path: Path) -> Path:
                 localizable("folder.whole", "Give the whole path of the folder, such as ~/Notes.")
             )
         root = expanded.resolve(strict=True)
-        next(root.iterdir(), None)
+        if root.is_relative_to(apart):
+            raise _refusal(
+                localizable(
+                    "folder.own", "{path} is in the device's data directory.", path=str(root)
+                )
+            )
+        with opened(root, apart) as folder, os.scandir(folder.descriptor):
+            pass
     except (OSError, RuntimeError, ValueError) as error:
         raise _refusal(
             localizable(

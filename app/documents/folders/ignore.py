@@ -6,13 +6,16 @@ usual ones last. What is in a directory that is left out is not looked at.
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
-from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
 RULES = (".gitignore", ".dragonignore")
 """Files of rules, in any directory; those of the latter go first."""
+
+_LONGEST = 64 * 1024  # bytes of rules that are read of a file
 
 # Hidden files, what programs install or have half written, what file browsers leave.
 _USUAL = (
@@ -35,9 +38,9 @@ class Ignored:
                 return decided
         return False
 
-    def within(self, directory: Path, relative: str) -> Ignored:
-        """With the rules of a directory added; `relative` to the folder, "" or ending in /."""
-        lines = [line for name in RULES for line in _lines(directory / name)]
+    def within(self, directory: int, relative: str) -> Ignored:
+        """With the rules of an open directory; `relative` to the folder, "" or ending in /."""
+        lines = [line for name in RULES for line in _lines(directory, name)]
         return Ignored((*self.rules, (relative, _spec(lines)))) if lines else self
 
     def but_usual(self) -> Ignored:
@@ -45,11 +48,14 @@ class Ignored:
         return Ignored(tuple(each for each in self.rules if each not in USUAL.rules))
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(directory: int, name: str) -> list[str]:
     try:
-        return path.read_text("utf-8", "replace").splitlines()
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError:  # usually there is none
         return []
+    with open(descriptor, "rb") as file:
+        rules = file.read(_LONGEST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    return rules.decode("utf-8", "replace").splitlines()
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:

@@ -28,7 +28,8 @@ from app.owners import acting
 from app.storage.tables import Document, Status, WatchedFile, WatchedFolder
 from dragon.localizable import localizable
 
-_AT_ONCE = 50  # files that are let go of in one transaction, during which nobody else writes
+# Files that are let go of, and that are noted, in one transaction, during which nobody else writes.
+_AT_ONCE, _NOTED = 50, 500
 
 CANCELLED = localizable("file.cancelled", "It was cancelled. Retry it, or delete it.")
 
@@ -53,13 +54,17 @@ class Keeping:
         """The files of a folder by their paths, as they were read last."""
         async with self.sessions() as session:
             of_folder = select(WatchedFile).where(WatchedFile.folder_id == folder)
-            return {file.path: file for file in await session.scalars(of_folder)}
+            # A part at a time, between which others are served.
+            rows = await session.stream_scalars(of_folder.execution_options(yield_per=_NOTED))
+            return {file.path: file async for file in rows}
 
     async def expect(self, folder: str, paths: Collection[str]) -> None:
         """Note files that are there, and are to be read."""
-        rows = [{"folder_id": folder, "path": path} for path in paths]
-        async with self.sessions.begin() as session:
-            await session.execute(insert(WatchedFile), rows)
+        waiting = iter(paths)
+        while some := list(itertools.islice(waiting, _NOTED)):
+            async with self.sessions.begin() as session:
+                rows = [{"folder_id": folder, "path": path} for path in some]
+                await session.execute(insert(WatchedFile), rows)
 
     async def hold(self, folder: WatchedFolder, path: str, content: Content) -> None:
         """Have the document of a file hold what it holds now, unless somebody has deleted it.
@@ -136,6 +141,13 @@ class Keeping:
 
     async def remove(self, folder: str) -> None:
         """Let go of a folder with all of its files."""
+        unread = delete(WatchedFile).where(
+            WatchedFile.folder_id == folder,
+            WatchedFile.document_id.is_(None),
+            WatchedFile.previous_id.is_(None),
+        )
+        async with self.sessions.begin() as session:
+            await session.execute(unread)
         await self.forget(folder, await self.known(folder))
         async with self.sessions.begin() as session:
             await session.execute(delete(WatchedFolder).where(WatchedFolder.id == folder))

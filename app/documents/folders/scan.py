@@ -1,6 +1,7 @@
 """What is in a folder: its files with their marks, and the content of one. Everything blocks.
 
-Symbolic links are not followed: what they lead to is somewhere else, or is found there.
+Symbolic links are not followed, wherever they are: what they lead to is somewhere else, or is found
+there.
 """
 
 from __future__ import annotations
@@ -8,19 +9,26 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.documents.folders.ignore import USUAL, Ignored
+from app.documents.folders.opening import Identity, Root, identity, is_made_up, opened
 from app.documents.uploads import MAX_BYTES
 
+MOST_DIRECTORIES, MOST_FILES = 10_000, 50_000
+"""Of a folder: a system's own has more, which nobody has written."""
+
 _MAILDIR = frozenset({"cur", "new", "tmp"})
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-Identity = tuple[int, int]
-"""Tells a directory from another that has its path at another time."""
+class ScanEndedError(Exception):
+    """A scan was stopped before its end."""
+
+
+class FolderTooLargeError(Exception):
+    """A folder has more directories or files than can be watched."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +63,16 @@ class Content:
 
 @dataclass
 class Scan:
-    """The files of a folder, by paths relative to it that can be shown, with where they are.
+    """The files of a folder, by relative paths that can be shown, each with its own path.
 
-    `closed` are directories that could not be listed (relative, ending in /). `bare`: it has no
-    entry at all.
+    `directories` are those looked into, and `closed` those that could not be (relative, ending in
+    /). `bare`: it has no entry at all.
     """
 
     identity: Identity
     bare: bool
-    files: dict[str, tuple[Path, Mark]] = field(default_factory=dict)
+    files: dict[str, tuple[str, Mark]] = field(default_factory=dict)
+    directories: dict[str, Identity] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
 
     def knows_of(self, path: str) -> bool:
@@ -71,43 +80,58 @@ class Scan:
         return not any(path.startswith(directory) for directory in self.closed)
 
 
-def identity_of(root: Path) -> Identity:
-    """Of a directory. Raises OSError."""
-    status = root.stat()
-    return status.st_dev, status.st_ino
+def scan(root: Path, apart: Path, stopped: Callable[[], bool] = lambda: False) -> Scan:
+    """The files of a folder, without the directory `apart`.
 
-
-def scan(root: Path, apart: Path) -> Scan:
-    """The files of a folder, without the directory `apart`. Raises OSError if it is not there."""
-    with os.scandir(root) as entries:
-        found = Scan(identity_of(root), bare=next(entries, None) is None)
-    waiting: list[tuple[str, Ignored]] = [("", USUAL)]
-    while waiting:
-        relative, above = waiting.pop()
-        directory = root / relative
-        try:
-            with os.scandir(directory) as opened:
-                entries_here = list(opened)
-        except OSError:
-            found.closed.append(_shown(relative))
-            continue
-        ignored = above.within(directory, relative)
-        for entry, inside in _taken(entries_here, relative, ignored):
-            path = relative + entry.name
-            if inside is not None:
-                if root / path != apart:
-                    waiting.append((f"{path}/", inside))
-                continue
+    Raises OSError if it is not there, `FolderTooLargeError`, and `ScanEndedError` once `stopped`.
+    """
+    with opened(root, apart) as folder:
+        with os.scandir(folder.descriptor) as entries:
+            found = Scan(folder.identity, bare=next(entries, None) is None)
+        waiting: list[tuple[str, Ignored]] = [("", USUAL)]
+        while waiting:
+            if stopped():
+                raise ScanEndedError
+            relative, above = waiting.pop()
             try:
-                mark = Mark.of(entry.stat(follow_symlinks=False))
-            except OSError:  # gone at this moment
-                continue
-            found.files[_shown(path)] = root / path, mark
+                waiting += _look_into(folder, relative, above, found)
+            except OSError:
+                found.closed.append(_shown(relative))
+            if len(found.directories) + len(waiting) > MOST_DIRECTORIES:
+                raise FolderTooLargeError
+            if len(found.files) > MOST_FILES:
+                raise FolderTooLargeError
     return found
 
 
+def _look_into(
+    root: Root, relative: str, above: Ignored, found: Scan
+) -> Iterator[tuple[str, Ignored]]:
+    """Note the files of a directory; the directories in it that are to be looked into.
+
+    Raises OSError where it cannot be listed.
+    """
+    with root.directory(relative) as directory:
+        with os.scandir(directory) as opened_here:
+            entries = list(opened_here)
+        found.directories[relative] = identity(os.fstat(directory))
+        rules = above.within(directory, relative)
+        for entry, inside in _taken(entries, directory, relative, rules):
+            path = relative + entry.name
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # gone at this moment
+                continue
+            if inside is None:
+                found.files[_shown(path)] = path, Mark.of(status)
+            elif identity(status) != root.apart and not (
+                status.st_dev != root.identity[0] and is_made_up(status)
+            ):
+                yield f"{path}/", inside
+
+
 def _taken(
-    entries: list[os.DirEntry[str]], relative: str, ignored: Ignored
+    entries: list[os.DirEntry[str]], directory: int, relative: str, ignored: Ignored
 ) -> Iterator[tuple[os.DirEntry[str], Ignored | None]]:
     """Files, and directories with the rules inside, that are not left out."""
     directories = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
@@ -116,15 +140,22 @@ def _taken(
         path = relative + entry.name
         if entry.name in directories:
             # Mail is written in `tmp`; other mailboxes within have names like `.Sent`.
-            rules = ignored.but_usual() if mail and _is_maildir(entry.path) else ignored
+            inside = mail and _is_maildir(directory, entry.name)
+            rules = ignored.but_usual() if inside else ignored
             if not (mail and entry.name == "tmp") and not rules(f"{path}/"):
                 yield entry, rules
         elif entry.is_file(follow_symlinks=False) and not mail and not ignored(path):
             yield entry, None
 
 
-def _is_maildir(directory: str) -> bool:
-    return all(Path(directory, name).is_dir() for name in _MAILDIR)
+def _is_maildir(directory: int, name: str) -> bool:
+    try:
+        return all(
+            stat.S_ISDIR(os.stat(f"{name}/{box}", dir_fd=directory, follow_symlinks=False).st_mode)
+            for box in _MAILDIR
+        )
+    except OSError:
+        return False
 
 
 def _shown(path: str) -> str:
@@ -132,15 +163,15 @@ def _shown(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def content_of(path: Path) -> Content | None:
-    """What a file holds; None if it changed meanwhile, or is no file any more.
+def content_of(root: Path, apart: Path, path: str) -> Content | None:
+    """What a file of a folder holds; None if it changed meanwhile, or is no file any more.
 
     Of a file over `MAX_BYTES` only so much that this can be told. Raises OSError.
     """
-    descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
-    with open(descriptor, "rb") as file:
+    with opened(root, apart) as folder, folder.file(path) as descriptor:
         before = os.fstat(descriptor)
-        data = file.read(MAX_BYTES + 1) if stat.S_ISREG(before.st_mode) else b""
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1) if stat.S_ISREG(before.st_mode) else b""
         after = os.fstat(descriptor)
     if not stat.S_ISREG(after.st_mode) or Mark.of(before) != Mark.of(after):
         return None

@@ -1,7 +1,8 @@
 """Follows one folder: looks at all of it when something changes in it, and now and then.
 
 Events only say that there is something to look for; what is there, a scan finds. So no event can be
-misread, and one that is lost (a network drive has none) costs a minute.
+misread, and one that is lost (a network drive has none) costs a minute. Changes are heard of in the
+directories that a scan has looked into and in no others, such as those that a link leads to.
 """
 
 from __future__ import annotations
@@ -11,21 +12,33 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import aclosing, suppress
+from concurrent.futures import Executor
+from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
-from watchfiles import Change, awatch
 
-from app.documents.folders.ignore import RULES, USUAL
 from app.documents.folders.keeping import Keeping
-from app.documents.folders.scan import Identity, Mark, Scan, content_of, identity_of, scan
+from app.documents.folders.listening import Listener
+from app.documents.folders.opening import Identity, identity_of
+from app.documents.folders.scan import (
+    FolderTooLargeError,
+    Mark,
+    Scan,
+    ScanEndedError,
+    content_of,
+    scan,
+)
 from app.documents.uploads import MAX_BYTES
 from app.owners import act_as
 from app.storage.tables import WatchedFile, WatchedFolder
 from dragon.errors import StorageError
 from dragon.localizable import localizable
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +46,6 @@ TOO_LARGE = localizable(
     "file.large", "The file is over the limit of {size} MB.", size=MAX_BYTES // 10**6
 )
 EMPTY = localizable("file.nothing", "The file is empty.")
-
-_MAIL = frozenset({"cur", "new"})  # in mailboxes with names like `.Sent`, too
 
 # A file is read once nobody has written it for so long, and given up once it is missed for so long:
 # a file that moves may be gone for a moment, and then be found elsewhere.
@@ -51,7 +62,8 @@ class FolderState(StrEnum):
 
     STARTING = "starting"  # not looked at yet
     WATCHED = "watched"
-    MISSING = "missing"  # gone, or an empty directory in its place: its documents stay
+    MISSING = "missing"  # gone, or a link or empty directory in its place: its documents stay
+    TOO_LARGE = "too_large"  # to be looked through; its documents stay
     FAILING = "failing"  # the device's disk or database; it goes on once it can
 
 
@@ -60,6 +72,7 @@ class Watcher:
 
     `apart` is a directory that is never looked into; `has_room` says whether a document that is
     stored now will be read soon, so that what changes in a new folder does not wait for all of it.
+    What blocks is done by `threads`.
     """
 
     def __init__(
@@ -68,6 +81,7 @@ class Watcher:
         keeping: Keeping,
         apart: Path,
         has_room: Callable[[], bool],
+        threads: Executor,
     ) -> None:
         self.folder = folder
         self.state = FolderState.STARTING
@@ -75,77 +89,38 @@ class Watcher:
         self._keeping = keeping
         self._apart = apart
         self._has_room = has_room
+        self._threads = threads
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
+        self._listener = Listener(self._root, self._changed, self._identity)
         self._missed: dict[str, float] = {}
         self._full: Identity | None = None  # the directory that had something in it
         self._scan_s = 0.0
-        self._latest_s = _LATEST_S
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin with what has changed since the device ran last."""
         self._tasks = [
             asyncio.create_task(work(), name=f"{name} {self.folder.id}")
-            for name, work in (("follow", self._follow), ("listen", self._listen))
+            for name, work in (("follow", self._follow), ("listen", self._listener.run))
         ]
 
     async def close(self) -> None:
         """Return once nothing is written any more; what is not read yet is at the next start."""
         self._closing.set()
         self._changed.set()
+        self._listener.close()
         await asyncio.gather(*self._tasks)
 
     def look_again(self) -> None:
         """Have the folder looked at now."""
         self._changed.set()
 
-    async def _listen(self) -> None:
-        """Have the folder looked at whenever something changes in it."""
-        while not self._closing.is_set():
-            try:
-                identity = await asyncio.to_thread(identity_of, self._root)
-            except OSError:
-                await self._pause(self._closing, _SOON_S)
-                continue
-            try:
-                await self._hear(identity)
-            except (
-                OSError,
-                RuntimeError,
-                ExceptionGroup,
-            ) as error:  # such as no more of the system's watches
-                log.warning("changes in %s are found late: %s", self._root, error)
-                self._latest_s = _UNHEARD_S
-                await self._pause(self._closing, _LATEST_S)
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    async def _hear(self, identity: Identity) -> None:
-        """Hear of changes, for as long as the folder is the same directory."""
-        events = awatch(
-            self._root,
-            watch_filter=self._matters,
-            debounce=1000,
-            stop_event=self._closing,
-            rust_timeout=1000,
-            yield_on_timeout=True,
-            ignore_permission_denied=True,
-        )
-        async with aclosing(events):
-            self._changed.set()  # by what nobody heard of before
-            async for changes in events:
-                self._latest_s = _LATEST_S
-                if changes:
-                    self._changed.set()
-                with suppress(OSError):
-                    if await asyncio.to_thread(identity_of, self._root) == identity:
-                        continue
-                return  # another directory, or drive, is there now, or none
-
-    def _matters(self, _: Change, path: str) -> bool:
-        """Whether a change may be of a file that is followed."""
-        parts = Path(path).relative_to(self._root).parts
-        named = parts[-1:] and (parts[-1] in RULES or not _MAIL.isdisjoint(parts))
-        return bool(named) or not any(USUAL(f"{part}/") for part in parts)
+    async def _identity(self) -> Identity:
+        return await self._in_thread(partial(identity_of, self._root, self._apart))
 
     async def _follow(self) -> None:
         act_as(self.folder.owner)
@@ -153,6 +128,10 @@ class Watcher:
             self._changed.clear()
             try:
                 latest = await self._look()
+            except ScanEndedError:
+                return
+            except FolderTooLargeError:
+                self.state, latest = FolderState.TOO_LARGE, _LATEST_S
             except (OSError, SQLAlchemyError, StorageError) as error:
                 if self.state != FolderState.FAILING:
                     log.warning("%s cannot be followed now: %s", self._root, error)
@@ -175,11 +154,16 @@ class Watcher:
         """Bring documents up to what is there; returns in how many seconds to look again."""
         began = time.monotonic()
         try:
-            found = await asyncio.to_thread(scan, self._root, self._apart)
+            found = await self._in_thread(
+                partial(scan, self._root, self._apart, self._closing.is_set)
+            )
         except OSError:
             self.state = FolderState.MISSING
+            self._listener.tell({})
             return _SOON_S
-        self._scan_s = time.monotonic() - began
+        finally:
+            self._scan_s = time.monotonic() - began
+        self._listener.tell(found.directories)
         known = await self._keeping.known(self.folder.id)
         # Where a drive is not mounted there is an empty directory; else somebody emptied it.
         if found.bare and known and found.identity != self._full:
@@ -193,8 +177,11 @@ class Watcher:
         return min(
             await self._read(found, known),
             await self._give_up(found, known),
-            _SOON_S if await self._keeping.settle(self.folder.id) else self._latest_s,
+            _SOON_S if await self._keeping.settle(self.folder.id) else self._latest(),
         )
+
+    def _latest(self) -> float:
+        return _LATEST_S if self._listener.hears else _UNHEARD_S
 
     async def _read(self, found: Scan, known: Mapping[str, WatchedFile]) -> float:
         """Read what changed, the latest first; returns in how many seconds to go on."""
@@ -218,13 +205,13 @@ class Watcher:
                 latest = min(latest, _QUIET_S)
         return latest
 
-    async def _take(self, file: WatchedFile, path: Path, mark: Mark) -> bool:
+    async def _take(self, file: WatchedFile, path: str, mark: Mark) -> bool:
         """Read a file; returns whether it could be, for good or ill."""
         if mark.size > MAX_BYTES:
             await self._refuse(file, TOO_LARGE, mark)
             return True
         try:
-            content = await asyncio.to_thread(content_of, path)
+            content = await self._in_thread(partial(content_of, self._root, self._apart, path))
         except FileNotFoundError:
             return False
         except OSError as error:

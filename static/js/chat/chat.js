@@ -94,13 +94,9 @@ export class Chat {
     return (depth === null ? undefined : this.#tree.path[depth]) ?? this.last?.message ?? null;
   }
 
-  /** The questions before an answer's own on its branch, the first one first, with their answers' ids in the ledger. @param {Message} message */
-  earlier({ parent }) {
-    const found = [];
-    for (let answer = this.#tree.get(this.#tree.get(parent ?? "")?.parent ?? ""); answer; answer = this.#tree.get(this.#tree.get(answer.parent ?? "")?.parent ?? "")) {
-      found.unshift({ question: this.questionOf(answer) ?? "", ledgers: answer.ledgers ?? [] });
-    }
-    return found;
+  /** Whether there are questions before an answer's own on its branch. @param {Message} message */
+  follows({ parent }) {
+    return !!this.#tree.get(parent ?? "")?.parent;
   }
 
   /** What is said below the answers may have changed. */

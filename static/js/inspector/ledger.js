@@ -14,14 +14,10 @@ const KINDS = ["hello", "open", "draft", "target", "join", "resync", "close", "c
  *
  * @typedef {object} About
  * @property {string | null} question
- * @property {{question: string, ledgers: string[]}[]} earlier The questions before it, with their answers' ids in the ledger.
- * @property {boolean} instructed Whether it is of a project, whose instruction the model follows.
+ * @property {boolean} follows Whether there are questions before it.
  */
 
 let version = 0;
-/** Whether the cloud was asked for earlier answers, by their ids in the ledger. @type {Map<string, boolean>} */
-const known = new Map();
-
 /** @param {Message | null} message An answer @param {About | null} about */
 export async function showLedger(message, about) {
   const panel = byId("panel-ledger");
@@ -32,13 +28,10 @@ export async function showLedger(message, about) {
   }
   try {
     const left = await leftFor(message.ledgers ?? []);
-    const earlier = left.frames.length ? about?.earlier ?? [] : [];
-    const before = await Promise.all(earlier.map(({ ledgers }) => wasAsked(ledgers)));
-    const asked = earlier.filter((_, turn) => before[turn]).map(({ question }) => question);
     // Another answer's has been asked for since.
     if (drawing !== version) return;
     const unfolded = panel.querySelector("details")?.open ?? false;
-    panel.replaceChildren(...described(left, about, asked, unfolded));
+    panel.replaceChildren(...described(left, about, unfolded));
   } catch (error) {
     if (drawing === version) panel.replaceChildren(said(t("ledger.unknown"), messageOf(error)));
   }
@@ -46,13 +39,6 @@ export async function showLedger(message, about) {
 
 /** What left the device for an answer. @param {string[]} ledgers */
 const leftFor = async (ledgers) => together((await Promise.all(ledgers.map(entryOf))).filter((entry) => entry !== null));
-
-/** Whether the cloud was asked for an answer that is finished. @param {string[]} ledgers */
-async function wasAsked(ledgers) {
-  const key = ledgers.join();
-  if (!known.has(key)) known.set(key, (await leftFor(ledgers)).asked.length > 0);
-  return known.get(key);
-}
 
 /** The ledger's entry, or null for an answer that was refused before it began. @param {string} key */
 async function entryOf(key) {
@@ -83,17 +69,21 @@ function together(entries) {
   // Of an entry from before it was recorded: whatever else it was, a question.
   const asked = [...new Set(sent.map((entry) => entry.asked ?? "question"))].filter((what) => what !== "nothing");
   const words = [...new Set(sent.flatMap((entry) => entry.words ?? []))];
-  return { asked, words, lost: sent.some((entry) => entry.words === null), frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
+  const given = sent.flatMap((entry) => entry.given ?? []);
+  return { asked, given, words, lost: sent.some((entry) => entry.words === null), frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
 }
 
-/** What left the device, in words. @param {any} entry @param {About | null} about @param {string[]} before The earlier questions that the cloud was asked. @returns {string[]} */
-function parts({ asked, words, lost, kinds }, about, before) {
-  const quoted = words.map((/** @type {string} */ text) => t("quoted", { text }));
+/** What left the device, in words. @param {any} entry @returns {string[]} */
+function parts({ asked, given, words, lost, kinds }) {
+  const quoted = (/** @type {string[]} */ texts) => [...new Set(texts)].map((text) => t("quoted", { text })).join(", ");
+  /** @param {string} kind @returns {string[]} */
+  const textsOf = (kind) => given.filter((/** @type {any} */ part) => part.kind === kind && part.text).map((/** @type {any} */ part) => part.text);
+  const question = textsOf("question");
   const found = [
-    ...asked.map((/** @type {string} */ what) => (what === "question" && about?.question ? t("ledger.asked.question.text", { text: about.question }) : t(`ledger.asked.${what}`))),
-    ...(asked.length && before.length ? [t("ledger.chat", { questions: before.map((text) => t("quoted", { text })).join(", ") })] : []),
-    ...(asked.length && about?.instructed ? [t("ledger.instruction")] : []),
-    ...(quoted.length ? [t("ledger.words", { words: quoted.join(", ") })] : []),
+    ...asked.map((/** @type {string} */ what) => (what === "question" && question.length ? t("ledger.asked.question.text", { text: question.at(-1) }) : t(`ledger.asked.${what}`))),
+    ...["earlier", "instructions", "answers", "tools", "format", "search"].flatMap((kind) => (textsOf(kind).length ? [t(`ledger.given.${kind}`, { words: quoted(textsOf(kind)) })] : [])),
+    ...(given.some((/** @type {any} */ part) => part.kind === "answers" && !part.text) ? [t("ledger.given.known")] : []),
+    ...(words.length ? [t("ledger.words", { words: quoted(words) })] : []),
     ...(lost ? [t("ledger.words.lost")] : []),
     ...(kinds.draft || kinds.candidate ? [t("leaves.probabilities")] : []),
     ...(asked.length ? [t("sends.settings")] : []),
@@ -101,19 +91,19 @@ function parts({ asked, words, lost, kinds }, about, before) {
   return found.length ? found : [t("ledger.signals")];
 }
 
-/** @param {any} entry @param {About | null} about @param {string[]} before As in `parts`. @param {boolean} unfolded Whether its details are to be seen. */
-function described(entry, about, before, unfolded) {
+/** @param {any} entry @param {About | null} about @param {boolean} unfolded Whether its details are to be seen. */
+function described(entry, about, unfolded) {
   if (!entry.frames.length) {
     const asked = about?.question ? [el("p", { class: "hint asked" }, t("quoted", { text: about.question }))] : [];
     return [...asked, said(t("ledger.nothing"), t("ledger.nothing.text"))];
   }
-  const alone = about?.earlier.length && !before.length ? ` ${t("ledger.chat.none")}` : "";
+  const alone = about?.follows && !entry.given.some((/** @type {any} */ part) => part.kind === "earlier") ? ` ${t("ledger.chat.none")}` : "";
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
     el("tr", {}, el("th", { scope: "row" }, KINDS.includes(kind) ? t(`ledger.${kind}`) : "", el("small", {}, kind)), el("td", {}, String(frames)), el("td", {}, number(bytes))),
   );
   return [
-    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry, about, before).map((part) => el("li", {}, part))), t("ledger.joint.text") + alone),
+    said(t("ledger.joint"), el("ul", { "data-testid": "sent" }, ...parts(entry).map((part) => el("li", {}, part))), t("ledger.joint.text") + alone),
     el("p", { class: "hint" }, t(`ledger.runs.${drafts ? "quoted" : answer ? "known" : documents ? "none" : "unread"}`)),
     el("details", { class: "details", "data-testid": "ledger-details", open: unfolded },
       el("summary", {}, icon("icon-chevron", "icon chevron"), t("ledger.details")),

@@ -1,10 +1,15 @@
-"""Backups of a data directory in use, and what becomes of them."""
+"""Backups of a data directory in use, and what becomes of them.
+
+Covers `app.storage.copying`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -94,8 +99,8 @@ async def test_damaged_archives_are_refused_and_leave_nothing(tmp_path: Path) ->
         (bytes(turned), "damaged"),
         (packed(tmp_path, lacking), "damaged"),
         (packed(tmp_path, renamed), "damaged"),
-        (packed(tmp_path, outside), "damaged"),
-        (packed(tmp_path, nameless), "damaged"),
+        (packed(tmp_path, outside), "an entry of no backup: '../x'"),
+        (packed(tmp_path, nameless), "an entry of no backup: ''"),
         (last_entry(whole, 8, 1), "damaged"),  # encrypted
         (last_entry(whole, 10, 99), "damaged"),  # of an unknown compression
         (packed(tmp_path, newer), "another version"),
@@ -150,3 +155,88 @@ async def test_what_cannot_be_backed_up(tmp_path: Path) -> None:
     restore(tmp_path / "backup.zip", tmp_path / "new")
     async with opened(tmp_path / "new") as store:
         assert len(await store.search("spare key", 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["files/.", "files/..", "files/x/" + "y" * 300, "index/x/y", "kv/x"]
+)
+async def test_an_entry_with_a_bad_name_is_named(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path / "data") as store:
+        await ingest(store, "key.txt", NOTE)
+    backup(tmp_path / "data", tmp_path / "backup.zip")
+    entries = unpacked(tmp_path / "backup.zip")
+    listing = json.loads(entries["backup.json"])
+    listing["files"][name] = len(NOTE)
+    entries |= {name: NOTE, "backup.json": json.dumps(listing).encode()}
+    (tmp_path / "backup.zip").write_bytes(packed(tmp_path, entries))
+    with pytest.raises(BackupError) as refused:
+        restore(tmp_path / "backup.zip", tmp_path / "new")
+    assert f"an entry of no backup: {name[:80]!r}." in refused.value.message
+
+
+def unpacked(archive: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(archive) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+async def made_with(directory: Path, statements: str) -> Path:
+    """A backup by somebody who has done this to its database, with what it is of."""
+    async with opened(directory / "data") as store:
+        await ingest(store, "key.txt", NOTE)
+        archive = directory / "backup.zip"
+        backup(directory / "data", archive)
+    entries, database = unpacked(archive), directory / "made.db"
+    database.write_bytes(entries["dragon.db"])
+    with closing(sqlite3.connect(database)) as connection:
+        connection.executescript(statements)
+    entries["dragon.db"] = database.read_bytes()
+    listing = json.loads(entries["backup.json"])
+    listing["files"]["dragon.db"] = len(entries["dragon.db"])
+    archive.write_bytes(packed(directory, entries | {"backup.json": json.dumps(listing).encode()}))
+    return archive
+
+
+async def test_of_a_database_the_rows_are_taken_and_nothing_else(tmp_path: Path) -> None:
+    archive = await made_with(
+        tmp_path,
+        f"""
+        CREATE TRIGGER told AFTER INSERT ON documents BEGIN
+            UPDATE documents SET shared = 1; INSERT INTO stolen VALUES (new.filename);
+        END;
+        CREATE TABLE stolen (name TEXT);
+        CREATE VIEW everything AS SELECT * FROM chunks;
+        INSERT INTO watched_folders (id, path, collection, owner)
+            VALUES ('folder-1', '{tmp_path}', 'mine', '');
+        """,
+    )
+    restore(archive, tmp_path / "new")
+    with closing(sqlite3.connect(tmp_path / "new" / "dragon.db")) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    assert names.isdisjoint({"told", "stolen", "everything"})
+    async with opened(tmp_path / "new") as store:
+        assert await store.folders.list() == []
+        assert [each.filename for each in await store.list()] == ["key.txt"]
+        assert len(await store.search("spare key", 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("statements", "why"),
+    [
+        (
+            "ALTER TABLE documents RENAME TO d; CREATE VIEW documents AS SELECT * FROM d;",
+            "no table",
+        ),
+        ("DROP TABLE conversations;", "no table conversations"),
+        ("ALTER TABLE messages RENAME COLUMN record TO other;", "messages is another one"),
+        ("DROP TABLE alembic_version;", "no table alembic_version"),
+        ("UPDATE alembic_version SET version_num = '../x';", "no version"),
+        ("PRAGMA foreign_keys = OFF; UPDATE chunks SET document_id = 'file-x';", "refer to"),
+    ],
+)
+async def test_a_database_of_another_making_is_refused_in_a_sentence(
+    tmp_path: Path, statements: str, why: str
+) -> None:
+    archive = await made_with(tmp_path, statements)
+    with pytest.raises(BackupError, match=why):
+        restore(archive, tmp_path / "new")
+    assert [*(tmp_path / "new").iterdir()] == []

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.generation.cloud_view import MARK, CloudView, Known
+from app.ledger.leakage import Kind, Part
 from app.owners import acting_as
+from app.storage import database
 from app.storage.database import connect, database_url, migrate, session_maker
 from dragon.inference.tokenizer import Message
 from dragon.inference.tools import ToolCall
+from harness.faults import disk
 
 
 @pytest.fixture
@@ -32,6 +36,10 @@ def assistant(text: str) -> Message:
     return Message("assistant", text)
 
 
+async def seen(view: CloudView, messages: list[Message], *, trusted: bool) -> list[Message]:
+    return list((await view.of(messages, trusted=trusted)).messages)
+
+
 BLANK = [user("..."), assistant("...")]
 CHAT = [
     Message("system", "Be brief."),
@@ -47,24 +55,24 @@ CHAT = [
 
 async def test_what_the_device_wrote_alone_is_one_mark(sessions: object) -> None:
     view = CloudView(sessions)  # type: ignore[arg-type]
-    view.wrote("Nairobi.", Known(True, ((0, 8),)))
-    view.wrote(" It is heron-42-lantern.\n", Known())
-    view.wrote("It is 4471.", Known())
+    view.wrote(CHAT[1].content, "Nairobi.", Known(True, ((0, 8),)))
+    view.wrote(CHAT[3].content, " It is heron-42-lantern.\n", Known())
+    view.wrote(CHAT[5].content, "It is 4471.", Known())
     expected = [*CHAT[:3], *BLANK, CHAT[-1]]
-    assert await view.of(CHAT, trusted=True) == expected
+    assert await seen(view, CHAT, trusted=True) == expected
     await view.close()
     # And so it is after a restart.
-    assert await CloudView(sessions).of(CHAT, trusted=True) == expected  # type: ignore[arg-type]
+    assert await seen(CloudView(sessions), CHAT, trusted=True) == expected  # type: ignore[arg-type]
 
 
 async def test_of_a_question_it_was_asked_it_knows_its_part_of_the_answer(sessions: object) -> None:
     view = CloudView(sessions)  # type: ignore[arg-type]
     text = "Nairobi. Your code is 4471. Bye."
-    view.wrote(text, Known(True, ((0, 8), (27, 32))))
-    shown = await view.of([user("Both?"), assistant(text), user("More?")], trusted=False)
+    view.wrote("Both?", text, Known(True, ((0, 8), (27, 32))))
+    shown = await seen(view, [user("Both?"), assistant(text), user("More?")], trusted=False)
     assert shown == [user("Both?"), assistant("Nairobi. ... Bye."), user("More?")]
-    view.wrote("4471.", Known(True))  # asked, and left out
-    shown = await view.of([user("Code?"), assistant("4471."), user("More?")], trusted=False)
+    view.wrote("Code?", "4471.", Known(True))  # asked, and left out
+    shown = await seen(view, [user("Code?"), assistant("4471."), user("More?")], trusted=False)
     assert shown == [user("Code?"), assistant("..."), user("More?")]
     await view.close()
 
@@ -73,8 +81,8 @@ async def test_an_answer_from_elsewhere_is_shown_where_the_cloud_is_always_asked
     sessions: object,
 ) -> None:
     view = CloudView(sessions)  # type: ignore[arg-type]
-    assert await view.of(CHAT, trusted=True) == CHAT
-    assert await view.of(CHAT, trusted=False) == [CHAT[0], *BLANK, CHAT[-1]]
+    assert await seen(view, CHAT, trusted=True) == CHAT
+    assert await seen(view, CHAT, trusted=False) == [CHAT[0], *BLANK, CHAT[-1]]
 
 
 async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object) -> None:
@@ -85,16 +93,16 @@ async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object
         Message("assistant", "Let me look.", (call,)),
         Message("tool", "In the red box.", (), "call_1"),
     ]
-    shown = await view.of(asked, trusted=False)
+    shown = await seen(view, asked, trusted=False)
     assert shown == [
         asked[0],  # the question that it is asked now
         Message("assistant", MARK, (replace(call, arguments="{}"),)),
         Message("tool", MARK, (), "call_1"),
     ]
-    assert await view.of(asked, trusted=True) == asked
+    assert await seen(view, asked, trusted=True) == asked
     # Once it is answered it is an earlier question, which the cloud was never asked.
     later = [*asked, assistant("In the red box."), user("Which floor?")]
-    shown = await view.of(later, trusted=False)
+    shown = await seen(view, later, trusted=False)
     assert [message.content for message in shown] == [MARK, MARK, MARK, MARK, "Which floor?"]
     await view.close()
 
@@ -102,22 +110,22 @@ async def test_of_calls_and_what_tools_return_it_sees_the_names(sessions: object
 async def test_the_last_answer_of_a_text_counts(sessions: object) -> None:
     view = CloudView(sessions)  # type: ignore[arg-type]
     for known in (Known(), Known(True, ((0, 8),))):
-        view.wrote("Nairobi.", known)
+        view.wrote("Capital?", "Nairobi.", known)
         await view.close()
-    assert await view.known("Nairobi.") == Known(True, ((0, 8),))
+    assert await view.known("Capital?", "Nairobi.") == Known(True, ((0, 8),))
 
 
 async def test_an_answer_to_be_continued_ends_where_it_stopped(sessions: object) -> None:
     view = CloudView(sessions)  # type: ignore[arg-type]
     text = "Rowing:\n```python\n"
-    view.wrote(text, Known(True, ((0, len(text)),)))
+    view.wrote("Show me.", text, Known(True, ((0, len(text)),)))
     stopped = [user("Show me."), assistant(text)]
-    assert await view.of(stopped, trusted=False) == stopped
-    known = await view.known(text)
+    assert await seen(view, stopped, trusted=False) == stopped
+    known = await view.known("Show me.", text)
     assert known is not None
     assert known.of(text) == text
     going_on = [*stopped, user("Thanks.")]
-    shown = await view.of(going_on, trusted=False)
+    shown = await seen(view, going_on, trusted=False)
     assert shown == [stopped[0], assistant(text.strip()), user("Thanks.")]
     await view.close()
 
@@ -128,12 +136,87 @@ async def test_what_the_cloud_knows_of_ones_answer_it_does_not_know_of_anothers(
     """Though they are of the same text: their questions are not."""
     view = CloudView(sessions)  # type: ignore[arg-type]
     with acting_as("anna"):
-        view.wrote("Yes.", Known(True, ((0, 4),)))
+        view.wrote("Is it?", "Yes.", Known(True, ((0, 4),)))
     with acting_as("ben"):
-        assert await view.known("Yes.") is None
-        view.wrote("Yes.", Known())
+        assert await view.known("Is it?", "Yes.") is None
+        view.wrote("Is it?", "Yes.", Known())
     await view.close()
     with acting_as("anna"):
-        assert await view.known("Yes.") == Known(True, ((0, 4),))
+        assert await view.known("Is it?", "Yes.") == Known(True, ((0, 4),))
     with acting_as("ben"):
-        assert await view.known("Yes.") == Known()
+        assert await view.known("Is it?", "Yes.") == Known()
+
+
+async def test_a_question_without_an_answer_is_no_question_that_the_cloud_was_asked(
+    sessions: object,
+) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    first, second, last = user("Who is my therapist?"), user("Since when?"), user("Who is Volta?")
+    assert await seen(view, [first, last], trusted=False) == [BLANK[0], last]
+    assert await seen(view, [first, second, last], trusted=False) == [BLANK[0], last]
+    assert await seen(view, [first, last], trusted=True) == [first, last]
+    answered = [first, second, assistant("Volta."), last]
+    view.wrote(second.content, "Volta.", Known(True, ((0, 6),)))
+    assert await seen(view, answered, trusted=False) == [BLANK[0], *answered[1:]]
+    await view.close()
+
+
+async def test_two_questions_with_one_answer_are_told_apart(sessions: object) -> None:
+    """Else the private one would go up once the cloud was asked the other."""
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    private, public = user("Do I take lithium?"), user("Is Nairobi in Kenya?")
+    chat = [private, assistant("Yes."), public, assistant("Yes."), user("And Mombasa?")]
+    view.wrote(private.content, "Yes.", Known())
+    view.wrote(public.content, "Yes.", Known(True, ((0, 4),)))
+    for again in (view, CloudView(sessions)):  # type: ignore[arg-type]
+        assert await seen(again, chat, trusted=True) == [*BLANK, *chat[2:]]
+        # A client that has changed the question is known by the answer, and by the least of it.
+        changed = [user("Lithium?"), *chat[1:]]
+        assert await seen(again, changed, trusted=True) == [*BLANK, *chat[2:]]
+        await view.close()
+
+
+async def test_what_is_given_is_named_by_kind(sessions: object) -> None:
+    view = CloudView(sessions)  # type: ignore[arg-type]
+    view.wrote(CHAT[1].content, "Nairobi.", Known(True, ((0, 8),)))
+    view.wrote(CHAT[3].content, "It is heron-42-lantern.", Known())
+    call = ToolCall("find_key", '{"room": "attic"}', "call_1")
+    chat = [*CHAT[:5], CHAT[-1], Message("assistant", "", (call,)), Message("tool", "None.")]
+    assert (await view.of(chat, trusted=True)).parts == (
+        Part(Kind.INSTRUCTIONS, "Be brief."),
+        Part(Kind.EARLIER, "What is the capital of Kenya?"),
+        Part(Kind.ANSWERS, None),
+        Part(Kind.QUESTION, "How high is Mount Kenya?"),
+        Part(Kind.TOOLS, ' find_key({"room": "attic"})'),
+        Part(Kind.TOOLS, "None."),
+    )
+    (*_, foreign, _) = (
+        await view.of([user("Hi"), assistant("Ho."), user("Hm?")], trusted=True)
+    ).parts
+    assert foreign == Part(Kind.ANSWERS, "Ho.")
+    await view.close()
+
+
+async def test_what_the_cloud_knows_is_stored_once_the_database_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
+    waits: list[float] = []
+    locked = ExitStack()
+
+    async def freed(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            locked.close()
+
+    await asyncio.to_thread(migrate, database_url(tmp_path))
+    engine = connect(database_url(tmp_path))
+    view = CloudView(session_maker(engine))
+    locked.enter_context(disk.locked(tmp_path))
+    monkeypatch.setattr("app.generation.cloud_view.asyncio.sleep", freed)
+    view.wrote("Capital?", "Nairobi.", Known(True, ((0, 8),)))
+    await view.close()
+    monkeypatch.undo()
+    assert len(waits) == 2
+    assert await CloudView(view.sessions).known("Capital?", "Nairobi.") == Known(True, ((0, 8),))
+    await engine.dispose()

@@ -63,7 +63,7 @@ def hop_of(
         )
         length = detail.end
         events.append(Detailed((detail,)))
-    stats = {"ttft_ms": 10.0, "ms_per_token": 2.0, "sent_frames": 3.0, "tv": 0.5, "window": 2.0}
+    stats = {"ttft_ms": 10.0, "ms_per_token": 2.0, "tv": 0.5, "window": 2.0}
     events.append(
         Finished(
             "stop" if end else "length",
@@ -111,7 +111,7 @@ def test_two_hops_are_one_answer(tokenizer: Tokenizer, request_: GenerationReque
     assert (end.hops, end.participation, end.verdicts) == ((first,), ((0, count),), "=" * count)
     assert [(kind, position) for kind, position, *_ in end.trace] == [("t", 0), ("t", first)]
     assert end.stats == {
-        "ttft_ms": 10.0, "ms_per_token": 2.0, "sent_frames": 6.0, "tv": 0.5, "window": 2.0,
+        "ttft_ms": 10.0, "ms_per_token": 2.0, "tv": 0.5, "window": 2.0,
         "passes": 2,
     }  # fmt: skip
 

@@ -43,3 +43,11 @@ def test_a_peer_that_is_done_with_an_answer_may_have_room() -> None:
     assert refusals.of(ONE) is not None
     refusals.over(ONE)
     assert refusals.of(ONE) is None
+
+
+def test_no_peer_keeps_a_device_from_asking_for_a_day() -> None:
+    now = time.monotonic()
+    refusal = Refusal.now(ROOM, 86_400)
+    assert now + MOST_S <= refusal.again <= time.monotonic() + MOST_S
+    assert refusal.message == "no room: try again in 24 h"  # as it says
+    assert Refusal.now(ROOM, 5).again < now + 6

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, func, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.owners import everyone
+from app.storage import database
 from app.storage.database import (
     connect,
     database_url,
@@ -182,3 +183,21 @@ async def test_files_that_are_only_kept_are_searched_no_more(tmp_path: Path) -> 
         with await store.content(job.id) as file:
             assert file.read() == stores.NOTE
     assert len(stores.index_ids(tmp_path)) == 1
+
+
+async def test_hundreds_that_write_at_once_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is kept waiting for as long as SQLite waits has lost what it wanted to write."""
+    monkeypatch.setattr(database, "_PRAGMAS", ("journal_mode = WAL", "busy_timeout = 1"))
+    async with opened(tmp_path) as sessions:
+
+        async def write(number: int) -> None:
+            async with sessions.begin() as session:
+                session.add(document(f"file-{number}"))
+                await session.flush()
+                await asyncio.sleep(0.002)  # as long as a disk takes
+
+        await asyncio.gather(*(write(number) for number in range(300)))
+        async with sessions() as session:
+            assert await session.scalar(select(func.count()).select_from(Document)) == 300

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 
 import pytest
 import torch
@@ -116,3 +117,60 @@ def test_only_the_end_follows_a_whole_text_and_one_that_is_none() -> None:
 def test_what_is_no_grammar_is_refused_with_its_reason(text: str, reason: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"cannot be a grammar.*{reason}"):
         TOKENIZER.mask(text)
+
+
+def doubling(depth: int) -> str:
+    """A few lines that stand for 2^depth letters."""
+    rules = [f"a{n} ::= a{n + 1} a{n + 1}" for n in range(depth)]
+    return "\n".join(["root ::= a0", *rules, f'a{depth} ::= "x"'])
+
+
+COSTLY = {
+    "doubling": lambda: grammar.of_text(doubling(24)),
+    "levels": lambda: grammar.of_text(doubling(200)),
+    "ambiguous": lambda: grammar.of_text('root ::= a\na ::= a a a | a a | [a-z] | "x"*'),
+    "nested": lambda: grammar.of_text("root ::= " + "(" * 30_000 + '"a"' + ")" * 30_000),
+    "enormous": lambda: grammar.of_schema({"type": "integer", "minimum": 10**300}),
+    "bounds": lambda: grammar.of_schema({"type": "number", "minimum": 1e300, "maximum": 1e301}),
+    "long": lambda: grammar.of_schema({"enum": ["x" * 4_000_000]}),
+    "all of any": lambda: grammar.of_schema(
+        {
+            "allOf": [
+                {"anyOf": [{"properties": {f"{a}{b}": {}}} for b in "abcd"]} for a in "abcdefgh"
+            ]
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("costly", COSTLY)
+def test_what_costs_too_much_is_refused_in_a_sentence_and_soon(costly: str) -> None:
+    TOKENIZER.mask(GRAMMARS[2])  # the vocabulary is read once
+    spent = time.process_time()
+    with pytest.raises(InvalidRequestError) as refused:
+        TOKENIZER.mask(COSTLY[costly]())
+    assert time.process_time() - spent < 1.0  # before: up to 5.5 s to refuse, 1.9 s a token else
+    said = str(refused.value)
+    assert len(said) < 400
+    assert not [inner for inner in ("panicked", "backtrace", "<state>", "\n") if inner in said]
+
+
+def test_a_mask_that_grows_too_costly_ends_the_text_and_comes_back_from_it() -> None:
+    text = grammar.of_text(doubling(18))
+    mask = TOKENIZER.mask(text)
+    fresh = mask.allowed([])
+    (letter,) = TOKENIZER.encode("x")
+    spent = time.process_time()
+    last = mask.allowed([letter] * 3)
+    assert time.process_time() - spent < 1.0
+    assert set(torch.nonzero(last).flatten().tolist()) == set(TOKENIZER.end_ids)
+    assert torch.equal(mask.allowed([]), fresh)
+
+
+def test_large_schemas_of_use_are_taken() -> None:
+    for schema in (
+        {"enum": [f"word {number}" for number in range(2000)]},
+        {"anyOf": [{"type": "object", "properties": {f"k{n}": {"const": n}}} for n in range(400)]},
+        {"type": "array", "maxItems": 500, "items": PERSON},
+    ):
+        assert int(TOKENIZER.mask(grammar.of_schema(schema)).allowed([]).sum())

@@ -167,3 +167,24 @@ async def test_a_client_that_left_is_not_worked_for() -> None:
         await task
     assert len(chores) == 1
     assert chores[0].cancelled()
+
+
+async def test_inputs_are_bounded_in_all(client: httpx.AsyncClient) -> None:
+    reply = await client.post(URL, json=ask([[1000] * 200] * 1600))
+    assert reply.status_code == 400
+    assert "at most 300000 tokens" in error_of(reply)["message"]
+
+
+def test_a_text_is_cut_without_reading_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = EmbeddingService(embedder(), lambda work: Future())
+    read: list[int] = []
+    encode = type(service.tokenizer).encode
+
+    def noted(self: object, text: str) -> list[int]:
+        read.append(len(text))
+        return encode(service.tokenizer, text)
+
+    monkeypatch.setattr(type(service.tokenizer), "encode", noted)
+    cut = service.cut("word " * 800_000)
+    assert len(cut) == service.context_length - 2
+    assert read[0] < 20_000

@@ -5,10 +5,13 @@ Covers `app.reranking`.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
 import pytest
+
+from app.reranking import RerankingService
 
 QUERY = "What is the code of the key safe?"
 TEXTS = [
@@ -53,6 +56,9 @@ async def test_only_so_many_with_their_texts(client: httpx.AsyncClient) -> None:
         ({"top_n": 0}, "top_n"),
         ({"query": ""}, "query"),
         ({"max_tokens_per_doc": 9}, "max_tokens_per_doc"),
+        ({"documents": ["x" * 50_001]}, "documents[0]"),
+        ({"documents": ["x" * 40_000] * 13}, "documents"),
+        ({"documents": ["a\n" * 5001]}, "documents"),
     ],
 )
 async def test_what_is_wrong_is_named(
@@ -62,3 +68,23 @@ async def test_what_is_wrong_is_named(
     reply = await client.post("/v1/rerank", json=body)
     assert reply.status_code in (400, 404)
     assert reply.json()["error"]["param"] == param
+
+
+async def test_a_caller_has_one_ranking_at_once(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = RerankingService.scores
+    active = most = 0
+
+    async def counted(self: RerankingService, query: str, texts: list[str]) -> list[float]:
+        nonlocal active, most
+        active += 1
+        most = max(most, active)
+        try:
+            return await read(self, query, texts)
+        finally:
+            active -= 1
+
+    monkeypatch.setattr(RerankingService, "scores", counted)
+    await asyncio.gather(*(ranked(client) for _ in range(3)))
+    assert most == 1

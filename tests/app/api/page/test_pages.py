@@ -22,13 +22,16 @@ async def browser(client: httpx.AsyncClient) -> httpx.AsyncClient:
     return client
 
 
+OPENED = {"Sec-Fetch-Site": "none"}  # by a person, says the browser
+
+
 async def test_signing_in_with_the_link(browser: httpx.AsyncClient) -> None:
     before = await browser.get("/")
     assert before.status_code == 401
     assert "open the sign-in link" in before.text
     assert "http://127.0.0.1:8000/sign-in?code=" in before.text
 
-    reply = await browser.get(f"/sign-in?key={KEY}")
+    reply = await browser.get(f"/sign-in?key={KEY}", headers=OPENED)
     assert (reply.status_code, reply.headers["location"]) == (303, "/")
     assert reply.headers["cache-control"] == "no-store"
     cookie = reply.headers["set-cookie"]
@@ -81,7 +84,7 @@ async def test_no_code_is_worth_anything_for_long_or_of_another_key(
 
 @pytest.mark.parametrize("query", ["", "?key=", "?key=wrong", "?key=%ff", "?token=test-key"])
 async def test_a_wrong_link(browser: httpx.AsyncClient, query: str) -> None:
-    reply = await browser.get(f"/sign-in{query}")
+    reply = await browser.get(f"/sign-in{query}", headers=OPENED)
     assert reply.status_code == 401
     assert reply.headers["content-type"].startswith("text/html")
     assert "set-cookie" not in reply.headers
@@ -124,7 +127,7 @@ async def test_signing_in_with_a_pasted_key_and_out_again(
 ) -> None:
     wrong = await browser.post("/sign-in", data={"key": "guessed"})
     assert (wrong.status_code, "not the key" in wrong.text) == (401, True)
-    assert "a sign-in from 127.0.0.1 failed" in caplog.messages
+    assert "a sign-in failed: POST 127.0.0.1" in caplog.messages
     reply = await browser.post("/sign-in", data={"key": f" {KEY} "})
     assert (reply.status_code, reply.headers["location"]) == (303, "/")
     cookie = browser.cookies[COOKIE]
@@ -159,3 +162,46 @@ async def test_guessing_is_slowed_down(browser: httpx.AsyncClient) -> None:
         assert (await browser.post("/sign-in", data={"key": "guessed"})).status_code == 401
     reply = await browser.post("/sign-in", data={"key": KEY})
     assert (reply.status_code, "Wait a minute" in reply.text) == (429, True)
+
+
+ELSEWHERE = ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"})
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+async def test_no_other_page_has_a_browser_sign_in(
+    browser: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    """It would be as whoever made the page, who then reads what is asked."""
+    code = one_time_code(KEY, time.time())
+    for refused in (
+        await browser.get(f"/sign-in?key={KEY}", headers=headers),
+        await browser.get(f"/sign-in?code={code}", headers=headers),
+        await browser.post("/sign-in", data={"key": KEY}, headers=headers),
+    ):
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+        assert "Another page sent you here." in refused.text
+    # The link is as good as before.
+    assert (await browser.get(f"/sign-in?code={code}", headers=OPENED)).status_code == 303
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:3000"])
+async def test_a_form_of_another_origin_is_refused_where_no_more_is_said(
+    browser: httpx.AsyncClient, origin: str
+) -> None:
+    reply = await browser.post("/sign-in", data={"key": KEY}, headers={"Origin": origin})
+    assert reply.status_code == 403
+    ours = {"Origin": str(browser.base_url).rstrip("/")}
+    assert (await browser.post("/sign-in", data={"key": KEY}, headers=ours)).status_code == 303
+    # Of a link the browser has to say that a person opened it.
+    assert (await browser.get(f"/sign-in?key={KEY}")).status_code == 403
+
+
+async def test_images_of_another_page_lock_nobody_out(browser: httpx.AsyncClient) -> None:
+    for number in range(2 * MAX_ATTEMPTS):
+        for query in (f"code=bad-{number}", f"key=bad-{number}"):
+            for headers in (*ELSEWHERE, OPENED, {}):
+                reply = await browser.get(f"/sign-in?{query}", headers=headers)
+                assert "set-cookie" not in reply.headers
+    code = one_time_code(KEY, time.time())
+    assert (await browser.get(f"/sign-in?code={code}")).status_code == 303
+    assert (await browser.post("/sign-in", data={"key": KEY})).status_code == 303

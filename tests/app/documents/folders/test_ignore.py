@@ -41,7 +41,7 @@ def test_the_rules_are_those_of_git(tmp_path: Path) -> None:
         cwd=root, env=env, check=True, capture_output=True,
     ).stdout.decode().split("\0")  # fmt: skip
     git = {name for name in listed if name and not name.endswith(".gitignore")}
-    assert set(scan(root, tmp_path).files) == git
+    assert set(scan(root, tmp_path / "data").files) == git
     assert {"a.log", "build/x.md", "src/b.tmpl", "#hash.md"}.isdisjoint(git)
     assert {"src/keep.log", "src/build/z.md", "docs/a.md"} <= git
 

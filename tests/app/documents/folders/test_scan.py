@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.folders import scan as module
 from app.documents.folders.scan import Mark, content_of, scan
 
 
@@ -24,14 +23,16 @@ def test_files_of_all_directories_but_no_links_pipes_or_data(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "pipe")
     assert seen(tmp_path) == ["a.txt", "deep/er/b.txt"]
     path, mark = scan(tmp_path, tmp_path / "data").files["deep/er/b.txt"]
-    assert (path.read_text(), mark.size) == ("deep/er/b.txt", 13)
+    assert (path, mark.size) == ("deep/er/b.txt", 13)
 
 
 def test_a_name_that_is_no_text_is_shown_and_can_be_opened(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("Latin")
     ((shown, (path, _)),) = scan(tmp_path, tmp_path / "data").files.items()
     assert shown == "caf\\xe9.txt"
-    assert path.read_text() == "Latin"
+    content = content_of(tmp_path, tmp_path / "data", path)
+    assert content is not None
+    assert content.data == b"Latin"
 
 
 def test_a_deep_tree_is_seen_to_its_end(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_a_bare_folder_is_told_from_one_that_holds_nothing_to_read(tmp_path: Pat
     (tmp_path / ".hidden").touch()
     assert not scan(tmp_path, tmp_path / "data").bare
     with pytest.raises(FileNotFoundError):
-        scan(tmp_path / "nowhere", tmp_path)
+        scan(tmp_path / "nowhere", tmp_path / "data")
 
 
 def test_any_change_of_a_file_gives_it_another_mark(tmp_path: Path) -> None:
@@ -92,10 +93,10 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken(
             file.write(", and after")
         return status
 
-    monkeypatch.setattr(module.os, "fstat", written_to_behind_it)
-    assert content_of(path) is None
+    monkeypatch.setattr(os, "fstat", written_to_behind_it)
+    assert content_of(tmp_path, tmp_path / "data", path.name) is None
     monkeypatch.undo()
-    content = content_of(path)
+    content = content_of(tmp_path, tmp_path / "data", path.name)
     assert content is not None
     assert content.data.startswith(b"before, and after")
     assert content.mark == Mark.of(path.stat())
@@ -105,6 +106,6 @@ def test_a_link_put_in_a_files_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a.txt").symlink_to(tmp_path / "secret")
     with pytest.raises(OSError, match="symbolic"):
-        content_of(tmp_path / "a.txt")
+        content_of(tmp_path, tmp_path / "data", "a.txt")
     os.mkfifo(tmp_path / "pipe")
-    assert content_of(tmp_path / "pipe") is None
+    assert content_of(tmp_path, tmp_path / "data", "pipe") is None

@@ -9,13 +9,12 @@ from __future__ import annotations
 import errno
 import mailbox
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.documents.folders import scan
 from app.documents.folders.folders import FileState
 from app.documents.folders.watcher import EMPTY, TOO_LARGE, FolderState
 from app.documents.uploads import MAX_BYTES
@@ -55,16 +54,14 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """Paths that the system does not let the device open: tests may run as root."""
     paths: set[Path] = set()
 
-    def guarded(opens: Callable[..., Any]) -> Callable[..., Any]:
-        def opened(path: Any, *rest: Any, **named: Any) -> Any:
-            if path in paths:
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return opens(path, *rest, **named)
+    opens = os.open
 
-        return opened
+    def guarded(path: Any, *rest: Any, **named: Any) -> int:
+        if os.fspath(path) in {each.name for each in paths}:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opens(path, *rest, **named)
 
-    for name in ("open", "scandir"):
-        monkeypatch.setattr(scan.os, name, guarded(getattr(os, name)))
+    monkeypatch.setattr(os, "open", guarded)
     return paths
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.documents.folders.folders import File, FileState, Folder
+from app.documents.folders.watcher import FolderState as FolderState
 from app.documents.store import DocumentStore
 from tests.app.stores import opened
 

@@ -1,0 +1,138 @@
+"""What a watched folder hears of, and how little it takes to begin and to end that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from watchfiles import Change
+
+from app.documents.folders import listening, scan
+from app.documents.folders.folders import FileState
+from app.documents.folders.listening import Listener
+from app.documents.folders.opening import Identity, identity_of
+from app.documents.folders.watcher import FolderState
+from tests.app.documents.folders.watched import eventually, watching
+
+
+class Heard(Listener):
+    """Notes whatever the system tells of."""
+
+    paths: list[str]
+
+    def _matters(self, change: Change, path: str) -> bool:
+        self.paths.append(path)
+        return super()._matters(change, path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("Notes/inner", "elsewhere/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "Notes" / "link").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "Notes"
+
+
+async def heard(listener: Heard, root: Path, name: str) -> list[str]:
+    """What it hears until this file has been written."""
+    listener.paths = []
+    (root / name).write_text(name)
+
+    async def told() -> bool:
+        return any(path.endswith(name) for path in listener.paths)
+
+    await eventually(told)
+    return listener.paths
+
+
+async def test_nothing_is_heard_of_what_a_link_leads_to(root: Path) -> None:
+    changed = asyncio.Event()
+
+    async def identity() -> Identity:
+        return identity_of(root, root / "data")
+
+    listener = Heard(root, changed, identity)
+    listener.paths = []
+    listener.tell(scan.scan(root, root / "data").directories)
+    running = asyncio.create_task(listener.run())
+    await changed.wait()  # it has begun
+    (root / "link" / "deep" / "there.txt").write_text("elsewhere")
+    (root / "link" / "there.txt").write_text("elsewhere")
+    assert not [path for path in await heard(listener, root, "inner/a.txt") if "there" in path]
+    (root / "new").mkdir()
+    listener.tell(scan.scan(root, root / "data").directories)
+    changed.clear()
+    await changed.wait()
+    await heard(listener, root, "new/b.txt")
+    listener.close()
+    await running
+
+
+async def test_a_name_that_is_no_text_makes_a_folder_deaf_to_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As long as the test may take: what is found is found by being heard of.
+    monkeypatch.setattr("app.documents.folders.watcher._LATEST_S", 600.0)
+    monkeypatch.setattr("app.documents.folders.watcher._UNHEARD_S", 600.0)
+    monkeypatch.setattr(listening, "_LATER_S", 600.0)
+    async with watching(tmp_path) as watched:
+        (watched.root / "a.txt").write_text("The spare key hangs in the barn.")
+        await watched.settled(a__txt=FileState.INDEXED)
+        Path(os.fsdecode(os.fsencode(watched.root) + b"/caf\xe9.txt")).write_text("Latin words.")
+
+        async def both() -> bool:
+            return set(await watched.files()) == {"a.txt", "caf\\xe9.txt"}
+
+        await eventually(both)
+        (watched.root / "b.txt").write_text("The boat is in the barn.")
+
+        async def all_three() -> bool:
+            return set(await watched.files()) == {"a.txt", "b.txt", "caf\\xe9.txt"}
+
+        await eventually(all_three)
+
+
+async def test_a_folder_with_more_directories_than_are_listened_to_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "MOST", 2)
+    monkeypatch.setattr("app.documents.folders.watcher._UNHEARD_S", 0.1)
+    async with watching(tmp_path) as watched:
+        for name in ("a", "b", "c"):
+            (watched.root / name).mkdir()
+        (watched.root / "c" / "key.txt").write_text("The spare key hangs in the barn.")
+        await watched.settled(**{"c/key__txt": FileState.INDEXED})
+
+
+async def test_a_folder_that_is_too_large_says_so_and_is_removed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "MOST_DIRECTORIES", 3)
+    async with watching(tmp_path) as watched:
+        (watched.root / "key.txt").write_text("The spare key hangs in the barn.")
+        await watched.settled(key__txt=FileState.INDEXED)
+        for number in range(4):
+            (watched.root / str(number)).mkdir()
+
+        async def too_large() -> bool:
+            return (await watched.folder()).state == FolderState.TOO_LARGE
+
+        await eventually(too_large)
+        assert await watched.names() == ["key.txt"]  # what it had stays
+        await watched.store.folders.remove(watched.id)
+        assert await watched.names() == []
+
+
+def test_a_scan_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    looked: list[int] = []
+
+    def stopped() -> bool:
+        looked.append(1)
+        return len(looked) > 2
+
+    with pytest.raises(scan.ScanEndedError):
+        scan.scan(tmp_path, tmp_path / "data", stopped)
