@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree, html
 
 from app.documents.readers.common import NESTED, NO_TEXT, UnreadableError, damaged, one_line, tidy
-from app.documents.readers.tables import table_lines
+from app.documents.readers.grid import Cell, table_lines
 
 _UNSEEN = {
     "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "canvas", "head",
@@ -21,6 +21,7 @@ _BLOCKS = {
 }  # fmt: skip
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _MOST_DEPTH = 200
+_TO_THE_END = 65_534  # rows: the most that HTML allows
 
 
 def html_text(data: bytes) -> str:
@@ -65,7 +66,7 @@ def _pieces(root: Any) -> Iterator[str]:
             if tag in _UNSEEN or element.get("hidden") is not None:
                 walk.skip_subtree()
                 continue
-            if tag == "table" and element.find(".//table") is None:
+            if tag == "table" and not _is_for_layout(element):
                 walk.skip_subtree()
                 yield "\n\n" + "\n".join(table_lines(_table(element))) + "\n\n"
                 continue
@@ -97,10 +98,32 @@ def _spaced(element: Any, text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ").replace("\f", " ")
 
 
-def _table(table: Any) -> list[list[str]]:
+def _table(table: Any) -> list[list[Cell]]:
+    """The rows of a table without those of tables within it, a caption before them."""
     rows = [
-        [one_line("".join(_pieces(cell))) for cell in row.iterchildren("td", "th")]
+        [
+            Cell(
+                "".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), _heads(cell)
+            )
+            for cell in row.iterchildren("td", "th")
+        ]
         for row in table.iter("tr")
+        if next(row.iterancestors("table")) is table
     ]
     caption = table.findtext("caption")
-    return [[caption], *rows] if caption and not rows else rows
+    return [[Cell(caption)], *rows] if caption and not rows else rows
+
+
+def _is_for_layout(table: Any) -> bool:
+    """Whether it only places others: there are tables in it, and it names no columns."""
+    named = (next(cell.iterancestors("table")) is table for cell in table.iter("th"))
+    return table.find(".//table") is not None and not any(named)
+
+
+def _span(cell: Any, name: str) -> int:
+    said = cell.get(name, "")[:5]
+    return (int(said) or _TO_THE_END) if said.isdecimal() else 1
+
+
+def _heads(cell: Any) -> bool:
+    return bool(cell.tag == "th" or cell.getparent().getparent().tag == "thead")

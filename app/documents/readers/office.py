@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from app.documents.readers.archive import DOCX_TEXT, Archive
 from app.documents.readers.common import tidy
-from app.documents.readers.tables import table_lines
+from app.documents.readers.grid import Cell, table_lines
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -34,14 +35,38 @@ def _blocks(element: Any) -> Iterator[str]:
                 if not any(each.tag == _ALTERNATIVE for each in box.iterancestors()):
                     yield from _blocks(box)
         elif child.tag == f"{_W}tbl":
-            rows = [[_cell(cell) for cell in row.iter(f"{_W}tc")] for row in child.iter(f"{_W}tr")]
-            yield "\n".join(table_lines(rows))
+            yield "\n".join(table_lines(_table(child)))
         elif child.tag != _ALTERNATIVE:
             yield from _blocks(child)
 
 
-def _cell(cell: Any) -> str:
-    return " ".join(_blocks(cell))
+def _table(table: Any) -> list[list[Cell]]:
+    """Rows without those of tables within it; a cell that goes on below reaches over those rows."""
+    rows: list[list[Cell]] = []
+    above: dict[int, tuple[int, int]] = {}  # by column: where the cell stands that goes on
+    for row in table.iterchildren(f"{_W}tr"):
+        cells: list[Cell] = []
+        column = 0
+        for cell in row.iter(f"{_W}tc"):
+            if next(cell.iterancestors(f"{_W}tr")) is not row:
+                continue
+            across = int(_value(cell, "gridSpan") or 1)
+            merged = cell.find(f"{_W}tcPr/{_W}vMerge")
+            if merged is not None and merged.get(f"{_W}val") != "restart" and column in above:
+                at, n = above[column]
+                rows[at][n] = replace(rows[at][n], down=rows[at][n].down + 1)
+            else:
+                if merged is not None:
+                    above[column] = len(rows), len(cells)
+                cells.append(Cell(" ".join(_blocks(cell)), across=across))
+            column += across
+        rows.append(cells)
+    return rows
+
+
+def _value(cell: Any, name: str) -> str:
+    found = cell.find(f"{_W}tcPr/{_W}{name}")
+    return "" if found is None else str(found.get(f"{_W}val", ""))
 
 
 def _paragraph(paragraph: Any) -> str:

@@ -9,6 +9,7 @@ from app.documents.readers import tables
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
 from app.documents.readers.epub import epub_chapters
+from app.documents.readers.grid import table_lines
 from app.documents.readers.image import image_pages
 from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markdown import markdown_text, without_front_matter
@@ -80,6 +81,9 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
         case "mbox":
             text, note = mailbox_text(data, attached)
             return Reading(kind, [text], note)
+        case "xlsx" | "ods":
+            text, note = sheets_text(data, f".{kind}")
+            return Reading(kind, [text], note)
         case "markdown":
             text, properties = without_front_matter(decoded(data))
             return Reading(kind, markdown_text(text).split(PAGE_BREAK), properties=properties)
@@ -147,15 +151,13 @@ def _pages(kind: str, data: bytes) -> list[str]:
             return [odt_text(Archive(data, ".odt"))]
         case "odp":
             return odp_slides(Archive(data, ".odp"))
-        case "xlsx" | "ods":
-            return [sheets_text(data, f".{kind}")]
         case "rtf":
             return [rtf_text(data)]
         case "html":
             return [html_text(data)]
         case "csv":
             rows = tables.rows(decoded(data), named=True) or []
-            return ["\n".join(tables.table_lines(rows))]
+            return ["\n".join(table_lines(rows))]
         case "json":
             return ["\n".join(tables.json_lines(tables.json_value(decoded(data))))]
     return decoded(data).split(PAGE_BREAK)

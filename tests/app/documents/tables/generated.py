@@ -8,7 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.documents.readers.tables import rows, table_lines
+from app.documents.readers.grid import table_lines
+from app.documents.readers.tables import rows
 from app.documents.tables.records import Table, tables_in
 
 KINDS = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.readers.common import one_line
-from app.documents.readers.tables import WIDTH, table_lines
-from app.documents.tables.records import number, tables_in
+from app.documents.readers.grid import WIDTH, table_lines
+from app.documents.tables.records import tables_in
 
 words = st.text("abcdefgh XYZ019.,-()&", min_size=1, max_size=20).map(one_line)
 cells = words | st.sampled_from(["", "9:30", "a; b", "to: Bob", "x; y: z", "a" * 120])
@@ -76,4 +78,4 @@ def test_a_column_of_one_unit_holds_numbers() -> None:
     ]
     (table,) = tables_in("\n".join(table_lines(grid)))
     assert table.numeric == {2, 3, 4}
-    assert [number(row[2]) for row in table.rows] == [1250.5, 90.0]
+    assert table.held[2].values == (Decimal("1250.5"), Decimal(90))
