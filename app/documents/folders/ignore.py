@@ -16,8 +16,8 @@ RULES = (".gitignore", ".dragonignore")
 
 # Hidden files, what programs install or have half written, what file browsers leave.
 _USUAL = (
-    ".*", "node_modules/", "__pycache__/", "*~", "~$*", "#*#",
-    "*.tmp", "*.part", "*.partial", "*.crdownload", "Thumbs.db", "desktop.ini",
+    ".*", "node_modules/", "__pycache__/", "*~", "~$*", "[#]*[#]",
+    "*.sw[a-p]", "*.tmp", "*.part", "*.partial", "*.crdownload", "Thumbs.db", "desktop.ini",
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def table_lines(table: Iterable[Iterable[str | Cell]]) -> list[str]:
     while last > headers + 2 and _is_a_note(rows[last - 1], rows):
         last -= 1
     rows, below = rows[:last], rows[last:]
-    if not headers and len(rows) > 1 and _names(rows[0], rows[1 : 1 + _LOOKED_AT]):
+    if not headers and names_columns(rows):
         headers = 1
     lines = [" ".join(_distinct(row)) for row in above]
     if 0 < headers < len(rows):
@@ -138,8 +138,11 @@ def _distinct(row: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, row)))
 
 
-def _names(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
-    """Whether a row names the columns of those below it."""
+def names_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns of those below it."""
+    header, body = rows[0], rows[1 : 1 + _LOOKED_AT]
+    if not body:
+        return False
     given = [(n, cell) for n, cell in enumerate(header) if cell]
     if len(given) < 2:
         return False

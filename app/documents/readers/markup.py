@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree, html
 
 from app.documents.readers.common import NESTED, NO_TEXT, UnreadableError, damaged, one_line, tidy
+from app.documents.readers.encoding import decoded
 from app.documents.readers.grid import Cell, table_lines
 
 _UNSEEN = {
@@ -20,6 +22,9 @@ _BLOCKS = {
     "nav", "ol", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul",
 }  # fmt: skip
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_DECLARED = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")  # the parser takes no text that has one
+_HEAD_BYTES = 4096
 _MOST_DEPTH = 200
 _TO_THE_END = 65_534  # rows: the most that HTML allows
 
@@ -37,14 +42,12 @@ def html_text(data: bytes) -> str:
 
 
 def _parsed(data: bytes) -> Any:
+    declared = _DECLARED.search(data[:_HEAD_BYTES])
+    page = decoded(data, declared[1].decode() if declared else "")
+    text = _DECLARATION.sub("", page.text, count=1) if page else ""
+    parser = html.HTMLParser(remove_comments=True, remove_pis=True)
     try:
-        data.decode()
-        encoding = "utf-8"
-    except UnicodeDecodeError:
-        encoding = None  # use what the page declares
-    parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True)
-    try:
-        root = html.document_fromstring(data, parser=parser)
+        root = html.document_fromstring(text, parser=parser)
     except etree.ParserError:
         return None
     except etree.XMLSyntaxError:

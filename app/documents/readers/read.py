@@ -17,11 +17,12 @@ from app.documents.readers.markup import html_text
 from app.documents.readers.ocr import NEEDED, Recognised, Tesseract
 from app.documents.readers.office import docx_text
 from app.documents.readers.opendocument import odp_slides, odt_text
+from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
 from app.documents.readers.presentation import pptx_slides
 from app.documents.readers.properties import NOTHING, Properties
 from app.documents.readers.rtf import rtf_text
-from app.documents.readers.sniff import decoded, sniff
+from app.documents.readers.sniff import readable, sniff
 from app.documents.readers.spreadsheet import sheets_text
 from dragon.localizable import Localizable, joined, localizable
 
@@ -72,7 +73,8 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
 
     match kind:
         case "pdf":
-            return _looked_at(kind, pdf_pages(data, ocr), ocr)
+            pages, stamped = pdf_pages(data, ocr)
+            return _looked_at(kind, pages, ocr, stamped)
         case "png" | "jpeg" | "tiff" | "webp":
             return _looked_at(kind, image_pages(data, kind, ocr), ocr)
         case "email":
@@ -85,20 +87,25 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
             text, note = sheets_text(data, f".{kind}")
             return Reading(kind, [text], note)
         case "markdown":
-            text, properties = without_front_matter(decoded(data))
-            return Reading(kind, markdown_text(text).split(PAGE_BREAK), properties=properties)
+            whole = readable(data)
+            text, properties = without_front_matter(whole.text)
+            parts = [paragraphs(page) for page in markdown_text(text).split(PAGE_BREAK)]
+            return Reading(kind, parts, whole.note, properties)
+        case "csv" | "json" | "text":
+            whole = readable(data)
+            return Reading(kind, _plain_pages(kind, whole.text), whole.note)
     return Reading(kind, _pages(kind, data))
 
 
 def _looked_at(
-    kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None
+    kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
 ) -> Reading:
-    """The reading of pages some of which are pictures: None were not read."""
+    """The reading of pages some of which are pictures: None were not read, nor `stamped` ones."""
     texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
     seen = {
         n: page for n, page in enumerate(pages, 1) if isinstance(page, Recognised) and page.text
     }
-    unread = sum(page is None for page in pages)
+    unread = stamped + sum(page is None for page in pages)
     if not any(text.strip() for text in texts):
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
     notes = []
@@ -153,11 +160,14 @@ def _pages(kind: str, data: bytes) -> list[str]:
             return odp_slides(Archive(data, ".odp"))
         case "rtf":
             return [rtf_text(data)]
-        case "html":
-            return [html_text(data)]
+    return [html_text(data)]
+
+
+def _plain_pages(kind: str, text: str) -> list[str]:
+    """The pages of what is text already."""
+    match kind:
         case "csv":
-            rows = tables.rows(decoded(data), named=True) or []
-            return ["\n".join(table_lines(rows))]
+            return ["\n".join(table_lines(tables.rows(text, named=True) or []))]
         case "json":
-            return ["\n".join(tables.json_lines(tables.json_value(decoded(data))))]
-    return decoded(data).split(PAGE_BREAK)
+            return ["\n".join(tables.json_lines(tables.json_value(text)))]
+    return [paragraphs(page) for page in text.split(PAGE_BREAK)]
