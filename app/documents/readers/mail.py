@@ -21,11 +21,7 @@ _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 _SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\d\d:\d\d[^\n]*\n")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
-_SIGNATURES = {
-    "application/pgp-signature",
-    "application/pkcs7-signature",
-    "application/x-pkcs7-signature",
-}
+_SIGNATURES = {f"application/{kind}-signature" for kind in ("pgp", "pkcs7", "x-pkcs7")}
 _ATTACHED = "Attachment"
 
 Read = Callable[[bytes, str], str]
@@ -116,9 +112,9 @@ def _said(part: Any, read: Read) -> list[str]:
     if kind in _SIGNATURES:
         return []
     named = part.get_filename() or part.get_content_disposition() == "attachment"
-    return [
-        _attached(part, read) if named or part.get_content_maintype() != "text" else _body(part)
-    ]
+    if named or part.get_content_maintype() != "text":
+        return [_attached(part, read)]
+    return [_body(part)]
 
 
 def _body(part: EmailMessage) -> str:

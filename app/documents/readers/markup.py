@@ -14,7 +14,7 @@ from app.documents.readers.grid import Cell, table_lines
 
 _UNSEEN = {
     "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "canvas", "head",
-    "select", "button", "input", "textarea",
+    "rp", "rt", "select", "button", "input", "textarea",
 }  # fmt: skip
 _BLOCKS = {
     "address", "article", "aside", "blockquote", "caption", "dd", "details", "dialog", "div", "dl",
@@ -22,6 +22,7 @@ _BLOCKS = {
     "nav", "ol", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul",
 }  # fmt: skip
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_UNDISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _DECLARED = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")  # the parser takes no text that has one
 _HEAD_BYTES = 4096
@@ -66,7 +67,8 @@ def _pieces(root: Any) -> Iterator[str]:
         if depth > _MOST_DEPTH:
             raise UnreadableError(NESTED)
         if event == "start":
-            if tag in _UNSEEN or element.get("hidden") is not None:
+            unseen = _UNDISPLAYED.search(element.get("style", ""))
+            if tag in _UNSEEN or unseen or element.get("hidden") is not None:
                 walk.skip_subtree()
                 continue
             if tag == "table" and not _is_for_layout(element):
@@ -77,7 +79,9 @@ def _pieces(root: Any) -> Iterator[str]:
             if element.text:
                 yield _spaced(element, element.text)
         else:
-            if tag in _BLOCKS or tag in _HEADINGS:
+            if tag == "dt" and _said_of(element):
+                yield " " if (_text(element)).endswith(":") else ": "
+            elif tag in _BLOCKS or tag in _HEADINGS:
                 yield "\n\n" if tag in {"p", "pre", "blockquote"} or tag in _HEADINGS else "\n"
             if element.tail:
                 yield _spaced(element.getparent(), element.tail)
@@ -89,9 +93,21 @@ def _opening(element: Any) -> str:
         return f"\n\n{_HEADINGS[tag]} "
     if tag == "li":
         return "\n- "
+    if tag == "dd" and element.getprevious() is not None and element.getprevious().tag == "dt":
+        return ""  # behind its term
     if tag == "br" or tag in _BLOCKS:
         return "\n"
     return f" {element.get('alt', '')} " if tag == "img" else ""
+
+
+def _said_of(term: Any) -> bool:
+    """Whether what a term means comes next."""
+    following = term.getnext()
+    return following is not None and following.tag == "dd"
+
+
+def _text(element: Any) -> str:
+    return one_line("".join(element.itertext()))
 
 
 def _spaced(element: Any, text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.documents.readers.archive import PPTX_SLIDES, Archive
+from app.documents.readers.charts import CHART, chart_lines
 from app.documents.readers.common import one_line, tidy
 from app.documents.readers.grid import Cell, table_lines
 
@@ -64,6 +65,9 @@ def _blocks(archive: Archive, slide: Any, targets: dict[str, str]) -> Iterator[s
                 for row in table.iter(f"{_A}tr")
             ]
             yield "\n".join(table_lines(rows))
+        for chart in shape.iter(CHART):
+            if data := targets.get(chart.get(f"{_R}id", "")):
+                yield "\n".join(chart_lines(archive.xml(data)))
         for diagram in shape.iter(f"{_DIAGRAM}relIds"):
             if data := targets.get(diagram.get(f"{_R}dm", "")):
                 yield "\n".join(_lines(archive.xml(data), listed=True))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from app.documents.readers import tables
 from app.documents.readers.archive import Archive
+from app.documents.readers.cards import recorded
 from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
 from app.documents.readers.epub import epub_chapters
 from app.documents.readers.grid import table_lines
@@ -83,6 +84,9 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
         case "mbox":
             text, note = mailbox_text(data, attached)
             return Reading(kind, [text], note)
+        case "epub":
+            chapters, note = epub_chapters(Archive(data, ".epub"))
+            return Reading(kind, chapters, note)
         case "xlsx" | "ods":
             text, note = sheets_text(data, f".{kind}")
             return Reading(kind, [text], note)
@@ -148,8 +152,6 @@ def _left_out(unread: int, count: int) -> Localizable:
 
 def _pages(kind: str, data: bytes) -> list[str]:
     match kind:
-        case "epub":
-            return epub_chapters(Archive(data, ".epub"))
         case "docx":
             return [docx_text(Archive(data, ".docx"))]
         case "pptx":
@@ -170,4 +172,6 @@ def _plain_pages(kind: str, text: str) -> list[str]:
             return ["\n".join(table_lines(tables.rows(text, named=True) or []))]
         case "json":
             return ["\n".join(tables.json_lines(tables.json_value(text)))]
+    if (entries := recorded(text)) is not None:
+        return [entries]
     return [paragraphs(page) for page in text.split(PAGE_BREAK)]
