@@ -54,7 +54,8 @@ def decoded(data: bytes, declared: str = "") -> Decoded | None:
     What is `declared` is believed where the bytes can be that, and say nothing else.
     """
     text, guessed = _text(data, declared)
-    if text is None or len(_CONTROLS.findall(text)) > max(_FEW, _SHARE * len(text)):
+    most = 0 if guessed else max(_FEW, _SHARE * len(text or ""))
+    if text is None or len(_CONTROLS.findall(text)) > most:
         return None
     return Decoded(clean(text), guessed)
 

@@ -77,7 +77,8 @@ def _goes_on(line: str, following: str, width: int, *, full: bool) -> bool:
     indented = len(following) - len(begun) > len(line) - len(line.lstrip())
     if indented and _APART.match(line.lstrip()):  # of an item
         return begun[0].islower() or full
-    if width < _LEAST_WIDTH or _first(line) == _first(begun):
+    listed = _first(line) == _first(begun) and not begun[0].islower()
+    if width < _LEAST_WIDTH or listed:
         return False
     return full or (begun[0].islower() and len(line) >= _LEAST_SHARE * width)
 

@@ -24,7 +24,7 @@ _OTHER_KINDS = (
 )
 _STARTS = (
     (b"{\\rtf", "rtf"),
-    (b"\x89PNG\r\n", "png"),
+    (b"\x89PNG", "png"),
     (b"\xff\xd8\xff", "jpeg"),
     (b"II*\0", "tiff"),
     (b"MM\0*", "tiff"),
@@ -96,9 +96,8 @@ class Kind(StrEnum):
 
     @property
     def has_tables(self) -> bool:
-        """Whether rows of tables are told from other lines of its text."""
-        office = (Kind.PDF, Kind.RTF, Kind.DOCX, Kind.PPTX, Kind.ODT, Kind.ODP)
-        return self.tabular or self in (Kind.HTML, Kind.MARKDOWN, *office)
+        """Whether there are tables or lists in its text that can be computed from."""
+        return self not in (Kind.PNG, Kind.JPEG, Kind.TIFF, Kind.WEBP)
 
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."

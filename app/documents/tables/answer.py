@@ -39,8 +39,8 @@ def answer(question: str, table: Table, title: str) -> TableAnswer | None:
     Where it is asked for what cannot be computed the answer is a sentence that says why.
     """
     asked = read(question, table, title)
-    if asked is None:
-        return None
+    if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
+        return None  # of a list the items are counted, and else it is read
     over = asked.operation in _COMPUTED or asked.operation is Operation.COUNT
     left_out = table.totals if over else frozenset()
     rows = [row for row in range(len(table.rows)) if row not in left_out]

@@ -22,6 +22,18 @@ _TOTAL = re.compile(
     r"|averages?|mean|durchschnitt|mittelwert|moyenne|media",
     re.IGNORECASE,
 )
+_MARK = r"[ \t]{0,8}(?:[-*+•–]|\d{1,3}[.)])[ \t]+"
+_LISTED = re.compile(
+    rf"^(?:#{{1,6}} )?(?P<name>(?!{_MARK})[^\n]{{2,100}})\n\n?"
+    rf"(?P<items>(?:{_MARK}[^\n]+(?:\n|\Z)){{2,}})",
+    re.MULTILINE,
+)
+_ITEM = re.compile(rf"^{_MARK}([^\n]+)", re.MULTILINE)
+_IN_LINE = re.compile(
+    r"(?P<name>[^\n.:;]{3,100}): (?P<items>(?:[^\n,.:;]{1,60}, )+[^\n,.:;]{1,60}"
+    r",? (?:and|or|und|oder|et|ou|y|e|o) [^\n,.:;]{1,60})\.?$",
+    re.MULTILINE,
+)
 _LEAST_SUMMED = 3  # rows above one that is taken for their sum, whatever it is called
 
 
@@ -100,14 +112,26 @@ class Table:
 
 
 def tables_in(text: str) -> list[Table]:
-    """Every table of two rows and two columns at least."""
-    found = []
+    """Every table of two rows and two columns at least, and lists, which are tables of one."""
+    found = list(_lists(text))
     for run in _runs(text):
         names = tuple(dict.fromkeys(name for record, _ in run for name in record))
         if len(run) > 1 and len(names) > 1:
             rows = tuple(tuple(record.get(name, "") for name in names) for record, _ in run)
             found.append(Table(names, rows, tuple(span for _, span in run)))
     return found
+
+
+def _lists(text: str) -> Iterator[Table]:
+    """Items below a line that names them, or behind a colon in it."""
+    for found in _LISTED.finditer(text):
+        items = list(_ITEM.finditer(text, found.start("items"), found.end()))
+        rows = tuple((item[1].strip(),) for item in items)
+        yield Table((found["name"].strip(" :"),), rows, tuple(item.span() for item in items))
+    for found in _IN_LINE.finditer(text):
+        cells = re.split(r", |,? (?:and|or|und|oder|et|ou|y|e|o) ", found["items"])
+        spans = (found.span(),) * len(cells)
+        yield Table((found["name"],), tuple((cell,) for cell in cells), spans)
 
 
 Record = tuple[dict[str, str], tuple[int, int]]

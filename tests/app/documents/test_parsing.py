@@ -212,8 +212,8 @@ tags: [hut, "#keys", hut, 7]
 aliases: {nested: [1]}
 ---
 
-The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]] and
-[[Places/Kogel#^a1b2]], ![[plan.png]], [[#Below]], [[|]] and `[[ "$x" ]] && y [[z]]`.
+The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]].
+And [[Places/Kogel#^a1b2]], ![[plan.png]], [[#Below]], [[|]] and `[[ "$x" ]] && y [[z]]`.
 
 ```sh
 [[ -f x ]] && cat [[note]]
@@ -225,8 +225,8 @@ The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]] 
 """
 READ = """# The hut: keys
 
-The key of the hut hangs left. See Guests, Guests: Anna and
-Kogel, plan.png, Below, [[|]] and `[[ "$x" ]] && y [[z]]`.
+The key of the hut hangs left. See Guests, Guests: Anna.
+And Kogel, plan.png, Below, [[|]] and `[[ "$x" ]] && y [[z]]`.
 
 ```sh
 [[ -f x ]] && cat [[note]]

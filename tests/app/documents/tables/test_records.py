@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.documents.readers.common import one_line
 from app.documents.readers.grid import WIDTH, table_lines
+from app.documents.tables.answer import answer
 from app.documents.tables.records import tables_in
 
 words = st.text("abcdefgh XYZ019.,-()&", min_size=1, max_size=20).map(one_line)
@@ -79,3 +80,27 @@ def test_a_column_of_one_unit_holds_numbers() -> None:
     (table,) = tables_in("\n".join(table_lines(grid)))
     assert table.numeric == {2, 3, 4}
     assert table.held[2].values == (Decimal("1250.5"), Decimal(90))
+
+
+def test_lists_are_tables_of_one_column() -> None:
+    text = "# Members\n\n- Ada\n- Ben\n- Cem\n\nThe club has these boats: Ada, Bora and Cleo.\n"
+    members, boats = tables_in(text)
+    assert (members.columns, members.rows) == (("Members",), (("Ada",), ("Ben",), ("Cem",)))
+    assert boats.columns == ("The club has these boats",)
+    assert boats.rows == (("Ada",), ("Bora",), ("Cleo",))
+    said = answer("How many boats does the club have?", boats, "club.txt")
+    assert said is not None
+    assert said.text == "3 rows of club.txt"
+    assert answer("Which boat is the largest?", boats, "club.txt") is None
+
+
+def test_totals_are_told_by_name_or_by_sum() -> None:
+    rows = [["tea", "2", "1"], ["milk", "1", "4"], ["bread", "5", "2"]]
+    for last, total in (
+        (["Total", "9", ""], True),
+        (["Yhteensä", "8", "7"], True),
+        (["salt", "8", "6"], False),
+        (["", "8", "7"], True),
+    ):
+        (table,) = tables_in("\n".join(table_lines([["item", "price", "count"], *rows, last])))
+        assert bool(table.totals) == total, last
