@@ -72,6 +72,20 @@ def xlsx(sheets: dict[str, list[list[Any]]]) -> bytes:
     return out.getvalue()
 
 
+def styled_xlsx(names: list[str], formats: list[str], values: list[Any]) -> bytes:
+    """A workbook of one row of formatted values, and a formula that has not been computed."""
+    book = Workbook()
+    sheet = book.worksheets[0]
+    sheet.append(names)
+    sheet.append(values)
+    for cell, number_format in zip(sheet[2], formats, strict=True):
+        cell.number_format = number_format
+    sheet["H2"] = "=A2*2"
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
 def epub(*chapters: str, encrypted: bool = False) -> bytes:
     """A book of XHTML bodies, stored in another order than they are read in."""
     numbers = range(len(chapters))

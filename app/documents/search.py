@@ -29,6 +29,7 @@ from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.lexical import fused, match_expression
+from dragon.retrieval.names import meeting, spellings
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.ranking import CANDIDATES, answering, as_far_as_it_answers, embedded, ranked
 from dragon.retrieval.relevance import HIGHEST, MINIMUM_SCORE, WORDS
@@ -66,6 +67,10 @@ class Finder:
         computed = await self._computed(query, best, scope)
         if computed is not None:
             return computed
+        # Or a passage about another day, ticket or room would answer for the one that is named.
+        best = await self.run_urgent(
+            lambda: meeting(query, best, lambda hit: (hit.text, hit.context, hit.title, hit.about))
+        )
         found = await self.run_urgent(
             lambda: answering(asked, best, k, self.reranker, embedder=self.embedder)
         )
@@ -224,7 +229,8 @@ async def _require(
 
 async def _worded(session: AsyncSession, query: str, k: int, scope: Scope) -> list[int]:
     """Ids of chunks that share words with the query, by BM25, best first."""
-    if not (expression := match_expression(query)):
+    spelt = (f'"{each}"' for each in spellings(query))
+    if not (expression := " OR ".join(filter(None, (match_expression(query), *spelt)))):
         return []
     matching = (
         select(Chunk.id)

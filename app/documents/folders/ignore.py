@@ -19,8 +19,8 @@ _LONGEST = 64 * 1024  # bytes of rules that are read of a file
 
 # Hidden files, what programs install or have half written, what file browsers leave.
 _USUAL = (
-    ".*", "node_modules/", "__pycache__/", "*~", "~$*", "#*#",
-    "*.tmp", "*.part", "*.partial", "*.crdownload", "Thumbs.db", "desktop.ini",
+    ".*", "node_modules/", "__pycache__/", "*~", "~$*", "[#]*[#]",
+    "*.sw[a-p]", "*.tmp", "*.part", "*.partial", "*.crdownload", "Thumbs.db", "desktop.ini",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from typing import Any
@@ -17,6 +18,10 @@ PPTX_SLIDES = "ppt/presentation.xml"
 EXPANDED_BYTES = 200 << 20
 _MOST_ENTRIES = 10_000
 
+
+# The names of strict Open XML, and those that all else has for the same.
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
+_USUAL = rb"http://schemas.openxmlformats.org/\1/2006/\2"
 
 _ZIP = localizable("file.kind.packed", "ZIP or Office")
 
@@ -66,7 +71,7 @@ class Archive:
             remove_pis=True,
         )
         try:
-            return etree.fromstring(self.read(name), parser)
+            return etree.fromstring(_STRICT.sub(_USUAL, self.read(name)), parser)
         except etree.XMLSyntaxError as error:
             deep = "depth" in str(error).lower()
             raise UnreadableError(NESTED if deep else self._damaged) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from dragon.localizable import Localizable, localizable
 
@@ -12,6 +13,11 @@ NESTED = localizable("file.nested", "The file is nested too deeply to be read.")
 NO_TEXT = localizable("file.no_text", "The file has no text in it.")
 
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
+_PLAIN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff")) | {
+    letter: unicodedata.normalize("NFKC", chr(letter))
+    for start, end in ((0xFF10, 0xFF1A), (0xFF21, 0xFF3B), (0xFF41, 0xFF5B), (0xFB00, 0xFB07))
+    for letter in range(start, end)
+}
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -34,27 +40,17 @@ class UnreadableError(Exception):
 
 
 def clean(text: str) -> str:
-    """The text with line feeds alone between lines, and without control characters."""
-    return _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    """The text with line feeds alone between lines, without characters that nobody sees.
+
+    Letters and figures of a width of their own, and several letters in one, become plain ones.
+    """
+    return _NOT_TEXT.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_PLAIN)
 
 
 def tidy(text: str) -> str:
     """Clean text with single spaces, and at most one blank line in a row."""
     lines = (_SPACES.sub(" ", line).strip() for line in clean(text).split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
-
-
-def unwrapped(page: str) -> str:
-    """The text of a page with its lines joined where only the page's width broke them."""
-    page = page.replace("\r\n", "\n").replace("\r", "\n").replace(PAGE_BREAK, "\n")
-    page = re.sub(r"[\ufffe\u00ad]\n?", "", page)  # a word divided at the end of a line
-    lines = [line.strip() for line in clean(page).split("\n")]
-    full = 0.7 * max(map(len, lines))
-    pieces = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        runs_on = len(line) >= full and not line.endswith((".", "!", "?", ":")) and following
-        pieces += [line, " " if runs_on else "\n"]
-    return "".join(pieces)
 
 
 def one_line(text: str) -> str:

@@ -10,7 +10,9 @@ from email.parser import BytesParser
 from typing import Any
 
 from app.documents.readers.common import NESTED, UnreadableError, one_line, tidy
+from app.documents.readers.encoding import decoded
 from app.documents.readers.markup import html_text
+from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.properties import Properties, of_mail
 from dragon.localizable import Localizable, localizable
 
@@ -18,6 +20,9 @@ _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 # The line before each message of a mailbox; lines of text like it begin with > there.
 _SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\d\d:\d\d[^\n]*\n")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+_SIGNATURES = {f"application/{kind}-signature" for kind in ("pgp", "pkcs7", "x-pkcs7")}
+_ATTACHED = "Attachment"
 
 Read = Callable[[bytes, str], str]
 
@@ -83,26 +88,46 @@ def _header(message: Any, name: str) -> str:
 
 def _parts(message: Any, read: Read) -> list[str]:
     headers = [(name, _header(message, name)) for name in _SHOWN]
-    parts = ["\n".join(f"{name}: {value}" for name, value in headers if value)]
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        parts.append(_body(body))
-    for attachment in message.iter_attachments():
-        if attachment.get_content_type() == "message/rfc822":
-            parts += _parts(attachment.get_content(), read)
-        elif not attachment.is_multipart():
-            parts.append(_attached(attachment, read))
-    return parts
+    return [
+        "\n".join(f"{name}: {value}" for name, value in headers if value),
+        *_said(message, read),
+    ]
+
+
+def _said(part: Any, read: Read) -> list[str]:
+    """All that a part says: of alternatives the plainest with text, and what else only one has."""
+    kind = part.get_content_type()
+    if kind == "message/rfc822":
+        return [text for inner in part.iter_parts() for text in _parts(inner, read)]
+    if kind == "multipart/alternative":
+        bodies: list[str] = []
+        attached: list[str] = []
+        for each in part.iter_parts():
+            text = [said for said in _said(each, read) if said.strip()]
+            attached += [said for said in text if said.startswith(_ATTACHED)]
+            bodies = bodies or [said for said in text if not said.startswith(_ATTACHED)]
+        return [*bodies, *dict.fromkeys(attached)]
+    if part.is_multipart():
+        return [text for inner in part.iter_parts() for text in _said(inner, read)]
+    if kind in _SIGNATURES:
+        return []
+    named = part.get_filename() or part.get_content_disposition() == "attachment"
+    if named or part.get_content_maintype() != "text":
+        return [_attached(part, read)]
+    return [_body(part)]
 
 
 def _body(part: EmailMessage) -> str:
     data = part.get_payload(decode=True)
     content = data if isinstance(data, bytes) else b""
-    try:
-        text = content.decode(part.get_content_charset() or "utf-8")
-    except (LookupError, UnicodeDecodeError):
-        text = content.decode("utf-8", "replace")
-    return html_text(text.encode()) if part.get_content_subtype() == "html" else text
+    whole = decoded(content, part.get_content_charset() or "")
+    text = whole.text if whole else ""
+    if part.get_content_subtype() == "html":
+        try:
+            return html_text(text.encode())
+        except UnreadableError:  # there is nothing in it
+            return ""
+    return paragraphs("\n".join(map(str.rstrip, text.split("\n"))))
 
 
 def _attached(part: EmailMessage, read: Read) -> str:
@@ -111,5 +136,5 @@ def _attached(part: EmailMessage, read: Read) -> str:
     try:
         text = read(data if isinstance(data, bytes) else b"", name)
     except UnreadableError:
-        return f"Attachment (not read): {name}"
-    return f"Attachment: {name}\n\n{text}"
+        return f"{_ATTACHED} (not read): {name}"
+    return f"{_ATTACHED}: {name}\n\n{text}"

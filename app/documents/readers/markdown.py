@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import yaml
 
+from app.documents.readers.grid import table_lines
 from app.documents.readers.properties import NOTHING, Properties, of_front_matter
-from app.documents.readers.tables import table_lines
 
 _ROW = re.compile(r"\s*\|.*\|\s*")
 _RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")

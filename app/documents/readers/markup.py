@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree, html
 
 from app.documents.readers.common import NESTED, NO_TEXT, UnreadableError, damaged, one_line, tidy
-from app.documents.readers.tables import table_lines
+from app.documents.readers.encoding import decoded
+from app.documents.readers.grid import Cell, table_lines
 
 _UNSEEN = {
     "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "canvas", "head",
-    "select", "button", "input", "textarea",
+    "rp", "rt", "select", "button", "input", "textarea",
 }  # fmt: skip
 _BLOCKS = {
     "address", "article", "aside", "blockquote", "caption", "dd", "details", "dialog", "div", "dl",
@@ -20,7 +22,12 @@ _BLOCKS = {
     "nav", "ol", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul",
 }  # fmt: skip
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_UNDISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+_DECLARED = re.compile(rb"(?:charset|encoding)\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")  # the parser takes no text that has one
+_HEAD_BYTES = 4096
 _MOST_DEPTH = 200
+_TO_THE_END = 65_534  # rows: the most that HTML allows
 
 
 def html_text(data: bytes) -> str:
@@ -36,14 +43,12 @@ def html_text(data: bytes) -> str:
 
 
 def _parsed(data: bytes) -> Any:
+    declared = _DECLARED.search(data[:_HEAD_BYTES])
+    page = decoded(data, declared[1].decode() if declared else "")
+    text = _DECLARATION.sub("", page.text, count=1) if page else ""
+    parser = html.HTMLParser(remove_comments=True, remove_pis=True)
     try:
-        data.decode()
-        encoding = "utf-8"
-    except UnicodeDecodeError:
-        encoding = None  # use what the page declares
-    parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True)
-    try:
-        root = html.document_fromstring(data, parser=parser)
+        root = html.document_fromstring(text, parser=parser)
     except etree.ParserError:
         return None
     except etree.XMLSyntaxError:
@@ -62,10 +67,11 @@ def _pieces(root: Any) -> Iterator[str]:
         if depth > _MOST_DEPTH:
             raise UnreadableError(NESTED)
         if event == "start":
-            if tag in _UNSEEN or element.get("hidden") is not None:
+            unseen = _UNDISPLAYED.search(element.get("style", ""))
+            if tag in _UNSEEN or unseen or element.get("hidden") is not None:
                 walk.skip_subtree()
                 continue
-            if tag == "table" and element.find(".//table") is None:
+            if tag == "table" and not _is_for_layout(element):
                 walk.skip_subtree()
                 yield "\n\n" + "\n".join(table_lines(_table(element))) + "\n\n"
                 continue
@@ -73,7 +79,9 @@ def _pieces(root: Any) -> Iterator[str]:
             if element.text:
                 yield _spaced(element, element.text)
         else:
-            if tag in _BLOCKS or tag in _HEADINGS:
+            if tag == "dt" and _said_of(element):
+                yield " " if (_text(element)).endswith(":") else ": "
+            elif tag in _BLOCKS or tag in _HEADINGS:
                 yield "\n\n" if tag in {"p", "pre", "blockquote"} or tag in _HEADINGS else "\n"
             if element.tail:
                 yield _spaced(element.getparent(), element.tail)
@@ -85,9 +93,21 @@ def _opening(element: Any) -> str:
         return f"\n\n{_HEADINGS[tag]} "
     if tag == "li":
         return "\n- "
+    if tag == "dd" and element.getprevious() is not None and element.getprevious().tag == "dt":
+        return ""  # behind its term
     if tag == "br" or tag in _BLOCKS:
         return "\n"
     return f" {element.get('alt', '')} " if tag == "img" else ""
+
+
+def _said_of(term: Any) -> bool:
+    """Whether what a term means comes next."""
+    following = term.getnext()
+    return following is not None and following.tag == "dd"
+
+
+def _text(element: Any) -> str:
+    return one_line("".join(element.itertext()))
 
 
 def _spaced(element: Any, text: str) -> str:
@@ -97,10 +117,32 @@ def _spaced(element: Any, text: str) -> str:
     return text.replace("\n", " ").replace("\r", " ").replace("\f", " ")
 
 
-def _table(table: Any) -> list[list[str]]:
+def _table(table: Any) -> list[list[Cell]]:
+    """The rows of a table without those of tables within it, a caption before them."""
     rows = [
-        [one_line("".join(_pieces(cell))) for cell in row.iterchildren("td", "th")]
+        [
+            Cell(
+                "".join(_pieces(cell)), _span(cell, "rowspan"), _span(cell, "colspan"), _heads(cell)
+            )
+            for cell in row.iterchildren("td", "th")
+        ]
         for row in table.iter("tr")
+        if next(row.iterancestors("table")) is table
     ]
     caption = table.findtext("caption")
-    return [[caption], *rows] if caption and not rows else rows
+    return [[Cell(caption)], *rows] if caption and not rows else rows
+
+
+def _is_for_layout(table: Any) -> bool:
+    """Whether it only places others: there are tables in it, and it names no columns."""
+    named = (next(cell.iterancestors("table")) is table for cell in table.iter("th"))
+    return table.find(".//table") is not None and not any(named)
+
+
+def _span(cell: Any, name: str) -> int:
+    said = cell.get(name, "")[:5]
+    return (int(said) or _TO_THE_END) if said.isdecimal() else 1
+
+
+def _heads(cell: Any) -> bool:
+    return bool(cell.tag == "th" or cell.getparent().getparent().tag == "thead")

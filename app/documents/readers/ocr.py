@@ -6,7 +6,6 @@ import csv
 import ctypes
 import io
 import os
-import re
 import resource
 import shutil
 import signal
@@ -20,7 +19,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from app.documents.readers.common import UnreadableError, unwrapped
+from app.documents.readers.common import UnreadableError
+from app.documents.readers.paragraphs import unwrapped
 from dragon.localizable import localizable
 
 NEEDED = localizable(
@@ -38,7 +38,6 @@ _MOST_LANGUAGES = 4  # each takes more time, and makes errors likelier
 _UNCERTAIN = 90  # percent; clean print has 94 to 97, and at 86 words are wrong
 _NOISE = 40  # percent, below which a block is a picture and no text
 _PR_SET_PDEATHSIG = 1
-_HYPHEN = re.compile(r"(?<=[^\W\d_])-\n(?=[a-zß-öø-ÿ])")
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,8 @@ def _recognised(table: str) -> Recognised:
         found = list(block)
         if _certainty(found) >= _NOISE:
             kept += found
-    text = _HYPHEN.sub("", "\n\n".join(_paragraphs(kept)))
-    return Recognised(unwrapped(text).strip(), round(_certainty(kept)))
+    text = unwrapped("\n\n".join(_paragraphs(kept)))
+    return Recognised(text.strip(), round(_certainty(kept)))
 
 
 def _certainty(words: Sequence[dict[str, str]]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import one_line, tidy
-from app.documents.readers.tables import table_lines
+from app.documents.readers.grid import Cell, table_lines
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
 _DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (
@@ -90,11 +90,16 @@ def _items(items: Any) -> Iterator[str]:
             yield block if block.startswith("- ") else f"- {one_line(block)}"
 
 
-def _cells(row: Any) -> list[str]:
-    cells: list[str] = []
-    for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+def _cells(row: Any) -> list[Cell]:
+    """The cells of a row but for those that another reaches over."""
+    cells: list[Cell] = []
+    for cell in row.iterchildren(f"{_TABLE}table-cell"):
         count = repetitions(cell, f"{_TABLE}number-columns-repeated")
-        cells += [" ".join(_blocks(cell))] * min(count, _MOST_COLUMNS - len(cells))
+        down, across = (
+            repetitions(cell, f"{_TABLE}number-{each}-spanned") for each in ("rows", "columns")
+        )
+        text = " ".join(_blocks(cell))
+        cells += [Cell(text, down, across)] * min(count, _MOST_COLUMNS - len(cells))
     return cells
 
 

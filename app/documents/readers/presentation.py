@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.documents.readers.archive import PPTX_SLIDES, Archive
+from app.documents.readers.charts import CHART, chart_lines
 from app.documents.readers.common import one_line, tidy
-from app.documents.readers.tables import table_lines
+from app.documents.readers.grid import Cell, table_lines
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -59,8 +60,14 @@ def _blocks(archive: Archive, slide: Any, targets: dict[str, str]) -> Iterator[s
             text = _text(shape, listed=kind in _LISTS)
             yield f"# {one_line(text)}" if text and kind in _TITLES else text
         for table in shape.iter(f"{_A}tbl"):
-            rows = [[_cell(cell) for cell in row.iter(f"{_A}tc")] for row in table.iter(f"{_A}tr")]
+            rows = [
+                [_cell(cell) for cell in row.iter(f"{_A}tc") if not _covered(cell)]
+                for row in table.iter(f"{_A}tr")
+            ]
             yield "\n".join(table_lines(rows))
+        for chart in shape.iter(CHART):
+            if data := targets.get(chart.get(f"{_R}id", "")):
+                yield "\n".join(chart_lines(archive.xml(data)))
         for diagram in shape.iter(f"{_DIAGRAM}relIds"):
             if data := targets.get(diagram.get(f"{_R}dm", "")):
                 yield "\n".join(_lines(archive.xml(data), listed=True))
@@ -80,8 +87,14 @@ def _text(shape: Any, *, listed: bool) -> str:
     return "\n".join(_lines(shape, listed=listed))
 
 
-def _cell(cell: Any) -> str:
-    return " ".join(_lines(cell, listed=False))
+def _cell(cell: Any) -> Cell:
+    down, across = (int(cell.get(name, "1")) for name in ("rowSpan", "gridSpan"))
+    return Cell(" ".join(_lines(cell, listed=False)), down, across)
+
+
+def _covered(cell: Any) -> bool:
+    """Whether another cell reaches over it."""
+    return "1" in (cell.get("hMerge"), cell.get("vMerge"))
 
 
 def _lines(element: Any, *, listed: bool) -> Iterator[str]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from app.documents.readers import tables
 from app.documents.readers.archive import Archive
+from app.documents.readers.cards import recorded
 from app.documents.readers.common import NESTED, NO_TEXT, PAGE_BREAK, UnreadableError
 from app.documents.readers.epub import epub_chapters
+from app.documents.readers.grid import table_lines
 from app.documents.readers.image import image_pages
 from app.documents.readers.mail import mail_text, mailbox_text
 from app.documents.readers.markdown import markdown_text, without_front_matter
@@ -16,11 +18,12 @@ from app.documents.readers.markup import html_text
 from app.documents.readers.ocr import NEEDED, Recognised, Tesseract
 from app.documents.readers.office import docx_text
 from app.documents.readers.opendocument import odp_slides, odt_text
+from app.documents.readers.paragraphs import paragraphs
 from app.documents.readers.pdf import pdf_pages
 from app.documents.readers.presentation import pptx_slides
 from app.documents.readers.properties import NOTHING, Properties
 from app.documents.readers.rtf import rtf_text
-from app.documents.readers.sniff import decoded, sniff
+from app.documents.readers.sniff import readable, sniff
 from app.documents.readers.spreadsheet import sheets_text
 from dragon.localizable import Localizable, joined, localizable
 
@@ -71,7 +74,8 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
 
     match kind:
         case "pdf":
-            return _looked_at(kind, pdf_pages(data, ocr), ocr)
+            pages, stamped = pdf_pages(data, ocr)
+            return _looked_at(kind, pages, ocr, stamped)
         case "png" | "jpeg" | "tiff" | "webp":
             return _looked_at(kind, image_pages(data, kind, ocr), ocr)
         case "email":
@@ -80,21 +84,32 @@ def _reading(kind: str, data: bytes, name: str, ocr: Tesseract | None, nested: i
         case "mbox":
             text, note = mailbox_text(data, attached)
             return Reading(kind, [text], note)
+        case "epub":
+            chapters, note = epub_chapters(Archive(data, ".epub"))
+            return Reading(kind, chapters, note)
+        case "xlsx" | "ods":
+            text, note = sheets_text(data, f".{kind}")
+            return Reading(kind, [text], note)
         case "markdown":
-            text, properties = without_front_matter(decoded(data))
-            return Reading(kind, markdown_text(text).split(PAGE_BREAK), properties=properties)
+            whole = readable(data)
+            text, properties = without_front_matter(whole.text)
+            parts = [paragraphs(page) for page in markdown_text(text).split(PAGE_BREAK)]
+            return Reading(kind, parts, whole.note, properties)
+        case "csv" | "json" | "text":
+            whole = readable(data)
+            return Reading(kind, _plain_pages(kind, whole.text), whole.note)
     return Reading(kind, _pages(kind, data))
 
 
 def _looked_at(
-    kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None
+    kind: str, pages: Sequence[Recognised | str | None], ocr: Tesseract | None, stamped: int = 0
 ) -> Reading:
-    """The reading of pages some of which are pictures: None were not read."""
+    """The reading of pages some of which are pictures: None were not read, nor `stamped` ones."""
     texts = [page.text if isinstance(page, Recognised) else page or "" for page in pages]
     seen = {
         n: page for n, page in enumerate(pages, 1) if isinstance(page, Recognised) and page.text
     }
-    unread = sum(page is None for page in pages)
+    unread = stamped + sum(page is None for page in pages)
     if not any(text.strip() for text in texts):
         raise UnreadableError((_FAILED if ocr else _PICTURES) if unread else NO_TEXT)
     notes = []
@@ -137,8 +152,6 @@ def _left_out(unread: int, count: int) -> Localizable:
 
 def _pages(kind: str, data: bytes) -> list[str]:
     match kind:
-        case "epub":
-            return epub_chapters(Archive(data, ".epub"))
         case "docx":
             return [docx_text(Archive(data, ".docx"))]
         case "pptx":
@@ -147,15 +160,18 @@ def _pages(kind: str, data: bytes) -> list[str]:
             return [odt_text(Archive(data, ".odt"))]
         case "odp":
             return odp_slides(Archive(data, ".odp"))
-        case "xlsx" | "ods":
-            return [sheets_text(data, f".{kind}")]
         case "rtf":
             return [rtf_text(data)]
-        case "html":
-            return [html_text(data)]
+    return [html_text(data)]
+
+
+def _plain_pages(kind: str, text: str) -> list[str]:
+    """The pages of what is text already."""
+    match kind:
         case "csv":
-            rows = tables.rows(decoded(data), named=True) or []
-            return ["\n".join(tables.table_lines(rows))]
+            return ["\n".join(table_lines(tables.rows(text, named=True) or []))]
         case "json":
-            return ["\n".join(tables.json_lines(tables.json_value(decoded(data))))]
-    return decoded(data).split(PAGE_BREAK)
+            return ["\n".join(tables.json_lines(tables.json_value(text)))]
+    if (entries := recorded(text)) is not None:
+        return [entries]
+    return [paragraphs(page) for page in text.split(PAGE_BREAK)]

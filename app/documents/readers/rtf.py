@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from app.documents.readers.common import UnreadableError, damaged, tidy
-from app.documents.readers.tables import table_lines
+from app.documents.readers.grid import table_lines
 
 # Control words become characters that no text has, and pass through the library as such.
 _CELL, _ROW = "\x1f", "\x1e"

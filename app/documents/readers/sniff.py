@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from enum import StrEnum
 from pathlib import Path
 
 from app.documents.readers import tables
 from app.documents.readers.archive import DOCX_TEXT, PPTX_SLIDES, XLSX_BOOK, Archive
-from app.documents.readers.common import ENCRYPTED, UnreadableError, clean, damaged
+from app.documents.readers.common import ENCRYPTED, UnreadableError, damaged
+from app.documents.readers.encoding import Decoded, decoded
 from dragon.localizable import Localizable, localizable
 
 _PROGRAM = localizable("file.kind.program", "a program")
@@ -24,7 +24,7 @@ _OTHER_KINDS = (
 )
 _STARTS = (
     (b"{\\rtf", "rtf"),
-    (b"\x89PNG\r\n", "png"),
+    (b"\x89PNG", "png"),
     (b"\xff\xd8\xff", "jpeg"),
     (b"II*\0", "tiff"),
     (b"MM\0*", "tiff"),
@@ -40,12 +40,11 @@ _DECLARED = {
 _PACKED = {*_PARTS.values(), *_DECLARED.values()}
 _OPENDOCUMENT_MANIFEST = "META-INF/manifest.xml"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
-_BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
-    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?>(?><!--.*?-->)\s*)*+<(?:!doctype\s+html|html|head|body)\b",
+    r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?>(?><!--.*?-->)\s*)*+<(?:!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_TAG = re.compile(rb"<[a-z][a-z0-9]*[\s>]", re.IGNORECASE)
+_TAG = re.compile(r"<[a-z][a-z0-9]*[\s>]", re.IGNORECASE)
 _HEADER = re.compile(rb"([!-9;-~]+):(?:[ \t]|\r?$)")
 _HEADERS_BYTES = 65_536
 _SENT = {b"date", b"message-id", b"received", b"mime-version"}
@@ -97,9 +96,8 @@ class Kind(StrEnum):
 
     @property
     def has_tables(self) -> bool:
-        """Whether rows of tables are told from other lines of its text."""
-        prose = (Kind.HTML, Kind.MARKDOWN, Kind.RTF, Kind.DOCX, Kind.PPTX, Kind.ODT, Kind.ODP)
-        return self.tabular or self in prose
+        """Whether there are tables or lists in its text that can be computed from."""
+        return self not in (Kind.PNG, Kind.JPEG, Kind.TIFF, Kind.WEBP)
 
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -172,34 +170,23 @@ def sniff(data: bytes, name: str) -> str:
         return "email"
     if data.startswith(b"From ") and _is_mail(data[:_HEADERS_BYTES].partition(b"\n")[2]):
         return "mbox"
-    start = data[:8192].removeprefix(codecs.BOM_UTF8)
-    if _HTML.match(start) or (suffix in Kind.HTML.suffixes and _TAG.search(start)):
-        return "html"
     try:
-        return _text_kind(decoded(data), suffix)
+        text = readable(data).text
+        start = text[:8192]
+        if _HTML.match(start) or (suffix in Kind.HTML.suffixes and _TAG.search(start)):
+            return "html"
+        return _text_kind(text, suffix)
     except UnreadableError:
         if not packed:
             raise
         raise UnreadableError(damaged(packed)) from None
 
 
-def decoded(data: bytes) -> str:
+def readable(data: bytes) -> Decoded:
     """The text of a plain-text file. Raises UnreadableError."""
-    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = data.decode("utf-16" if utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableError(
-            localizable(
-                "file.not_utf8",
-                "The file is not text in UTF-8 (byte {byte}). Save it as UTF-8. {taken}",
-                byte=error.start,
-                taken=TAKEN,
-            )
-        ) from None
-    if _BINARY.search(text):
+    if (text := decoded(data)) is None:
         raise _other(localizable("file.kind.binary", "binary data, not text"))
-    return clean(text)
+    return text
 
 
 def _archive_kind(archive: Archive) -> str:

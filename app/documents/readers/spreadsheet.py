@@ -4,40 +4,57 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 
 from app.documents.readers.archive import Archive
 from app.documents.readers.common import UnreadableError, damaged, one_line
+from app.documents.readers.grid import Cell as Placed
+from app.documents.readers.grid import table_lines
+from app.documents.readers.number_formats import Formats, formats_of, shown, unresulted
 from app.documents.readers.opendocument import repetitions
-from app.documents.readers.tables import table_lines
-from dragon.localizable import localizable
+from dragon.localizable import Localizable, localizable
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}value-type"
 _MOST_REPEATED = 50_000
 
+Merged = tuple[tuple[int, int], tuple[int, int]]
 Cell = str | float | bool | datetime.date | datetime.time | datetime.timedelta
 
 
-def sheets_text(data: bytes, kind: str) -> str:
-    """The sheets in order, each under its name; what a formula gave, not the formula.
+def sheets_text(data: bytes, kind: str) -> tuple[str, Localizable | None]:
+    """The sheets in order, each under its name, and a note if formulas have no results.
 
-    A blank row ends a table; a line by itself above one stays a line. Raises UnreadableError.
+    What a formula gave stands there, not the formula. A blank row ends a table; a line by itself
+    above one stays a line. Raises UnreadableError.
     """
     from python_calamine import CalamineError, CalamineWorkbook
 
+    archive = Archive(data, kind)
     if kind == ".ods":
-        _refuse_repetition(Archive(data, kind))
+        _refuse_repetition(archive)
     try:
         book = CalamineWorkbook.from_filelike(io.BytesIO(data))
-        sheets = [(name, book.get_sheet_by_name(name).to_python()) for name in book.sheet_names]
+        sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
+        cells = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
     except CalamineError:
         raise UnreadableError(damaged(kind)) from None
-    return "\n\n".join(
-        "\n\n".join((f"# {one_line(name)}", *tables))
-        for name, rows in sheets
-        if (tables := list(_tables(rows)))
+    formats = list(formats_of(archive)) if kind == ".xlsx" else []
+    formats += [{}] * (len(sheets) - len(formats))
+    texts = []
+    for sheet, rows, codes in zip(sheets, cells, formats, strict=False):
+        if tables := list(_tables(rows, sheet.merged_cell_ranges or (), codes)):
+            texts.append("\n\n".join((f"# {one_line(sheet.name)}", *tables)))
+    lacking = unresulted(archive) if kind == ".xlsx" else 0
+    return "\n\n".join(texts), _unresulted(lacking) if lacking else None
+
+
+def _unresulted(count: int) -> Localizable:
+    return localizable(
+        "file.note.formulas",
+        "{count} formula cells have no result in the file and were left out. Open it in a "
+        "spreadsheet program and save it again.",
+        count=count,
     )
 
 
@@ -63,20 +80,49 @@ def _refuse_repetition(archive: Archive) -> None:
         )
 
 
-def _tables(sheet: Sequence[Sequence[Cell]]) -> Iterator[str]:
-    rows = ([_shown(cell) for cell in row] for row in sheet)
-    for filled, run in groupby(rows, any):
-        table = list(run)
-        if not filled:
+def _tables(
+    sheet: Sequence[Sequence[Cell]], merged: Iterable[Merged], codes: Formats
+) -> Iterator[str]:
+    spans = {start: (end[0] - start[0] + 1, end[1] - start[1] + 1) for start, end in merged}
+    covered = {
+        (row, column)
+        for (top, left), (down, across) in spans.items()
+        for row in range(top, top + down)
+        for column in range(left, left + across)
+    } - spans.keys()
+    rows = (
+        [
+            Placed(_shown(cell, codes.get((row, column))), *spans.get((row, column), (1, 1)))
+            for column, cell in enumerate(cells)
+            if (row, column) not in covered
+        ]
+        for row, cells in enumerate(sheet)
+    )
+    above = 0  # rows below that a cell reaches over
+    table: list[list[Placed]] = []
+    for row in rows:
+        filled = [cell for cell in row if cell.text]
+        if not filled and not above:
+            yield from _written(table)
+            table = []
             continue
-        while table and sum(map(bool, table[0])) == 1:
-            yield "".join(table.pop(0))
-        if table:
-            yield "\n".join(table_lines(table))
+        if not table and len(filled) == 1:
+            yield filled[0].text
+            continue
+        above = max(above - 1, *(cell.down - 1 for cell in row), 0)
+        table.append(row)
+    yield from _written(table)
 
 
-def _shown(cell: Cell) -> str:
+def _written(table: Sequence[Sequence[Placed]]) -> Iterator[str]:
+    if lines := table_lines(table):
+        yield "\n".join(lines)
+
+
+def _shown(cell: Cell, code: str | None) -> str:
     """A cell as it is read: whole numbers without a point, a midnight as its day."""
+    if code and isinstance(cell, float) and (text := shown(cell, code)):
+        return text
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):

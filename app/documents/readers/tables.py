@@ -1,4 +1,4 @@
-"""Renders tables and JSON as self-contained lines: `header: value; header: value`."""
+"""CSV and JSON: rows of text, and values as self-contained lines."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from app.documents.readers.common import NESTED, UnreadableError, damaged, one_line
+from app.documents.readers.grid import record
 
-Rows = Sequence[Sequence[str]]
-
-WIDTH = 300
-"""A longer record is split into lines that each repeat its first value.
-
-So every line names its record, and is short enough to be retrieved.
-"""
-
-_LIKE_A_FIELD = re.compile(r"; (?=[^;]*: )")
 _DELIMITERS = ",;\t|"
+_SAID = re.compile(r"\A\ufeff?sep=(.)\r?\n")
 _SAMPLE = 50
 
 
@@ -31,6 +24,8 @@ def rows(text: str, *, named: bool) -> list[list[str]] | None:
     delimiters, which csv.Sniffer would take them for.
     """
     csv.field_size_limit(len(text) + 1)
+    if said := _SAID.match(text):  # by Excel, which has it as the first line
+        return list(_read(text[said.end() :], said[1]))
     for delimiter in sorted(_DELIMITERS, key=lambda each: -text[:10_000].count(each)):
         sample = list(_read(text, delimiter, _SAMPLE))
         if not named and any(cell.startswith(" ") for row in sample for cell in row):
@@ -55,44 +50,6 @@ def _read(text: str, delimiter: str, limit: int | None = None) -> Iterator[list[
         raise UnreadableError(damaged("CSV")) from None
 
 
-def table_lines(table: Rows) -> list[str]:
-    """A line per row, with column names if the first row looks like a header."""
-    table = [[one_line(cell) for cell in row] for row in table]
-    table = [row for row in table if any(row)]
-    if not table:
-        return []
-    header = table[0]
-    if len(table) > 1 and _names(header):
-        return [line for row in table[1:] for line in _record(_named(header, row))]
-    return [line for row in table for line in _record([(None, cell) for cell in row])]
-
-
-def _names(header: Sequence[str]) -> bool:
-    given = [cell for cell in header if cell]
-    numbers = any(cell.replace(".", "").replace(",", "").isdigit() for cell in given)
-    return len(given) > 1 and len(set(given)) == len(given) and not numbers
-
-
-def _named(header: Sequence[str], row: Sequence[str]) -> list[tuple[str | None, str]]:
-    names = [*header, *[""] * (len(row) - len(header))]
-    named = enumerate(zip(names, row, strict=False), 1)
-    return [(name or (f"column {n}" if n > 1 else None), cell) for n, (name, cell) in named]
-
-
-def _record(pairs: Sequence[tuple[str | None, str]]) -> Iterator[str]:
-    plain = ((name, _LIKE_A_FIELD.sub(", ", value)) for name, value in pairs if value)
-    items = [f"{name}: {value}" if name else value for name, value in plain]
-    if not items:
-        return
-    line = items[0]
-    for item in items[1:]:
-        if len(line) + len(item) > WIDTH and line != items[0]:
-            yield line
-            line = items[0]
-        line += f"; {item}"
-    yield line
-
-
 def json_value(text: str) -> Any:
     """The value of a JSON text, or the list of its lines' values (JSON Lines).
 
@@ -115,13 +72,13 @@ def json_lines(value: Any) -> list[str]:
         path, each = todo.pop()
         inner: list[tuple[str, Any]] = []
         if (text := _plain(each)) is not None:
-            lines += _record([(path or None, text)])
+            lines += record([(path or None, text)])
         elif isinstance(each, list):
             inner = [(path, item) for item in each]
         else:
             fields = {one_line(name): item for name, item in each.items()}
             pairs = [(name, text) for name, item in fields.items() if (text := _plain(item))]
-            lines += _record([(None, path), *pairs]) if pairs else []
+            lines += record([(None, path), *pairs]) if pairs else []
             if pairs and each is not value:  # nested lines name this object
                 path = f"{path} ({pairs[0][0]}: {pairs[0][1]})".strip()
             inner = [

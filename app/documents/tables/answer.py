@@ -1,18 +1,26 @@
-"""Answers what a question asks of a table, by a query that runs over its rows in SQLite."""
+"""Answers what a question asks of a table: from its cells, computed exactly, or not at all.
 
-# ruff: noqa: S608, the query is shown as it runs: names and values are quoted, not bound
+Rows that sum up the others are left out of every count, sum and extreme, and the answer says so.
+"""
+
+# ruff: noqa: S608, the query is shown, and never run
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
+from app.documents.tables.columns import TWO_WAYS, Column, Holds, number
 from app.documents.tables.question import Condition, Operation, TableQuery, read
-from app.documents.tables.records import Table, number
+from app.documents.tables.records import Table
 
 _SHOWN = 8
+_LEAST_PLACES = 2  # of a mean
+_THOUSAND = 1000
 _AGGREGATES = {Operation.SUM: "SUM", Operation.MEAN: "AVG"}
+_EXTREMES = {Operation.MOST: "highest", Operation.LEAST: "lowest"}
+_COMPUTED = {*_AGGREGATES, *_EXTREMES}
 
 
 @dataclass(frozen=True)
@@ -26,25 +34,61 @@ class TableAnswer:
 
 
 def answer(question: str, table: Table, title: str) -> TableAnswer | None:
-    """The answer that a table gives to a question; None if it is not sure to have one."""
+    """The answer that a table gives to a question; None if it is not sure to be asked.
+
+    Where it is asked for what cannot be computed the answer is a sentence that says why.
+    """
     asked = read(question, table, title)
-    if asked is None:
-        return None
+    if asked is None or (len(table.columns) == 1 and asked.operation is not Operation.COUNT):
+        return None  # of a list the items are counted, and else it is read
+    over = asked.operation in _COMPUTED or asked.operation is Operation.COUNT
+    left_out = table.totals if over else frozenset()
+    rows = [row for row in range(len(table.rows)) if row not in left_out]
+    compared = [table.held[each.column] for each in asked.conditions if each.relation != "IN"]
+    needed = [*compared, *(table.held[c] for c in asked.columns if asked.operation in _COMPUTED)]
     sql = _statement(asked, table, title)
-    with closing(_loaded(table, title)) as connection:
-        rows = [row - 1 for (row,) in connection.execute(_rows(asked, table, title))]
-        if not rows:
-            return None
-        value = None
-        if asked.operation in _AGGREGATES:
-            ((value,),) = connection.execute(sql).fetchall()
-    text = _worded(asked, table, rows, value, title)
+    for column in needed:
+        if column.holds in (Holds.WORDS, Holds.UNDECIDED) or (column.either and column in compared):
+            return TableAnswer(_undecided(table, column), sql, *table.spans[0])
+    rows = [row for row in rows if all(_meets(table, row, each) for each in asked.conditions)]
+    if not rows:
+        return None
+    if asked.operation in _EXTREMES:
+        rows = _extreme(table.held[asked.columns[0]], rows, asked.operation)
+    text = _worded(asked, table, rows, title)
+    if text and left_out:
+        said = asked.columns if asked.operation is Operation.SUM else ()
+        cells = (", ".join([table.label(n), *(table.rows[n][c] for c in said)]) for n in left_out)
+        text += f" (without the row {'; '.join(cells)})"
     return TableAnswer(text, sql, *table.spans[rows[0]]) if text else None
 
 
-def _worded(
-    asked: TableQuery, table: Table, rows: list[int], value: float | None, title: str
-) -> str:
+def _meets(table: Table, row: int, condition: Condition) -> bool:
+    if condition.relation == "IN":
+        return table.rows[row][condition.column] in condition.values
+    value, bound = table.held[condition.column].values[row], number(condition.values[0])
+    if value is None or bound is None:
+        return False
+    match condition.relation:
+        case ">":
+            return value > bound
+        case ">=":
+            return value >= bound
+        case "<":
+            return value < bound
+    return value <= bound
+
+
+def _extreme(column: Column, rows: Sequence[int], operation: Operation) -> list[int]:
+    """The rows with the largest or the smallest value; none if no row has one."""
+    values = {row: value for row in rows if (value := column.values[row]) is not None}
+    if not values:
+        return []
+    best = (max if operation is Operation.MOST else min)(values.values())
+    return [row for row, value in values.items() if value == best]
+
+
+def _worded(asked: TableQuery, table: Table, rows: list[int], title: str) -> str:
     """The answer in words; empty where it would be longer than anyone reads."""
     match asked.operation:
         case Operation.CELLS if len(rows) <= _SHOWN:
@@ -55,26 +99,39 @@ def _worded(
             return f"{len(rows)} rows: {_labels(table, rows)}"
         case Operation.COUNT:
             return _counted(asked, table, rows, title)
-        case Operation.MOST | Operation.LEAST if len(rows) <= _SHOWN:
-            which = "highest" if asked.operation is Operation.MOST else "lowest"
+        case Operation.MOST | Operation.LEAST if 0 < len(rows) <= _SHOWN:
+            which = _EXTREMES[asked.operation]
             if len(rows) == 1:
                 return f"{_whole(table, rows[0])} (the {which} {table.columns[asked.columns[0]]})"
             return f"{'; '.join(_cells(asked, table, row) for row in rows)} (the {which})"
-        case Operation.SUM | Operation.MEAN if value is not None:
-            column = asked.columns[0]
-            if len(rows) == 1:
-                return _cells(asked, table, rows[0])
-            how = "in all" if asked.operation is Operation.SUM else "on average"
-            shown = (table.rows[row] for row in rows[:_SHOWN])
-            parts = "; ".join(f"{row[0]}: {row[column] or 'not given'}" for row in shown)
-            more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-            return f"{table.columns[column]} {how}: {_plain(value)} ({parts}{more})"
+        case Operation.SUM | Operation.MEAN:
+            return _summed(asked, table, rows)
     return ""
 
 
-def _plain(value: float) -> str:
-    """A number of at most two decimals."""
-    return f"{value:,.2f}".removesuffix("0").removesuffix(".0")
+def _summed(asked: TableQuery, table: Table, rows: list[int]) -> str:
+    column = asked.columns[0]
+    held = table.held[column]
+    values = [value for row in rows if (value := held.values[row]) is not None]
+    if len(rows) == 1 or not values:
+        return _cells(asked, table, rows[0])
+    total, how, places = sum(values, Decimal(0)), "in all", held.decimals
+    if asked.operation is Operation.MEAN:
+        total, how = total / len(values), "on average"
+        places = max(_LEAST_PLACES, held.decimals)
+    # What may be either is written alike up to a thousand of these, and to the last figure.
+    if held.either and (abs(total) >= _THOUSAND or total != round(total, places)):
+        return _undecided(table, held)
+    shown = (table.rows[row] for row in rows[:_SHOWN])
+    parts = "; ".join(f"{row[0]}: {row[column] or 'not given'}" for row in shown)
+    more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return f"{table.columns[column]} {how}: {held.shown(total, places)} ({parts}{more})"
+
+
+def _undecided(table: Table, column: Column) -> str:
+    name = table.columns[table.held.index(column)]
+    why = column.why or (TWO_WAYS if column.either else "it does not hold numbers alone")
+    return f"No answer can be computed from the column {name}: {why}."
 
 
 def _of_rows(asked: TableQuery) -> bool:
@@ -107,14 +164,13 @@ def _cells(asked: TableQuery, table: Table, row: int) -> str:
 
 def _whole(table: Table, row: int) -> str:
     pairs = zip(table.columns, table.rows[row], strict=True)
-    return "; ".join(f"{name}: {cell}" for name, cell in pairs if cell)
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
 
 
-# The query.
+# The query, as it is shown.
 
 
 def _statement(asked: TableQuery, table: Table, title: str) -> str:
-    """The query as it is shown; an aggregate is run as it stands."""
     names = [_quoted(table.columns[column]) for column in asked.columns]
     match asked.operation:
         case Operation.COUNT:
@@ -126,10 +182,6 @@ def _statement(asked: TableQuery, table: Table, title: str) -> str:
         case _:
             what = "*"
     return f"SELECT {what} FROM {_quoted(title)}{_where(asked, table, title)}"
-
-
-def _rows(asked: TableQuery, table: Table, title: str) -> str:
-    return f"SELECT rowid FROM {_quoted(title)}{_where(asked, table, title)} ORDER BY rowid"
 
 
 def _where(asked: TableQuery, table: Table, title: str) -> str:
@@ -145,28 +197,10 @@ def _where(asked: TableQuery, table: Table, title: str) -> str:
 def _term(condition: Condition, table: Table) -> str:
     name = _quoted(table.columns[condition.column])
     if condition.relation != "IN":
-        return f"{name} {condition.relation} {number(condition.values[0])!r}"
+        return f"{name} {condition.relation} {number(condition.values[0])}"
     values = ", ".join("'" + value.replace("'", "''") + "'" for value in condition.values)
     return f"{name} IN ({values})" if len(condition.values) > 1 else f"{name} = {values}"
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _loaded(table: Table, title: str) -> sqlite3.Connection:
-    """The table in a database of its own, in memory; numbers are numbers."""
-    connection = sqlite3.connect(":memory:")
-    columns = range(len(table.columns))
-    kinds = ("REAL" if column in table.numeric else "TEXT" for column in columns)
-    named = (f"{_quoted(n)} {kind}" for n, kind in zip(table.columns, kinds, strict=True))
-    connection.execute(f"CREATE TABLE {_quoted(title)} ({', '.join(named)})")
-    marks = ", ".join("?" * len(table.columns))
-    connection.executemany(
-        f"INSERT INTO {_quoted(title)} VALUES ({marks})",
-        (
-            [number(row[c]) if c in table.numeric else row[c] or None for c in columns]
-            for row in table.rows
-        ),
-    )
-    return connection

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.documents.tables.records import Table, number
+from app.documents.tables.columns import Holds, number
+from app.documents.tables.records import Table
 from dragon.retrieval.lexical import content_words, identifiers, stem, words
+from dragon.retrieval.names import lacking, names
 
 
 class Operation(StrEnum):
@@ -94,7 +96,6 @@ _AMOUNT = re.compile(rf"\b({'|'.join(_RELATIONS)})\s+([€£$]?\s?\d[\d,]*(?:\.\
 _LISTED = re.compile(
     r"\A\W*(?:which|what|who|list|show|name|compare|(?:is|are) there)\b", re.IGNORECASE
 )
-_YEAR_FIRST = re.compile(r"\d{4}-\d\d-\d\d\b.*")
 _ALIKE = 5  # letters
 
 
@@ -129,6 +130,8 @@ class _Reading:
             for column in [each for each in columns if each in self._table.flags]:
                 conditions.append(Condition(column, "IN", self._table.yes(column)))
                 columns.remove(column)
+        if operation in (Operation.MOST, Operation.LEAST):
+            columns = self._measure(columns, dated=bool(_DATED & asked))
         numeric = [column for column in columns if column in self._table.numeric]
         for found in _AMOUNT.finditer(self._asked):
             if len(numeric) != 1:
@@ -146,8 +149,8 @@ class _Reading:
                 columns = numeric if summed else [c for c in columns if c not in numeric]
             elif compared or not columns:
                 operation = Operation.ROWS
-        elif operation in (Operation.SUM, Operation.MEAN) or not self._dated(columns):
-            columns = numeric
+        elif operation in (Operation.SUM, Operation.MEAN):
+            columns = numeric or columns[:1]
         if (
             operation not in (Operation.ROWS, Operation.COUNT, Operation.CELLS)
             and len(columns) != 1
@@ -168,10 +171,18 @@ class _Reading:
 
     def _equal(self) -> Iterator[Condition]:
         """Cells that the question names, the longest first; one column each."""
-        texts = [c for c in range(len(self._table.columns)) if c not in self._table.numeric]
+        table = self._table
         named: dict[tuple[str, ...], dict[int, set[str]]] = {}
-        for column in texts:
-            for cell in {row[column] for row in self._table.rows if row[column]}:
+        days = [name for name in names(self._whole) if name.form.startswith("date")]
+        for column in range(len(table.columns)):
+            rows = (row for n, row in enumerate(table.rows) if n not in table.totals)
+            cells = {row[column] for row in rows if row[column]}
+            for day in days if table.held[column].holds is Holds.DATES else ():
+                if met := {cell for cell in cells if not lacking(day.text, cell)}:
+                    named.setdefault(tuple(words(day.text)), {})[column] = met
+            if column and column in table.numeric:
+                continue
+            for cell in cells:
                 for spelt in _spellings(cell):
                     named.setdefault(spelt, {}).setdefault(column, set()).add(cell)
         tokens = words(self._whole)
@@ -205,19 +216,21 @@ class _Reading:
 
     def _columns(self, asked: set[str]) -> list[int]:
         """Columns that the question names, or that hold the prices or dates it asks for."""
-        found: dict[int, None] = {}
+        hits: dict[int, set[str]] = {}
         for column, name in enumerate(self._table.columns):
-            parts = [part for part in _parts(name) if part not in _UNITS]
-            hits = [w for w in self._left for part in parts if _alike(w, part)]
-            if hits:
-                found[column] = None
+            parts = [part for part in _parts(name) if part not in _UNITS] or _parts(name)
+            hits[column] = {w for w in self._left for part in parts if _alike(w, part)}
+        # "Costs 2024" is named more closely by "the costs in 2024" than "Costs 2025" is.
+        found = {
+            c: None for c, hit in hits.items() if hit and not any(hit < o for o in hits.values())
+        }
         self._forget(found)
         if found and (kind := _KIND.search(self._asked)):
             self._left.pop(kind[1].lower(), None)
         for marks, holds in ((_PRICED, self._money), (_DATED, self._dates)):
             if marks & {stem(word) for word in asked} | marks & asked:
                 columns = holds()
-                if len(columns) == 1:
+                if len(columns) == 1 and not found:
                     found[columns[0]] = None
                 for mark in marks:
                     self._left.pop(mark, None)
@@ -234,15 +247,19 @@ class _Reading:
         named = (c for c in self._table.numeric if _MONEY & set(_parts(self._table.columns[c])))
         return sorted(named)
 
-    def _dates(self) -> list[int]:
-        return [
-            column
-            for column in range(len(self._table.columns))
-            if all(_YEAR_FIRST.fullmatch(row[column]) for row in self._table.rows)
-        ]
+    def _measure(self, named: Sequence[int], *, dated: bool) -> list[int]:
+        """The column that an extreme is of: a named one, or the only one of numbers or of dates."""
+        if dated:
+            possible = self._dates()
+        else:
+            numeric = sorted(self._table.numeric)
+            possible = [c for c in numeric if c in named or c or not self._table.is_a_key(c)]
+        chosen = [column for column in named if column in possible]
+        return chosen or (possible if len(possible) == 1 else list(named[:1]))
 
-    def _dated(self, columns: Sequence[int]) -> bool:
-        return bool(columns) and set(columns) <= set(self._dates())
+    def _dates(self) -> list[int]:
+        """The columns of dates, even those that nobody can tell the order of."""
+        return [n for n, c in enumerate(self._table.held) if c.holds is Holds.DATES or c.dated]
 
     def _accounted(self, spare: bool) -> bool:
         """Whether no word of the question is about anything else, but for one to `spare`."""

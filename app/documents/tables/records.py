@@ -11,13 +11,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.documents.readers.tables import WIDTH
+from app.documents.readers.grid import WIDTH
+from app.documents.tables.columns import Column, Holds, columns_of
 
 _YES, _NO = {"yes", "y", "true", "x"}, {"no", "n", "false", "-", ""}
 _FIELD = re.compile(r"([^;]{1,200}?): (.*)", re.DOTALL)
-_NUMBER = re.compile(
-    r"[€£$]?\s?(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?(?!0\d)\d+(?:\.\d+)?)\s?(%|[^\W\d]{0,3})"
+# What a row that sums up the others is called; in other languages its sum tells, see `totals`.
+_TOTAL = re.compile(
+    r"(?:grand |sub)?total\w{0,7}|sums?|(?:zwischen|gesamt)?summen?|gesamt|insgesamt|somme|suma"
+    r"|averages?|mean|durchschnitt|mittelwert|moyenne|media",
+    re.IGNORECASE,
 )
+_MARK = r"[ \t]{0,8}(?:[-*+•–]|\d{1,3}[.)])[ \t]+"
+_LISTED = re.compile(
+    rf"^(?:#{{1,6}} )?(?P<name>(?!{_MARK})[^\n]{{2,100}})\n\n?"
+    rf"(?P<items>(?:{_MARK}[^\n]+(?:\n|\Z)){{2,}})",
+    re.MULTILINE,
+)
+_ITEM = re.compile(rf"^{_MARK}([^\n]+)", re.MULTILINE)
+_IN_LINE = re.compile(
+    r"(?P<name>[^\n.:;]{3,100}): (?P<items>(?:[^\n,.:;]{1,60}, )+[^\n,.:;]{1,60}"
+    r",? (?:and|or|und|oder|et|ou|y|e|o) [^\n,.:;]{1,60})\.?$",
+    re.MULTILINE,
+)
+_LEAST_SUMMED = 3  # rows above one that is taken for their sum, whatever it is called
 
 
 @dataclass(frozen=True)
@@ -29,14 +46,51 @@ class Table:
     spans: tuple[tuple[int, int], ...]
 
     @cached_property
+    def held(self) -> tuple[Column, ...]:
+        """What each column holds."""
+        return columns_of([[row[n] for row in self.rows] for n in range(len(self.columns))])
+
+    @cached_property
     def numeric(self) -> frozenset[int]:
-        """The columns that hold numbers of one unit, or without any, and nothing else."""
-        found = set()
-        for column in range(len(self.columns)):
-            read = [_NUMBER.fullmatch(row[column]) for row in self.rows if row[column]]
-            if len({number and number[2] for number in read} | {None}) == 2 and all(read):
-                found.add(column)
+        """The columns of numbers, computed with or not."""
+        kinds = Holds.NUMBERS, Holds.UNDECIDED
+        numbers = (n for n, c in enumerate(self.held) if c.holds in kinds and not c.dated)
+        return frozenset(numbers)
+
+    def is_a_key(self, column: int) -> bool:
+        """Whether each row has a value of its own there."""
+        cells = [row[column] for row in self.rows]
+        return all(cells) and len(set(cells)) == len(cells)
+
+    @cached_property
+    def totals(self) -> frozenset[int]:
+        """The rows that sum up those above them: they are named so, or hold exactly their sums."""
+        found: set[int] = set()
+        above: list[int] = []
+        for at, row in enumerate(self.rows):
+            words = [cell for n, cell in enumerate(row) if cell and not self._value(n, at)]
+            named = len(words) == 1 and _TOTAL.fullmatch(words[0].strip(" :*")) is not None
+            last = at == len(self.rows) - 1
+            unnamed = len(words) < 2 and last and len(above) >= (_LEAST_SUMMED if words else 2)
+            if above and (named or (unnamed and self._sums_up(at, above))):
+                found.add(at)
+            else:
+                above.append(at)
         return frozenset(found)
+
+    def _value(self, column: int, row: int) -> bool:
+        values = self.held[column].values
+        return bool(values) and values[row] is not None
+
+    def _sums_up(self, row: int, above: Sequence[int]) -> bool:
+        """Whether all its numbers, of which one is not 0, are sums of those above."""
+        numbers = (column.values for column in self.held if column.holds is Holds.NUMBERS)
+        sums = [
+            (values[row], sum(value for each in above if (value := values[each]) is not None))
+            for values in numbers
+            if values[row] is not None
+        ]
+        return any(value for value, _ in sums) and all(value == total for value, total in sums)
 
     @cached_property
     def flags(self) -> frozenset[int]:
@@ -57,15 +111,9 @@ class Table:
         return ", ".join(filter(None, (self.rows[row][column] for column in named)))
 
 
-def number(cell: str) -> float | None:
-    """The number in a cell, with a unit or a currency or without."""
-    found = _NUMBER.fullmatch(cell)
-    return float(found[1].replace(",", "")) if found else None
-
-
 def tables_in(text: str) -> list[Table]:
-    """Every table of two rows and two columns at least."""
-    found = []
+    """Every table of two rows and two columns at least, and lists, which are tables of one."""
+    found = list(_lists(text))
     for run in _runs(text):
         names = tuple(dict.fromkeys(name for record, _ in run for name in record))
         if len(run) > 1 and len(names) > 1:
@@ -74,11 +122,23 @@ def tables_in(text: str) -> list[Table]:
     return found
 
 
+def _lists(text: str) -> Iterator[Table]:
+    """Items below a line that names them, or behind a colon in it."""
+    for found in _LISTED.finditer(text):
+        items = list(_ITEM.finditer(text, found.start("items"), found.end()))
+        rows = tuple((item[1].strip(),) for item in items)
+        yield Table((found["name"].strip(" :"),), rows, tuple(item.span() for item in items))
+    for found in _IN_LINE.finditer(text):
+        cells = re.split(r", |,? (?:and|or|und|oder|et|ou|y|e|o) ", found["items"])
+        spans = (found.span(),) * len(cells)
+        yield Table((found["name"],), tuple((cell,) for cell in cells), spans)
+
+
 Record = tuple[dict[str, str], tuple[int, int]]
 
 
 def _runs(text: str) -> Iterator[Sequence[Record]]:
-    """Records on successive lines, whose first fields the ones before them have, too."""
+    """Records on successive lines, whose first field or half of them the ones before have, too."""
     run: list[Record] = []
     known: set[str] = set()
     before = ""
@@ -87,7 +147,8 @@ def _runs(text: str) -> Iterator[Sequence[Record]]:
         span = start, start + len(line.rstrip())
         start += len(line) + 1
         record = _record(line.strip())
-        if next(iter(record), None) not in known:
+        first, shared = next(iter(record), ""), len(record.keys() & known)
+        if not (first and first in known) and (not record or 2 * shared < len(record)):
             if run:
                 yield run
             run, known = [], set()
@@ -121,6 +182,8 @@ def _record(line: str) -> dict[str, str]:
             fields[name] = found[2]
         elif name:
             fields[name] += f"; {piece}"
-        else:
+        elif fields or not piece:
             return {}
-    return fields
+        else:
+            fields[""] = piece  # of a column without a name
+    return fields if fields.keys() != {""} else {}

@@ -35,6 +35,7 @@ from tests.documents import (
     paragraph,
     parse,
     pdf_bomb,
+    styled_xlsx,
     word_table,
     xlsx,
 )
@@ -117,6 +118,61 @@ async def test_xlsx(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        # Lines above the header, as banks export them; a sentence below.
+        ("a.csv", "Account:;DE00 12;;\nFrom:;1 May;;\n\nDay;Payee;For;Sum\n02.03.;Ober;rent;-7\n"
+         "03.03.;Kun;oil;-8\n04.03.;Roth;salt;-9\nAll sums are in euros of this year.;;;\n",
+         ["Account: DE00 12", "From: 1 May", "", "Day: 02.03.; Payee: Ober; For: rent; Sum: -7",
+          "Day: 03.03.; Payee: Kun; For: oil; Sum: -8",
+          "Day: 04.03.; Payee: Roth; For: salt; Sum: -9",
+          "", "All sums are in euros of this year."]),
+        ("a.csv", "sep=|\nName|City\nAnna|Rome\n", ["Name: Anna; City: Rome"]),
+        ("a.csv", "Region,2023,2024\nNorth,120,135\n", ["Region: North; 2023: 120; 2024: 135"]),
+        ("a.csv", "Name,Phone,Phone\nAnna,111,222\n", ["Name: Anna; Phone: 111; Phone (2): 222"]),
+        ("a.csv", "Bolt,2021,2022\nNut,2023,2024\n", ["Bolt; 2021; 2022", "Nut; 2023; 2024"]),
+        # Names over names, and cells that reach over rows and columns.
+        ("a.html", "<html><table><tr><th><th colspan=2>Sales<tr><th>Region<th>2024<th>2025"
+         "<tr><td>North<td>10<td>20</table>", ["Region: North; Sales 2024: 10; Sales 2025: 20"]),
+        ("a.html", "<html><table><tr><th>Day<th>Room<tr><td rowspan=2>Mon<td>Hall<tr><td>Attic"
+         "<tr><td>Tue<td>Hall</table>",
+         ["Day: Mon; Room: Hall", "Day: Mon; Room: Attic", "Day: Tue; Room: Hall"]),
+        ("a.html", "<html><table><tr><th>Room<th>Has<tr><td>Attic<td><table><tr><td>Bed<td>Oak"
+         "</table></table>", ["Room: Attic; Has: Bed; Oak"]),
+    ],
+)  # fmt: skip
+async def test_tables_are_the_grid_that_a_person_sees(
+    tmp_path: Path, name: str, content: str, lines: list[str]
+) -> None:
+    assert (await text_of(tmp_path, name, content.encode()))[1].strip().split("\n") == lines
+
+
+async def test_spans_in_docx(tmp_path: Path) -> None:
+    merged = '<w:tcPr><w:vMerge w:val="restart"/></w:tcPr>', "<w:tcPr><w:vMerge/></w:tcPr>"
+    table = word_table(("Day", "Room"), ("Mon", "Hall"), ("", "Attic"))
+    table = table.replace(f"<w:tc>{paragraph('Mon')}", f"<w:tc>{merged[0]}{paragraph('Mon')}")
+    table = table.replace(f"<w:tc>{paragraph('')}", f"<w:tc>{merged[1]}{paragraph('')}")
+    _, text = await text_of(tmp_path, "a.docx", docx(table))
+    assert text == "Day: Mon; Room: Hall\nDay: Mon; Room: Attic"
+
+
+async def test_numbers_are_as_their_formats_show_them(tmp_path: Path) -> None:
+    formats = ["0.0%", '"$"#,##0.00', "#,##0;(#,##0)", "[$€-407] 0.00", "yyyy-mm-dd", "General"]
+    values = [0.0325, 1234.5, -4200, 7.125, date(2026, 5, 3), 0.5]
+    content = styled_xlsx(["rate", "fee", "net", "price", "day", "share"], formats, values)
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(content)
+    _, note = await parse(source, "a.xlsx", out)
+    assert out.read_text().split("\n\n")[1] == (
+        "rate: 3.3%; fee: $1,234.50; net: (4,200); price: € 7.13; day: 2026-05-03; share: 0.5"
+    )
+    assert note == (
+        "1 formula cells have no result in the file and were left out. Open it in a spreadsheet "
+        "program and save it again."
+    )
+
+
 async def test_epub(tmp_path: Path) -> None:
     kind, text = await text_of(tmp_path, "a.bin", epub("<p>One.</p>", "<img/>", "<p>Two.</p>"))
     assert (kind, text) == (Kind.EPUB, "One.\fTwo.")
@@ -156,8 +212,8 @@ tags: [hut, "#keys", hut, 7]
 aliases: {nested: [1]}
 ---
 
-The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]] and
-[[Places/Kogel#^a1b2]], ![[plan.png]], [[#Below]], [[|]] and `[[ "$x" ]] && y [[z]]`.
+The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]].
+And [[Places/Kogel#^a1b2]], ![[plan.png]], [[#Below]], [[|]] and `[[ "$x" ]] && y [[z]]`.
 
 ```sh
 [[ -f x ]] && cat [[note]]
@@ -169,8 +225,8 @@ The key of [[Places/Kogel|the hut]] hangs left. See [[Guests]], [[Guests#Anna]] 
 """
 READ = """# The hut: keys
 
-The key of the hut hangs left. See Guests, Guests: Anna and
-Kogel, plan.png, Below, [[|]] and `[[ "$x" ]] && y [[z]]`.
+The key of the hut hangs left. See Guests, Guests: Anna.
+And Kogel, plan.png, Below, [[|]] and `[[ "$x" ]] && y [[z]]`.
 
 ```sh
 [[ -f x ]] && cat [[note]]

@@ -71,3 +71,10 @@ def test_the_nearest_rule_decides_and_ours_go_before_gits(tmp_path: Path) -> Non
 )
 def test_what_is_usually_left_out(path: str, out: bool) -> None:
     assert USUAL(path) == out
+
+
+def test_what_editors_leave_is_left_out(tmp_path: Path) -> None:
+    for name in ("#note#", "a.md.swp", "a.swo", "note.md", "#1 plan.md", "swap.md"):
+        (tmp_path / name).write_text(name)
+    left_out = {name for name in os.listdir(tmp_path) if USUAL(name)}
+    assert left_out == {"#note#", "a.md.swp", "a.swo"}

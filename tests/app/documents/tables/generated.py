@@ -8,7 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.documents.readers.tables import rows, table_lines
+from app.documents.readers.grid import table_lines
+from app.documents.readers.tables import rows
 from app.documents.tables.records import Table, tables_in
 
 KINDS = {
@@ -119,12 +120,13 @@ def _questions(
     keys = frozenset(row[0] for row in table if float(row[number]) > bar)
     yield Asked(f"Which {noun}s have a {spoken} over {bar:g}?", keys)
     total = sum(float(row[number]) for row in table)
+    marked = "," if kinds[number] == "d" else ""  # a column without marks gets none
     yield Asked(
-        f"What is the total {spoken}?", frozenset(), f"{total:,.2f}".rstrip("0").rstrip(".")
+        f"What is the total {spoken}?", frozenset(), f"{total:{marked}.2f}".rstrip("0").rstrip(".")
     )
     mean = total / len(table)
     yield Asked(
-        f"What is the average {spoken}?", frozenset(), f"{mean:,.2f}".rstrip("0").rstrip(".")
+        f"What is the average {spoken}?", frozenset(), f"{mean:{marked}.2f}".rstrip("0").rstrip(".")
     )
     one, other = (row[0] for row in chance.sample(table, 2))
     yield Asked(f"Compare {one} and {other}.", frozenset({one, other}))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.readers.common import one_line
-from app.documents.readers.tables import WIDTH, table_lines
-from app.documents.tables.records import number, tables_in
+from app.documents.readers.grid import WIDTH, table_lines
+from app.documents.tables.answer import answer
+from app.documents.tables.records import tables_in
 
 words = st.text("abcdefgh XYZ019.,-()&", min_size=1, max_size=20).map(one_line)
 cells = words | st.sampled_from(["", "9:30", "a; b", "to: Bob", "x; y: z", "a" * 120])
@@ -76,4 +79,28 @@ def test_a_column_of_one_unit_holds_numbers() -> None:
     ]
     (table,) = tables_in("\n".join(table_lines(grid)))
     assert table.numeric == {2, 3, 4}
-    assert [number(row[2]) for row in table.rows] == [1250.5, 90.0]
+    assert table.held[2].values == (Decimal("1250.5"), Decimal(90))
+
+
+def test_lists_are_tables_of_one_column() -> None:
+    text = "# Members\n\n- Ada\n- Ben\n- Cem\n\nThe club has these boats: Ada, Bora and Cleo.\n"
+    members, boats = tables_in(text)
+    assert (members.columns, members.rows) == (("Members",), (("Ada",), ("Ben",), ("Cem",)))
+    assert boats.columns == ("The club has these boats",)
+    assert boats.rows == (("Ada",), ("Bora",), ("Cleo",))
+    said = answer("How many boats does the club have?", boats, "club.txt")
+    assert said is not None
+    assert said.text == "3 rows of club.txt"
+    assert answer("Which boat is the largest?", boats, "club.txt") is None
+
+
+def test_totals_are_told_by_name_or_by_sum() -> None:
+    rows = [["tea", "2", "1"], ["milk", "1", "4"], ["bread", "5", "2"]]
+    for last, total in (
+        (["Total", "9", ""], True),
+        (["Yhteensä", "8", "7"], True),
+        (["salt", "8", "6"], False),
+        (["", "8", "7"], True),
+    ):
+        (table,) = tables_in("\n".join(table_lines([["item", "price", "count"], *rows, last])))
+        assert bool(table.totals) == total, last

@@ -25,7 +25,7 @@ def test_a_table_is_read_once_and_forgotten_with_its_document(tmp_path: Path) ->
 def test_only_kinds_with_tables_are_read(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "text").write_text(LINES, "utf-8")
-    assert not Shelf(tmp_path).of("one", Kind.TEXT)
+    assert not Shelf(tmp_path).of("one", Kind.PNG)
 
 
 def test_few_documents_are_kept(tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Joins what was only broken to fit a width: one line a paragraph, for text, mail and PDF alike.
+
+Lists, tables, headings, verse and addresses keep their lines.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from app.documents.readers.common import PAGE_BREAK, clean
+
+ENDS = '.!?…:;|。！？"”’»)]'
+"""What a line ends with that does not run on."""
+
+_ENDS = re.compile(r"[.!?…:;|。！？][\"'”’»)\]]*$")
+# What begins a line of its own: items, quotes, headings, rows, times, dates, fences, records.
+_APART = re.compile(
+    r"[-*+•–—>#|=~`\[{<]|\d{1,3}[.)](?:\s|$)|[a-zA-Z][.)]\s|\d{1,2}:\d\d|\d{4}-\d\d|\d{1,2}[./]\d"
+    r"|[^\W\d_][\w -]{0,40}: |[^\n]*; [^\n]*: "
+)
+_HEADING = re.compile(r"#{1,6} ")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_DIVIDED = re.compile(r"\w-$")
+_WORD = re.compile(r"\S+")
+_LEAST_WIDTH = 40  # characters, of the longest line: nobody breaks narrower prose by hand
+_NEARLY = 0.9  # of that width, for letters that differ in width
+_LEAST_SHARE = 0.5  # of it, where the next line goes on in lower case
+
+
+def paragraphs(text: str) -> str:
+    """The text with its paragraphs joined; blocks of code stay as they are."""
+    out: list[str] = []
+    block: list[str] = []
+    code = False
+    for line in [*text.split("\n"), ""]:
+        fence = _FENCE.match(line) is not None
+        if code or fence or not line.strip():
+            out += _joined(block)
+            block = []
+            out.append(line)
+            code ^= fence
+        else:
+            block.append(line)
+    return "\n".join(out[:-1])
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Lines without a blank one, those of a paragraph as one."""
+    if len(lines) < 2:
+        return lines
+    width = max(len(line.rstrip()) for line in lines)
+    full = [_is_full(line, following, width) for line, following in pairwise(lines)]
+    # All lines but those that end a sentence reach the width: the block was broken to fit it.
+    broken = all(f or _ENDS.search(line.rstrip()) for f, line in zip(full, lines, strict=False))
+    joined = [lines[0]]
+    for n, line in enumerate(lines[1:]):
+        if _goes_on(lines[n], line, width, full=full[n] and broken):
+            joined[-1] = glued(joined[-1], line)
+        else:
+            joined.append(line)
+    return joined
+
+
+def _is_full(line: str, following: str, width: int) -> bool:
+    """Whether the next word would not have fitted into the line."""
+    word = _WORD.search(following)
+    return bool(word) and len(line.rstrip()) + 1 + len(word[0] if word else "") > _NEARLY * width
+
+
+def _goes_on(line: str, following: str, width: int, *, full: bool) -> bool:
+    line, begun = line.rstrip(), following.lstrip()
+    if _DIVIDED.search(line) and begun[0].isalnum():
+        return True
+    if _ENDS.search(line) or _APART.match(begun) or _HEADING.match(line.lstrip()):
+        return False
+    indented = len(following) - len(begun) > len(line) - len(line.lstrip())
+    if indented and _APART.match(line.lstrip()):  # of an item
+        return begun[0].islower() or full
+    listed = _first(line) == _first(begun) and not begun[0].islower()
+    if width < _LEAST_WIDTH or listed:
+        return False
+    return full or (begun[0].islower() and len(line) >= _LEAST_SHARE * width)
+
+
+def _first(line: str) -> str:
+    """The first word, which is the same in lines of a list."""
+    word = _WORD.search(line)
+    return word[0].lower() if word else ""
+
+
+def glued(line: str, following: str) -> str:
+    """Two parts of a paragraph as one; of a word that was divided between them nothing is lost."""
+    line, following = line.rstrip(), following.lstrip()
+    if line.endswith("-") and line[-2:-1].isalnum():
+        return line[:-1] + following if following[0].islower() else line + following
+    return f"{line} {following}"
+
+
+def unwrapped(page: str) -> str:
+    """The text of a page, in whose words a program may have marked where lines divide them."""
+    page = page.replace("\r\n", "\n").replace("\r", "\n").replace(PAGE_BREAK, "\n")
+    lines = clean(re.sub(r"[\ufffe\u00ad]\n?", "", page)).split("\n")
+    return paragraphs("\n".join(line.strip() for line in lines))

@@ -1,0 +1,322 @@
+"""What a column holds, decided once from all of its cells: numbers of one notation, dates, words.
+
+1.500 is one and a half in one file and fifteen hundred in another, 03/04 a day in March or in
+April. The column's other cells tell, or the other columns of its table; where nothing does it is
+undecided, and nothing is computed from it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from babel.numbers import list_currencies
+
+from dragon.retrieval.names import month
+
+_NUMBER = re.compile(
+    r"(?P<open>\()?(?P<sign>[-−–+])?\s?(?P<before>[^\d\s(+−–-]{1,4})?\s?(?P<sign2>[-−–+])?"
+    r"(?P<digits>\d[\d.,'’ ]*(?<! )|[.,]\d+)(?P<behind>[-−](?!\d))?"
+    r"\s?(?P<unit>%|[^\W\d_]{1,12}[23]?|[^\w\s.,()-]{1,3})?(?P<close>\))?"
+)
+_GROUPED = re.compile(r"\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?|[^ '’]+")
+_FIGURES = re.compile(r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})(?:[T ](\d{1,2}):(\d\d).*)?")
+_SPELT = re.compile(
+    r"(?:\w{2,12},? )?(?:(\d{1,2})\.? ([^\W\d_]{3,12})\.?|([^\W\d_]{3,12})\.? (\d{1,2})),? (\d{4})"
+)
+_TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?")
+_LOOKED_AT = 40  # cells, after which a column without any number or date is one of words
+
+# What a unit measures and how many of the first one it is; metric ones by their prefixes.
+_PREFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "c": -2, "d": -1, "m": -3, "μ": -6}
+_UNITS = {
+    f"{prefix}{unit}": (unit, Decimal(10) ** power)
+    for unit in ("g", "m", "l", "B", "W", "Wh", "Hz", "V", "A", "Pa")
+    for prefix, power in _PREFIXES.items()
+} | {
+    "s": ("s", Decimal(1)), "min": ("s", Decimal(60)), "h": ("s", Decimal(3600)),
+    "t": ("g", Decimal(10**6)), "KB": ("B", Decimal(1000)),
+}  # fmt: skip
+_CODES = frozenset(list_currencies())
+
+
+class Holds(StrEnum):
+    """What a column's cells are."""
+
+    WORDS = "words"
+    NUMBERS = "numbers"
+    DATES = "dates"
+    UNDECIDED = "undecided"  # numbers or dates, but which is not certain
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds: `values` of the cells that have one, later days being larger.
+
+    Numbers are in `unit`, with as many `decimals` as any of them, and `point` before those. `why`
+    says what keeps an undecided one, of dates if it is `dated`, from being computed with. Numbers
+    that are written alike whether a mark is one of thousands or of decimals are `either`; if no
+    number has a mark they are not `marked`.
+    """
+
+    holds: Holds
+    values: tuple[Decimal | None, ...] = ()
+    unit: str = ""
+    decimals: int = 0
+    point: str = "."
+    why: str = ""
+    dated: bool = False
+    either: bool = False
+    marked: bool = True
+
+    def shown(self, value: Decimal, decimals: int | None = None) -> str:
+        """A number as the column has it written; with so many decimals, if any."""
+        places = Decimal(1).scaleb(-(self.decimals if decimals is None else decimals))
+        # A mark of thousands where the column has none could be taken for one of decimals.
+        text = f"{value.quantize(places):{',' if self.marked else ''}f}"
+        if "." in text and decimals is not None and not self.either:
+            text = text.rstrip("0").rstrip(".")
+        if self.point == ",":
+            text = text.translate({ord(","): ".", ord("."): ","})
+        if self.unit == "%" or not self.unit:
+            return f"{text}{self.unit}"
+        alone = unicodedata.category(self.unit[0]) == "Sc"
+        return f"{self.unit}{text}" if alone and self.point == "." else f"{text} {self.unit}"
+
+
+_WORDS = Column(Holds.WORDS)
+_THOUSANDTHS = 3
+TWO_WAYS = "its numbers may have decimals or thousands behind the mark"
+"""Why nothing is computed from numbers such as 1.500 where nothing tells what they are."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A number as it is written: its digits with their marks, and what stands around them."""
+
+    digits: str
+    negative: bool
+    unit: str
+    apart: bool  # there is a space before the unit
+
+
+def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
+    """What each column of a table holds, each given by its cells."""
+    written = [_numbers(column) for column in cells]
+    orders = [_orders(column) for column in cells]
+    point = _one({mark for column in written for w in column if w and (mark := _certain(w.digits))})
+    order = _one({each[0] for each in orders if len(each) == 1})
+    if not point and order:  # dates tell where a table is from, too
+        dotted = any(
+            "." in cell for c, each in zip(cells, orders, strict=True) if each for cell in c
+        )
+        point = "," if dotted else "." if order == "mdy" else ""
+    found = []
+    for column, numbers, possible in zip(cells, written, orders, strict=True):
+        if possible:
+            found.append(_dates(column, [order] if order in possible else possible))
+        else:
+            found.append(_times(column) or _column(column, numbers, point))
+    return tuple(found)
+
+
+def number(text: str) -> Decimal | None:
+    """The number of a text whose notation nothing else tells, as in a question."""
+    if (written := _written(text)) is None:
+        return None
+    return _value(written, _point([written.digits]) or ".")
+
+
+def _one(marks: set[str]) -> str:
+    return next(iter(marks)) if len(marks) == 1 else ""
+
+
+# Numbers.
+
+
+def _numbers(cells: Sequence[str]) -> list[_Written | None]:
+    """The numbers of a column, none where it holds something else."""
+    filled = [cell for cell in cells if cell]
+    if not any(map(_written, filled[:_LOOKED_AT])):
+        return []
+    found = [_written(cell) if cell else None for cell in cells]
+    others = (cell for cell, each in zip(cells, found, strict=True) if cell and not each)
+    if sum(map(bool, found)) * 2 < len(filled) or any(any(map(str.isdigit, o)) for o in others):
+        return []
+    if any(re.fullmatch(r"0\d+", each.digits) for each in found if each):  # a code, a phone number
+        return []
+    return found
+
+
+def _written(cell: str) -> _Written | None:
+    found = _NUMBER.fullmatch(unicodedata.normalize("NFKC", cell).strip())
+    if found is None or bool(found["open"]) != bool(found["close"]):
+        return None
+    before, behind = found["before"] or "", found["unit"] or ""
+    signs = f"{found['sign'] or ''}{found['sign2'] or ''}{found['behind'] or ''}"
+    if len(signs) > 1 or (before and (behind or not _currency(before))):
+        return None
+    if behind and not (
+        behind == "%" or behind[0].isalpha() or behind[0] in "°℃" or _currency(behind)
+    ):
+        return None
+    if not _GROUPED.fullmatch(found["digits"]):
+        return None
+    digits = re.sub(r"[ '’]", "", found["digits"])
+    negative = bool(found["open"]) or signs in {"-", "−", "–"}
+    apart = bool(re.search(r"\d\s", cell))
+    return _Written(digits, negative, before or behind, apart)
+
+
+def _currency(mark: str) -> bool:
+    """Whether it is that of a currency: €, US$, CHF."""
+    return mark in _CODES or any(unicodedata.category(each) == "Sc" for each in mark)
+
+
+def _column(cells: Sequence[str], written: Sequence[_Written | None], table_point: str) -> Column:
+    if not written:
+        return _WORDS
+    found = [each for each in written if each]
+    either = False
+    if (point := _point([each.digits for each in found]) or table_point) not in (".", ","):
+        either = not point and all(set(each.digits) & set(".,") for each in found)
+        point = "," if "," in found[0].digits else "."
+        if not either:
+            return Column(Holds.UNDECIDED, why=TWO_WAYS)
+    values = [_value(each, point) if each else None for each in written]
+    if None in (value for value, each in zip(values, written, strict=True) if each):
+        return _WORDS
+    units = [each.unit if each else "" for each in written]
+    named = sorted({each.unit for each in found}, key=lambda unit: (-units.count(unit), unit))
+    if len(named) > 1:
+        measured = {_UNITS[unit][0] for unit in named if unit in _UNITS}
+        if len(measured) != 1 or not all(unit in _UNITS for unit in named):
+            if not all(_currency(unit) or unit in _UNITS or not unit for unit in named):
+                return _WORDS
+            if not all(each.apart or _currency(each.unit) or not each.unit for each in found):
+                return _WORDS  # 12A and 12B are seats
+            which = ", ".join(unit or "none" for unit in named[:4])
+            return Column(Holds.UNDECIDED, why=f"its numbers are of several units ({which})")
+        one = _UNITS[named[0]][1]
+        values = [
+            None if value is None else value * _UNITS[unit][1] / one
+            for value, unit in zip(values, units, strict=True)
+        ]
+    places = (-int(v.normalize().as_tuple().exponent) for v in values if v is not None)
+    decimals = _THOUSANDTHS if either else max(0, *places)
+    marked = any(set(each.digits) & {".", ","} for each in found)
+    return Column(
+        Holds.NUMBERS, tuple(values), named[0], decimals, point, either=either, marked=marked
+    )
+
+
+def _value(written: _Written, point: str) -> Decimal | None:
+    """The number itself; None if it is none in this notation."""
+    whole, _, decimals = written.digits.partition(point)
+    grouping = "," if point == "." else "."
+    groups = whole.split(grouping)
+    thousands = len(groups) == 1 or (
+        0 < len(groups[0]) <= 3 and (all(len(g) == 3 for g in groups[1:]) or _as_in_india(groups))
+    )
+    if not thousands or not set(decimals) <= set("0123456789"):
+        return None
+    value = Decimal(f"{''.join(groups) or '0'}.{decimals or '0'}")
+    return -value if written.negative else value
+
+
+def _as_in_india(groups: Sequence[str]) -> bool:
+    return len(groups[-1]) == 3 and all(len(group) == 2 for group in groups[1:-1])
+
+
+def _point(numbers: Sequence[str]) -> str:
+    """The mark of decimals of a column; "" if its numbers do not tell it."""
+    certain = {mark for each in numbers if (mark := _certain(each))}
+    if certain:
+        return _one(certain) or "?"
+    marks = {mark for each in numbers for mark in each if mark in ".,"}
+    if not marks:
+        return "."
+    # The mark is always before three digits. With three decimals every number would have it, as
+    # a mark of thousands none beyond a thousand would lack it.
+    plain = [each for each in numbers if not set(each) & {".", ","}]
+    if len(marks) == 1 and plain and all(len(each) <= 3 for each in plain):
+        return "," if "." in marks else "."
+    return "?" if len(marks) > 1 else ""
+
+
+def _certain(number: str) -> str:
+    """The mark of decimals if this number alone tells it, or ""."""
+    marks = [each for each in number if each in ".,"]
+    if not marks:
+        return ""
+    last, other = marks[-1], "," if marks[-1] == "." else "."
+    if len(set(marks)) == 2:
+        return last
+    if len(marks) > 1:
+        return other
+    whole, _, behind = number.partition(last)
+    return last if len(behind) != 3 or len(whole) > 3 or whole in {"", "0"} else ""
+
+
+# Dates and times.
+
+
+def _orders(cells: Sequence[str]) -> list[str]:
+    """In which orders of day and month the cells of a column are dates; none if they are not."""
+    filled = [cell for cell in cells if cell]
+    if not any(_FIGURES.fullmatch(c) or _SPELT.fullmatch(c) for c in filled[:_LOOKED_AT]):
+        return []
+    dates = [cell for cell in filled if any(map(str.isdigit, cell))]
+    if len(dates) * 2 < len(filled):
+        return []
+    dotted = any(found[2] == "." for cell in dates if (found := _FIGURES.fullmatch(cell)))
+    possible = ["dmy"] if dotted else ["dmy", "mdy"]
+    return [each for each in possible if all(_day(c, each) is not None for c in dates)]
+
+
+def _dates(cells: Sequence[str], orders: Sequence[str]) -> Column:
+    first, *others = [tuple(_day(cell, order) for cell in cells) for order in orders]
+    if any(other != first for other in others):
+        why = "its dates may have the day or the month first"
+        return Column(Holds.UNDECIDED, why=why, dated=True)
+    return Column(Holds.DATES, first, dated=True)
+
+
+def _day(cell: str, order: str) -> Decimal | None:
+    """A day, and the time of it, in minutes; None if it is none."""
+    minutes = 0
+    if found := _FIGURES.fullmatch(cell):
+        one, two, three = (int(found[n]) for n in (1, 3, 4))
+        iso = len(found[1]) == 4
+        year, number, day = (one, two, three) if iso else (three, two, one)
+        if order == "mdy" and not iso:
+            number, day = day, number
+        if len(found[1]) < 3 and len(found[4]) < 3:
+            year += 2000 if year < 70 else 1900
+        minutes = 60 * int(found[5] or 0) + int(found[6] or 0)
+    elif found := _SPELT.fullmatch(cell):
+        day, year = int(found[1] or found[4]), int(found[5])
+        number = month(found[2] or found[3]) or 0
+    else:
+        return None
+    try:
+        return Decimal(1440 * datetime.date(year, number, day).toordinal() + minutes)
+    except ValueError:
+        return None
+
+
+def _times(cells: Sequence[str]) -> Column | None:
+    """A column of times of the day, or of durations."""
+    read = [_TIME.fullmatch(cell) for cell in cells]
+    if not any(read) or any(cell and not time for cell, time in zip(cells, read, strict=True)):
+        return None
+    return Column(
+        Holds.DATES,
+        dated=True,
+        values=tuple(t and Decimal(60 * int(t[1]) + int(t[2])) for t in read),
+    )
