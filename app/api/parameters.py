@@ -94,6 +94,7 @@ def generation_requests(
             top_k=options.top_k,
             cloud=cloud,
             raw=raw,
+            begins=prompt.begins,
             # A prompt is scored once, with its first choice.
             details=details if choice == 0 or details is None else replace(details, prompt=False),
             documents=options.documents,

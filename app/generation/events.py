@@ -10,6 +10,7 @@ from typing import Literal
 from app.generation.timeline import Entry
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
+from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
@@ -31,13 +32,13 @@ class Details:
 class GenerationRequest:
     """A request for one answer.
 
-    `conversation` holds the token ids that stand after a document; `raw` when they are a plain
-    prompt without the chat template. The cloud gets `cloud_conversation` instead, unless it is
-    None. `query` is the text that documents are looked up for; unless `judged` is false, only by
-    what answers it. Where nothing does, `query_alone` is, which says what `query` takes over from
-    the conversation. The cloud gets `cloud_query` instead; None is `query`. From `messages`, which
-    a chat has, a model that writes makes its question stand alone, and from `cloud_messages` the
-    cloud's, which may differ.
+    `conversation` holds the token ids that stand after a document, and `begins` what they begin
+    with; `raw` when they are a plain prompt without the chat template. The cloud gets
+    `cloud_conversation` instead, unless it is None. `query` is the text that documents are looked
+    up for; unless `judged` is false, only by what answers it. Where nothing does, `query_alone` is,
+    which says what `query` takes over from the conversation. The cloud gets `cloud_query` instead;
+    None is `query`. From `messages`, which a chat has, a model that writes makes its question stand
+    alone, and from `cloud_messages` the cloud's, which may differ.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
     which of the person's documents may be used; None is no limit. `passed_over` are texts whose
     passages are not used: those that were quoted before. `id` names the answer, in the
@@ -63,6 +64,7 @@ class GenerationRequest:
     top_k: int | None = None
     cloud: Cloud = Cloud.ALWAYS
     raw: bool = False
+    begins: Begins = Begins.TURNS
     details: Details | None = None
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
@@ -95,7 +97,7 @@ class GenerationRequest:
 
     def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
         """The client's own prompt, with what the template puts before it; no passage counts."""
-        return [*tokenizer.bare_row(raw=self.raw), *self.conversation]
+        return [*tokenizer.bare_row(raw=self.raw, begins=self.begins), *self.conversation]
 
     def prompt_tokens(self, tokenizer: Tokenizer) -> int:
         """How many tokens that has."""

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from app.generation import token_ids
 from dragon.errors import ContextLengthError, InvalidRequestError
+from dragon.inference.chat_template import Rendering
+from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Message, Tokenizer
-from dragon.inference.tools import Tool
 from dragon.localizable import localizable
 from dragon.retrieval.standing_alone import standing_alone
 
@@ -36,11 +37,12 @@ class Prompt:
     """Token ids, and the text that documents are searched with: `alone` where that finds nothing.
 
     The cloud gets the tokens `shown` and the text `asked` instead, unless they are None. Those of a
-    chat come from `messages`, and for the cloud from those `known` to it.
+    chat come from `messages`, and for the cloud from those `known` to it; both begin alike.
     """
 
     tokens: tuple[int, ...]
     query: str
+    begins: Begins = Begins.TURNS
     shown: tuple[int, ...] | None = None
     alone: str | None = None
     asked: str | None = None
@@ -52,13 +54,11 @@ async def chat_prompt(
     model: Model,
     messages: Sequence[Message],
     shown: Sequence[Message] | None = None,
-    tools: Sequence[Tool] = (),
+    rendering: Rendering | None = None,
     *,
     to_cut: bool = False,
 ) -> Prompt:
-    """The conversation under the model's template, with the tools that it may call.
-
-    The last user message is the query.
+    """The conversation under the model's template; the last user message is the query.
 
     The cloud is shown other messages where there are any. One that is `to_cut` may be too long.
 
@@ -72,16 +72,17 @@ async def chat_prompt(
     length = sum(len(message.content) for message in messages)
     require_room(length, model, "messages", to_cut=to_cut)
     # Long prompts take long to tokenize; other requests go on meanwhile.
-    tokens = await asyncio.to_thread(model.tokenizer.conversation, messages, tools)
-    conversation = _fitting(tokens, model, "messages", to_cut=to_cut)
+    chat = await asyncio.to_thread(model.tokenizer.chat, messages, rendering)
+    conversation = _fitting(chat.tokens, model, "messages", to_cut=to_cut)
     alone = standing_alone(query, _questions(messages)[:-1])
     # The cloud is asked once, with words of questions that it knows.
     known = messages if shown is None else shown
     asked = standing_alone(query, _questions(known)[:-1])
-    prompt = Prompt(conversation, query, None, alone, asked, tuple(messages), tuple(known))
-    if known == messages:
+    own, known = tuple(messages), tuple(known)
+    prompt = Prompt(conversation, query, chat.begins, None, alone, asked, own, known)
+    if known == own:
         return prompt
-    other = await asyncio.to_thread(model.tokenizer.conversation, known, tools)
+    other = (await asyncio.to_thread(model.tokenizer.chat, known, rendering)).tokens
     # Marks may be longer than what they stand for.
     return replace(prompt, shown=tuple(other[-model.context_length :]))
 
@@ -93,6 +94,8 @@ def _questions(messages: Sequence[Message]) -> list[str]:
 async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool = False) -> Prompt:
     """A prompt as it stands, text or token ids, with the tokens before every text or without.
 
+    Special tokens are known by their names.
+
     One that is `to_cut` may be too long.
 
     Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
@@ -101,14 +104,15 @@ async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool
     tokenizer = model.tokenizer
     if isinstance(prompt, str):
         require_room(len(prompt), model, "prompt", to_cut=to_cut)
-        tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
+        tokens, query = await asyncio.to_thread(tokenizer.read, prompt), prompt
     else:
         tokens = token_ids.known(prompt, tokenizer, model.model_name, "prompt")
-        # They are added where the prompt is run, and must not stand there twice.
-        start = tokenizer.bare_row(raw=True)
-        if start and tokens[: len(start)] == start:
-            tokens = tokens[len(start) :]
-        query = await asyncio.to_thread(tokenizer.decode, tokens)
+        query = ""
+    # They are added where the prompt is run, and must not stand there twice.
+    start = tokenizer.bare_row(raw=True)
+    if start and tokens[: len(start)] == start:
+        tokens = tokens[len(start) :]
+    query = query or await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
     return Prompt(_fitting(tokens, model, "prompt", to_cut=to_cut), query)

@@ -23,6 +23,7 @@ from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
+from dragon.inference.chat_template import Rendering
 from dragon.inference.tools import Form, Tool
 from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode, Sampling
@@ -36,7 +37,9 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     shown = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
     tools, form = offered(body, state.generation.tokenizer, messages)
-    prompt = await chat_prompt(state.generation, messages, shown, tools, to_cut=cut)
+    prompt = await chat_prompt(
+        state.generation, messages, shown, Rendering(tuple(tools)), to_cut=cut
+    )
     limit = body.max_completion_tokens or body.max_tokens
     grammar = await checked(partial(_held, body, tools, form), state, raw=False)
     return requests_of(
@@ -198,7 +201,7 @@ def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
 
     -1 are as many as the model takes. Raises `InvalidRequestError` where none stay.
     """
-    before = len(state.generation.tokenizer.bare_row(raw=request.raw))
+    before = len(state.generation.tokenizer.bare_row(raw=request.raw, begins=request.begins))
     room = state.generation.room(request) if tokens < 0 else tokens - before
     if room < 1:
         raise InvalidRequestError(

@@ -51,7 +51,7 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
         require_tools(messages, tokenizer)
         tokens = await asyncio.to_thread(_chat, tokenizer, messages)
     else:
-        tokens = await asyncio.to_thread(tokenizer.encode, body.prompt or "")
+        tokens = await asyncio.to_thread(tokenizer.read, body.prompt or "")
         if body.add_special_tokens is not False:
             tokens = tokenizer.framed(tokens)
     return Tokenized(count=len(tokens), max_model_len=length, tokens=tokens)
@@ -67,7 +67,8 @@ async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
 
 
 def _chat(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
-    return [*tokenizer.bare_row(), *tokenizer.conversation(messages)]
+    chat = tokenizer.chat(messages)
+    return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]
 
 
 def _of_model(model: str | None, state: AppState) -> tuple[Tokenizer, int]:

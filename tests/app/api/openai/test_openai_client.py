@@ -291,8 +291,8 @@ def test_content_parts_and_roles(stock: openai.OpenAI, generation: FakeGeneratio
         ],
     )
     assert generation.requests[0].query == "Where is the key?"
-    text = generation.tokenizer.decode(generation.requests[0].conversation, special=True)
-    assert text == (
+    prompt = generation.requests[0].prompt_ids(generation.tokenizer)
+    assert generation.tokenizer.decode(prompt, special=True) == (
         "<|doc|>Be brief.<|user|>Hello<|assistant|>Good day.<|end|>"
         "<|user|>Where is the key?<|assistant|>"
     )

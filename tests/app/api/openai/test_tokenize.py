@@ -36,6 +36,7 @@ async def test_a_prompt(client: httpx.AsyncClient, generation: FakeGeneration) -
     reply = await tokenized(client, model="dragon-7m", prompt=TEXT)
     assert reply["count"] == len(reply["tokens"])
     assert reply["max_model_len"] == generation.context_length
+    assert 3 in reply["tokens"], "the special token, by its name"
     await client.post("/v1/completions", json={"model": "dragon-7m", "prompt": TEXT})
     assert list(generation.requests[0].conversation) == reply["tokens"]
     again = await client.post("/detokenize", json={"tokens": reply["tokens"]})
@@ -52,7 +53,7 @@ async def test_a_chat(client: httpx.AsyncClient, generation: FakeGeneration) -> 
     reply = await tokenized(client, messages=MESSAGES)
     chat = {"model": "dragon-7m", "messages": MESSAGES}
     usage = (await client.post("/v1/chat/completions", json=chat)).json()["usage"]
-    assert list(generation.requests[0].conversation) == reply["tokens"]
+    assert generation.requests[0].prompt_ids(generation.tokenizer) == reply["tokens"]
     assert usage["prompt_tokens"] == reply["count"]
     text = await client.post("/detokenize", json={"tokens": reply["tokens"]})
     assert text.json()["prompt"] == "<|doc|>Be brief.<|user|>Where is the key?<|assistant|>"
