@@ -11,7 +11,7 @@ from app.generation.timeline import Entry
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
 from dragon.inference.rows import Begins
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.tokenizer import TextStream, Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
 DEFAULT_MAX_TOKENS = 512
@@ -39,14 +39,15 @@ class GenerationRequest:
     which says what `query` takes over from the conversation. The cloud gets `cloud_query` instead;
     None is `query`. From `messages`, which a chat has, a model that writes makes its question stand
     alone, and from `cloud_messages` the cloud's, which may differ.
-    `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
-    which of the person's documents may be used; None is no limit. `passed_over` are texts whose
-    passages are not used: those that were quoted before. `id` names the answer, in the
-    ledger too. `hops` is how often an answer may continue with what is found by what is
-    written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
-    cloud does not know. `epsilon` bounds what the cloud learns of the passages used, by
-    (epsilon, `accountant.DELTA`)-differential privacy; None is no bound. With `wait` the first
-    token waits for the cloud, however late it is.
+    `max_tokens` 0 writes nothing: it is for scoring the prompt. A `stop` string ends the answer,
+    and is part of it `with_stop`; so does one of the `stop_tokens`. Special tokens that do not end
+    it are in its text if `special`. `documents` and `collections` limit which of the person's
+    documents may be used; None is no limit. `passed_over` are texts whose passages are not used:
+    those that were quoted before. `id` names the answer, in the ledger too. `hops` is how often an
+    answer may continue with what is found by what is written so far (`app.generation.hops`); unless
+    they are `hops_agreed`, never by words that the cloud does not know. `epsilon` bounds what the
+    cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential privacy; None
+    is no bound. With `wait` the first token waits for the cloud, however late it is.
     """
 
     conversation: tuple[int, ...]
@@ -60,6 +61,9 @@ class GenerationRequest:
     cloud_messages: tuple[Message, ...] = ()
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    stop_tokens: frozenset[int] = frozenset()
+    with_stop: bool = False
+    special: bool = False
     mode: Mode = Mode.ONEWAY
     top_k: int | None = None
     cloud: Cloud = Cloud.ALWAYS
@@ -94,6 +98,10 @@ class GenerationRequest:
     def least(self) -> int:
         """How many tokens there must be room for."""
         return 1 if self.max_tokens is None else self.max_tokens
+
+    def stream(self, tokenizer: Tokenizer) -> TextStream:
+        """Makes its answer's text of tokens."""
+        return TextStream(tokenizer, self.stop, with_stop=self.with_stop, special=self.special)
 
     def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
         """The client's own prompt, with what the template puts before it; no passage counts."""

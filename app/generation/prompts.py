@@ -87,6 +87,40 @@ async def chat_prompt(
     return replace(prompt, shown=tuple(other[-model.context_length :]))
 
 
+async def shortened(
+    model: Model, messages: Sequence[Message], rendering: Rendering, answer: int
+) -> list[Message]:
+    """The messages without the oldest turns, where all of them leave no room for the answer.
+
+    Instructions stay, and so does what follows the last question; if that is too long by itself,
+    it stays as it is.
+    """
+    first = next((n for n, each in enumerate(messages) if each.role != "system"), 0)
+    own, turns = list(messages[:first]), list(messages[first:])
+    # A conversation begins with a question, as templates want it.
+    starts = [n for n, each in enumerate(turns) if each.role == "user"] or [0]
+    room = model.context_length - answer
+
+    def fits(start: int) -> bool:
+        kept = [*own, *turns[start:]]
+        characters = sum(len(message.content) for message in kept)
+        if model.tokenizer.least_tokens(characters) > room:
+            return False
+        chat = model.tokenizer.chat(kept, rendering)
+        return len(model.tokenizer.bare_row(begins=chat.begins)) + len(chat.tokens) <= room
+
+    if await asyncio.to_thread(fits, 0):
+        return list(messages)
+    low, high = 0, len(starts) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if await asyncio.to_thread(fits, starts[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return [*own, *turns[starts[low] :]]
+
+
 def _questions(messages: Sequence[Message]) -> list[str]:
     return [message.content for message in messages if message.role == "user"]
 

@@ -166,6 +166,11 @@ class Tokenizer:
             return bytes.fromhex(piece[3:5])
         return piece.replace("\u2581", " ").encode()
 
+    def name(self, token: int) -> str:
+        """What the vocabulary calls a token."""
+        name: str = self._backend.convert_ids_to_tokens(token)
+        return name
+
     @cached_property
     def byte_level(self) -> bool:
         """Whether pieces are spelt in a letter a byte, as GPT-2's are."""
@@ -276,8 +281,18 @@ class TextStream:
     over several tokens: text is held back until neither can change it any more.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop: Sequence[str] = (),
+        *,
+        with_stop: bool = False,
+        special: bool = False,
+    ) -> None:
+        """`with_stop`: what ends the text is part of it; `special`: so are special tokens."""
         self._tokenizer = tokenizer
+        self._with_stop = with_stop
+        self._special = special
         self._stop = tuple(stop)
         self._pending: list[int] = []  # tokens not yet turned into text
         self._context: list[int] = []  # the tokens before, since spacing depends on them
@@ -291,6 +306,12 @@ class TextStream:
         self._pending.extend(tokens)
         return self._release(self._decode(final=False), final=False)
 
+    def stop(self) -> str:
+        """End the text here; what was still held back."""
+        text = self.finish()
+        self.stopped = True
+        return text
+
     def finish(self) -> str:
         """What was still held back; an incomplete character ends as U+FFFD."""
         if self.stopped:
@@ -298,8 +319,9 @@ class TextStream:
         return self._release(self._decode(final=True), final=True)
 
     def _decode(self, *, final: bool) -> str:
-        before = self._tokenizer.decode(self._context)
-        text = self._tokenizer.decode([*self._context, *self._pending])[len(before) :]
+        before = self._tokenizer.decode(self._context, special=self._special)
+        whole = [*self._context, *self._pending]
+        text = self._tokenizer.decode(whole, special=self._special)[len(before) :]
         if not text or (text.endswith(_REPLACEMENT) and not final):
             return ""
         self._context, self._pending = self._pending, []
@@ -312,7 +334,7 @@ class TextStream:
         if found:
             self.stopped = True
             self._held = ""
-            return text[: min(found)[1]]
+            return text[: min(found)[0 if self._with_stop else 1]]
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

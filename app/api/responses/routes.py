@@ -20,7 +20,7 @@ from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import DragonReply
-from app.api.openai.tools import read_by
+from app.api.openai.tools import reading_of
 from app.api.openai.vector_stores import limits
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody
@@ -30,7 +30,7 @@ from app.container import AppState, State
 from app.generation.events import Finished, GenerationRequest
 from app.problems import reported
 from dragon.inference.fairness import CALLER
-from dragon.inference.tools import Form
+from dragon.inference.reading import Reading
 
 router = APIRouter(prefix="/v1/responses", tags=["responses"])
 
@@ -73,7 +73,7 @@ class Call:
 @router.post("", response_model=ResponseObject, responses={200: _EVENTS, **failures(404, 502, 503)})
 async def create_response(http: Request, body: ResponseBody, state: State) -> Response:
     """Answer an input, at once or as a stream; stored unless `store` is false."""
-    require_model(body.model, state.generation.model_name)
+    model = require_model(body.model, state.generation.model_name)
     last, past = None, []
     if body.previous_response_id is not None:
         last = await stored.found(state.conversations, body.previous_response_id)
@@ -84,7 +84,8 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     (choice,) = choices_of(requests, 1)
     if body.user:
         CALLER.set(f"{CALLER.get()} {body.user}")
-    asked = _asked(body, requests[0], read_by(chat, state.generation.tokenizer))
+    reading = reading_of(chat, requests[0], state.generation.tokenizer)
+    asked = _asked(body, model, requests[0], reading)
     events = begun(state, [choice.answer])
     if body.store is not False:
         conversation = None if last is None else last.conversation_id
@@ -115,13 +116,13 @@ async def delete_response(response_id: str, state: State) -> ResponseDeleted:
     return ResponseDeleted(id=response_id)
 
 
-def _asked(body: ResponseBody, request: GenerationRequest, form: Form | None) -> View:
+def _asked(body: ResponseBody, model: str, request: GenerationRequest, reading: Reading) -> View:
     """The response before anything is written; the key is one of its own until it is stored."""
     return View(
         key=secrets.token_hex(12),
         created_at=int(time.time()),
         asked={
-            "model": body.model,
+            "model": model,
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
             "previous_response_id": body.previous_response_id,
@@ -134,13 +135,13 @@ def _asked(body: ResponseBody, request: GenerationRequest, form: Form | None) ->
         },
         query=None if body.search is None else request.query,
         results=body.wants_results,
-        form=form,
+        reading=reading,
     )
 
 
 def _given(body: ResponseBody) -> dict[str, Any]:
     """Parameters as they were sent, where they were."""
-    names = {"tool_choice", "parallel_tool_calls", "text"}
+    names = {"tool_choice", "parallel_tool_calls", "text", "truncation"}
     return body.model_dump(include=names, exclude_none=True, by_alias=True)
 
 

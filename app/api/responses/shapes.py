@@ -75,7 +75,24 @@ class FileSearchCall(BaseModel):
     results: list[SearchResult] | None = None
 
 
-Output = FileSearchCall | OutputMessage | FunctionCall
+class ReasoningText(BaseModel):
+    """What the model thought."""
+
+    type: Literal["reasoning_text"] = "reasoning_text"
+    text: str
+
+
+class Reasoning(BaseModel):
+    """What the model thought before it answered."""
+
+    id: str
+    type: Literal["reasoning"] = "reasoning"
+    status: Literal["in_progress", "completed"]
+    summary: list[dict[str, str]] = Field(default_factory=list)
+    content: list[ReasoningText]
+
+
+Output = FileSearchCall | Reasoning | OutputMessage | FunctionCall
 
 
 class InputDetails(BaseModel):
@@ -135,7 +152,7 @@ class ResponseObject(BaseModel):
     tool_choice: Any = "auto"
     tools: list[dict[str, Any]]
     top_p: float
-    truncation: Literal["disabled"] = "disabled"
+    truncation: Literal["auto", "disabled"] = "disabled"
     usage: ResponseUsage | None = None
     metadata: dict[str, str]
     dragon: DragonReply | None = Field(default=None, exclude_if=_is_none)

@@ -20,6 +20,7 @@ from app.generation.events import Event, Finished
 from app.problems import problem
 from app.storage.tables import Message, MessageState
 from dragon.errors import NotFoundError
+from dragon.inference.reading import Reading
 from dragon.inference.tools import Form
 
 _STATUS: dict[str, Status] = {
@@ -93,7 +94,11 @@ def view(message: Message) -> View:
         asked=kept["asked"],
         query=kept["query"],
         results=kept["results"],
-        form=Form(**form) if (form := kept.get("form")) else None,
+        reading=Reading(
+            Form(**form) if (form := kept.get("form")) else None,
+            reasons=kept.get("reasons", False),
+            begun=kept.get("begun", False),
+        ),
         status="incomplete" if cut_short else _STATUS[message.state],
         written=message.text,
         sources=[source for source in own if not source.get("deleted")],
@@ -119,7 +124,7 @@ async def kept(
         "asked": dict(asked.asked),
         "query": asked.query,
         "results": asked.results,
-        "form": asked.form and asdict(asked.form),
+        **asdict(asked.reading),
         # A question is a message of its own.
         "input": [] if [turn.role for turn in turns] == ["user"] else _plain(turns),
     }

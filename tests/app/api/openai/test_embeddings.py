@@ -124,7 +124,6 @@ async def test_dimensions_may_be_what_they_are(client: httpx.AsyncClient) -> Non
         ({"input": None}, "input", "invalid_value"),
         ({"dimensions": 64}, "dimensions", "unsupported_parameter"),
         ({"encoding_format": "int8"}, "encoding_format", "invalid_value"),
-        ({"temperature": 1}, "temperature", "unknown_parameter"),
         ({"model": "text-embedding-3-small"}, "model", "model_not_found"),
         ({"model": "dragon-7m"}, "model", "model_not_found"),
     ],

@@ -243,7 +243,6 @@ def test_nothing_is_kept_of_what_is_refused(
         ({"tools": [{"type": "function", "name": "now"}]}, "tools"),
         ({"tools": [{**SEARCH[0], "vector_store_ids": ["vs_nothing"]}]}, "tools"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"input": [{"type": "reasoning", "summary": []}]}, "input[0]"),
         ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, "messages"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
@@ -259,7 +258,6 @@ def test_nothing_is_kept_of_what_is_refused(
         ({"text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"background": True}, "background"),
         ({"top_logprobs": 1}, "top_logprobs"),
-        ({"nonsense": 1}, "nonsense"),
         ({"previous_response_id": "resp_nothing"}, None),
     ],
 )
