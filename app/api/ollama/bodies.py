@@ -290,6 +290,14 @@ class OllamaEmbedBody(_Named):
     dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
+class OllamaEmbeddingBody(_Named):
+    """`POST /api/embeddings`, as `/api/embed` was called once."""
+
+    NOTHING: ClassVar = frozenset({"options", "keep_alive", "truncate"})
+
+    prompt: Annotated[Str, Field(min_length=1)]
+
+
 class OllamaShowBody(_Named):
     """`POST /api/show`."""
 

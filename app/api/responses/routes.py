@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.api.openai import dragon_fields
@@ -18,6 +18,7 @@ from app.api.openai.delivery import Events, as_stream, at_once, begun
 from app.api.openai.logprobs import chat_logprobs
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
+from app.api.openai.paging import Order, page
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import DragonReply
 from app.api.openai.tools import reading_of
@@ -25,7 +26,7 @@ from app.api.openai.vector_stores import limits
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody
 from app.api.responses.render import StreamRenderer, View
-from app.api.responses.shapes import ResponseDeleted, ResponseObject
+from app.api.responses.shapes import InputItems, ResponseDeleted, ResponseObject
 from app.container import AppState, State
 from app.generation.events import Finished, GenerationRequest
 from app.problems import reported
@@ -106,6 +107,19 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
 async def get_response(response_id: str, state: State) -> ResponseObject:
     """A response that was stored."""
     return stored.view(await stored.found(state.conversations, response_id)).object()
+
+
+@router.get("/{response_id}/input_items", responses=failures(404))
+async def list_input_items(
+    response_id: str,
+    state: State,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    after: str | None = None,
+    order: Order = "desc",
+) -> InputItems:
+    """What a stored response was asked, newest first unless `order` is `asc`."""
+    items = await stored.input_items(state.conversations, response_id)
+    return InputItems(**page(items[::-1], limit, after, order))
 
 
 @router.delete("/{response_id}", responses=failures(404))

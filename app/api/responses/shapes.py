@@ -158,6 +158,30 @@ class ResponseObject(BaseModel):
     dragon: DragonReply | None = Field(default=None, exclude_if=_is_none)
 
 
+class InputItem(BaseModel):
+    """What was asked: a message, a call or what a function returned."""
+
+    id: str
+    type: Literal["message", "function_call", "function_call_output"]
+    status: Literal["completed"] = "completed"
+    role: str | None = Field(default=None, exclude_if=_is_none)
+    content: list[dict[str, Any]] | None = Field(default=None, exclude_if=_is_none)
+    call_id: str | None = Field(default=None, exclude_if=_is_none)
+    name: str | None = Field(default=None, exclude_if=_is_none)
+    arguments: str | None = Field(default=None, exclude_if=_is_none)
+    output: str | None = Field(default=None, exclude_if=_is_none)
+
+
+class InputItems(BaseModel):
+    """A page of them."""
+
+    object: Literal["list"] = "list"
+    data: list[InputItem]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
 class ResponseDeleted(BaseModel):
     """The answer to a deletion."""
 

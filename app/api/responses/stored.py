@@ -11,7 +11,7 @@ from app.api.openai.delivery import Events
 from app.api.openai.schemas import ChatMessage
 from app.api.openai.tools import CallBody, CalledFunction
 from app.api.responses.render import View
-from app.api.responses.shapes import Status
+from app.api.responses.shapes import InputItem, Status
 from app.cancellation import to_the_end
 from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
@@ -60,6 +60,49 @@ async def history(store: ConversationStore, last: Message) -> list[ChatMessage]:
         turns[-1:] = [ChatMessage.model_validate(turn) for turn in kept["input"]] or turns[-1:]
         turns.append(_answer(view(message)))
     return turns
+
+
+async def input_items(store: ConversationStore, response_id: str) -> list[InputItem]:
+    """What a response was asked, in order. Raises `NotFoundError`."""
+    message = await found(store, response_id)
+    kept = message.record["response"]["input"]
+    if not kept:
+        *_, asked, _ = await store.path(message.id)
+        kept = [{"role": "user", "content": asked.text}]
+    key = key_of(message)
+    items: list[InputItem] = []
+    for turn in (ChatMessage.model_validate(each) for each in kept):
+        if turn.role == "tool":
+            items.append(
+                InputItem(
+                    id=f"fco_{key}_{len(items)}",
+                    type="function_call_output",
+                    call_id=turn.tool_call_id,
+                    output=turn.content,
+                )
+            )
+        elif turn.content is not None:
+            part = "output_text" if turn.role == "assistant" else "input_text"
+            items.append(
+                InputItem(
+                    id=f"msg_{key}_{len(items)}",
+                    type="message",
+                    role=turn.role,
+                    content=[{"type": part, "text": turn.content}],
+                )
+            )
+        for call in turn.tool_calls or ():
+            called = call.function
+            items.append(
+                InputItem(
+                    id=f"fc_{key}_{len(items)}",
+                    type="function_call",
+                    call_id=call.id,
+                    name=called.name,
+                    arguments=called.arguments,
+                )
+            )
+    return items
 
 
 def _answer(said: View) -> ChatMessage:

@@ -166,3 +166,13 @@ async def test_a_client_that_left_is_not_worked_for() -> None:
         await task
     assert len(chores) == 1
     assert chores[0].cancelled()
+
+
+async def test_ids_of_another_tokenizer_in_range_are_refused(client: httpx.AsyncClient) -> None:
+    own = await client.post("/tokenize", json={"model": MODEL, "prompt": "The embedding of cats."})
+    for ids in (own.json()["tokens"], [1996, 4937, 25682], [4667, 1996, 4937]):
+        assert (await client.post("/v1/embeddings", json={"input": ids})).status_code == 200
+    for other in ([791, 8415, 374, 279, 13], [464, 3797, 21581, 13]):  # cl100k_base, gpt2
+        reply = await client.post("/v1/embeddings", json={"input": other})
+        assert reply.status_code == 400
+        assert "another tokenizer" in reply.json()["error"]["message"]

@@ -279,3 +279,15 @@ def test_what_was_found_in_a_deleted_document_is_shown_no_more(client: openai.Op
     assert reply.output[0].results
     kept = client.responses.retrieve(reply.id)
     assert (kept.output[0].results, kept.output[1].content[0].annotations) == ([], [])
+
+
+def test_what_a_response_was_asked(client: openai.OpenAI) -> None:
+    first = client.responses.create(model=MODEL, input=ASK)
+    (item,) = client.responses.input_items.list(first.id).data
+    assert (item.role, item.content[0].text) == ("user", ASK)
+    turns: Any = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": ASK}]
+    second = client.responses.create(model=MODEL, input=turns, previous_response_id=first.id)
+    items = client.responses.input_items.list(second.id, order="asc").data
+    assert [item.content[0].text for item in items] == ["Be brief.", ASK]
+    with pytest.raises(openai.NotFoundError):
+        client.responses.input_items.list("resp_nothing")
