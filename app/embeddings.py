@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from itertools import dropwhile
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from dragon.errors import ContextLengthError, InvalidRequestError
 from dragon.retrieval.embedder import Embedder
 
 Vectors = npt.NDArray[np.float32]
+_INSIDE = b"##"  # begins a token that goes on with a word
 _ROWS = 4
 _LONGEST = 64  # characters that are read for a token of a text to be cut
 MOST_TOKENS = 300_000
@@ -97,10 +99,27 @@ class EmbeddingService:
             special = self.tokenizer.framed([])
             ids = known(given, self.tokenizer, self.model_name, "input")
             ids = [token for token in ids if token not in special]
+            self._require_own(ids)
         row = self.tokenizer.framed(ids)
         if len(row) > self.context_length:
             raise self._too_long(str(len(row)))
         return row
+
+    def _require_own(self, ids: Sequence[int]) -> None:
+        """Raises `InvalidRequestError` for ids that this tokenizer cuts no text into.
+
+        Those of another one, which clients send unasked, are in range for the most part, and would
+        be embedded as gibberish. A text may have been cut inside a word.
+        """
+        own = self.tokenizer
+        whole = list(dropwhile(lambda token: own.piece(token).startswith(_INSIDE), ids))
+        whole = [token for token in whole if own.decode([token])]
+        if own.encode(own.decode(whole)) != whole:
+            raise InvalidRequestError(
+                f"input: these are ids of another tokenizer than that of {self.model_name}; send "
+                "the text, or ids of /tokenize",
+                param="input",
+            )
 
     def _too_long(self, tokens: str) -> ContextLengthError:
         return ContextLengthError(

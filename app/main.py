@@ -13,6 +13,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from app.api import errors, health
+from app.api.lenient_http import LenientHttp
 from app.api.mcp.endpoint import Endpoint
 from app.api.ollama import generation as ollama_generation
 from app.api.ollama import models as ollama_models
@@ -20,6 +21,7 @@ from app.api.openai import (
     chat,
     completions,
     embeddings,
+    file_batches,
     files,
     models,
     openapi,
@@ -28,6 +30,7 @@ from app.api.openai import (
     tokenize,
     vector_stores,
 )
+from app.api.openai.spellings import HEADER
 from app.api.page import (
     conversations,
     documents,
@@ -55,6 +58,7 @@ _ROUTERS = (
     embeddings,
     tokenize,
     vector_stores,
+    file_batches,
     files,
     search,
     rerank,
@@ -106,6 +110,7 @@ def create_app(
         redirect_slashes=False,
         middleware=[
             Middleware(RequestContext),
+            Middleware(LenientHttp, strict=settings.strict),
             *_cross_origin(settings),
             Middleware(Gate, host=settings.host),
             Middleware(BodyLimit, limit=MAX_BODY_BYTES, unbounded=frozenset({"/v1/files"})),
@@ -132,7 +137,7 @@ def _cross_origin(settings: Settings) -> list[Middleware]:
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["X-Request-Id", "Mcp-Session-Id"],
+            expose_headers=["X-Request-Id", "Mcp-Session-Id", HEADER],
         )
     ]
 

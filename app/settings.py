@@ -48,6 +48,8 @@ class Settings(ModelChoice, BaseSettings):
     peer_key: SecretStr | None = None
     cloud: Cloud = Cloud.WHEN_NEEDED
     aggregation: Mode = Mode.ONEWAY
+    # Refuse parameters that are not known, in place of naming them in the response.
+    strict: bool = False
     top_k: int | None = Field(default=None, ge=1, le=32)  # what suits the model
     # The most that documents' KV may take on the disk; 0 keeps none.
     kv_cache_mb: int = Field(default=1024, ge=0)

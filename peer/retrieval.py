@@ -91,11 +91,13 @@ class Retriever:
         if self.answers.on(raw=asked.raw) is Answers.WORDS and asked.top_k:
             passages = await self._found(self._passages, asked.query, asked.top_k)
             first = first_number(Role.CLOUD, asked.top_k)
-            row, kept = context_row(self.tokenizer, passages, room, first)
+            row, kept = context_row(self.tokenizer, passages, room, first, asked.begins)
             return Found([row], kept, None)
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
         quotes = self.answers is Answers.QUOTES
-        rows, kept = document_rows(self.tokenizer, hits, room, raw=asked.raw, quotes=quotes)
+        rows, kept = document_rows(
+            self.tokenizer, hits, room, raw=asked.raw, quotes=quotes, begins=asked.begins
+        )
         every = asked.rescore_every
         return Found(rows, kept, rescoring(self.embedder, self.tokenizer, asked.query, rows, every))
 

@@ -21,7 +21,7 @@ from app.generation.events import (
 )
 from app.peer_link.status import PeerStatus
 from dragon.errors import ContextLengthError
-from dragon.inference.tokenizer import Message, TextStream, Tokenizer
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode
 
@@ -103,7 +103,7 @@ class FakeGeneration:
         )
 
     async def _write(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
-        stream = TextStream(self.tokenizer, request.stop)
+        stream = request.stream(self.tokenizer)
         tokens = self.tokenizer.encode(self.script)
         limit = len(tokens) if request.max_tokens is None else request.max_tokens
         written = told = 0
@@ -111,7 +111,8 @@ class FakeGeneration:
             if written == self.fail_after:
                 raise RuntimeError("a secret of the engine")
             await asyncio.sleep(self.delay)
-            text = stream.push([token])
+            ends = token in request.stop_tokens
+            text = stream.stop() if ends else stream.push([token])
             written += 1
             if written == 3 and self.no_room is None:
                 yield PeerChanged(joint=False, position=3, reason="the peer does not answer")

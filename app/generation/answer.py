@@ -24,7 +24,7 @@ from app.generation.stats import Record, cut_statistics, verdicts
 from app.generation.timeline import Trace
 from dragon.inference.decoder import CutStatistics
 from dragon.inference.estimates import Pace
-from dragon.inference.tokenizer import TextStream, Tokenizer
+from dragon.inference.tokenizer import Tokenizer
 from dragon.link import control
 from dragon.protocol.committed_text import Settled
 from dragon.protocol.session import Session
@@ -47,7 +47,7 @@ class Answer:
         self._cloud_citations = cloud_citations
         self._citations = Citations()
         self._tokenizer = tokenizer
-        self._stream = TextStream(tokenizer, request.stop)
+        self._stream = request.stream(tokenizer)
         self._found = SourcesFound(())
         self.record = Record()
         self.trace = Trace()
@@ -99,7 +99,9 @@ class Answer:
             if self._stream.stopped:
                 break
             self.tokens.append(token)
-            if token not in self._tokenizer.end_ids:
+            if token in self._request.stop_tokens:
+                text += self._stream.stop()
+            elif token not in self._tokenizer.end_ids:
                 text += self._stream.push([token])
         if last or self._stream.stopped:
             text += self._stream.finish()

@@ -11,7 +11,8 @@ from app.generation.timeline import Entry
 from app.ledger.leakage import Part
 from app.settings import Cloud
 from dragon.inference.chat_template import Message
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.rows import Begins
+from dragon.inference.tokenizer import TextStream, Tokenizer
 from dragon.sampling.params import Mode, Sampling
 
 DEFAULT_MAX_TOKENS = 512
@@ -32,21 +33,23 @@ class Details:
 class GenerationRequest:
     """A request for one answer.
 
-    `conversation` holds the token ids that stand after a document; `raw` when they are a plain
-    prompt without the chat template. The cloud gets `cloud_conversation` instead, unless it is
-    None. `query` is the text that documents are looked up for; unless `judged` is false, only by
-    what answers it. Where nothing does, `query_alone` is, which says what `query` takes over from
-    the conversation. The cloud gets `cloud_query` instead; None is `query`. From `messages`, which
-    a chat has, a model that writes makes its question stand alone, and from `cloud_messages` the
-    cloud's, which may differ; `parts` are what those hold, as the ledger names it.
-    `max_tokens` 0 writes nothing: it is for scoring the prompt. `documents` and `collections` limit
-    which of the person's documents may be used; None is no limit. `passed_over` are texts whose
-    passages are not used: those that were quoted before. `id` names the answer, in the
-    ledger too. `hops` is how often an answer may continue with what is found by what is
-    written so far (`app.generation.hops`); unless they are `hops_agreed`, never by words that the
-    cloud does not know. `epsilon` bounds what the cloud learns of the passages used, by
-    (epsilon, `accountant.DELTA`)-differential privacy; None is no bound. With `wait` the first
-    token waits for the cloud, however late it is.
+    `conversation` holds the token ids that stand after a document, and `begins` what they begin
+    with; `raw` when they are a plain prompt without the chat template. The cloud gets
+    `cloud_conversation` instead, unless it is None. `query` is the text that documents are looked
+    up for; unless `judged` is false, only by what answers it. Where nothing does, `query_alone` is,
+    which says what `query` takes over from the conversation. The cloud gets `cloud_query` instead;
+    None is `query`. From `messages`, which a chat has, a model that writes makes its question stand
+    alone, and from `cloud_messages` the cloud's, which may differ; `parts` are what those hold, as
+    the ledger names it.
+    `max_tokens` 0 writes nothing: it is for scoring the prompt. A `stop` string ends the answer,
+    and is part of it `with_stop`; so does one of the `stop_tokens`. Special tokens that do not end
+    it are in its text if `special`. `documents` and `collections` limit which of the person's
+    documents may be used; None is no limit. `passed_over` are texts whose passages are not used:
+    those that were quoted before. `id` names the answer, in the ledger too. `hops` is how often an
+    answer may continue with what is found by what is written so far (`app.generation.hops`); unless
+    they are `hops_agreed`, never by words that the cloud does not know. `epsilon` bounds what the
+    cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential privacy; None
+    is no bound. With `wait` the first token waits for the cloud, however late it is.
     """
 
     conversation: tuple[int, ...]
@@ -61,10 +64,14 @@ class GenerationRequest:
     parts: tuple[Part, ...] = ()
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    stop_tokens: frozenset[int] = frozenset()
+    with_stop: bool = False
+    special: bool = False
     mode: Mode = Mode.ONEWAY
     top_k: int | None = None
     cloud: Cloud = Cloud.ALWAYS
     raw: bool = False
+    begins: Begins = Begins.TURNS
     details: Details | None = None
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
@@ -95,9 +102,13 @@ class GenerationRequest:
         """How many tokens there must be room for."""
         return 1 if self.max_tokens is None else self.max_tokens
 
+    def stream(self, tokenizer: Tokenizer) -> TextStream:
+        """Makes its answer's text of tokens."""
+        return TextStream(tokenizer, self.stop, with_stop=self.with_stop, special=self.special)
+
     def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
         """The client's own prompt, with what the template puts before it; no passage counts."""
-        return [*tokenizer.bare_row(raw=self.raw), *self.conversation]
+        return [*tokenizer.bare_row(raw=self.raw, begins=self.begins), *self.conversation]
 
     def prompt_tokens(self, tokenizer: Tokenizer) -> int:
         """How many tokens that has."""

@@ -12,6 +12,8 @@ from app.generation import token_ids
 from app.generation.cloud_view import View
 from app.ledger.leakage import Kind, Part
 from dragon.errors import ContextLengthError, InvalidRequestError
+from dragon.inference.chat_template import Rendering
+from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Tool
 from dragon.localizable import localizable
@@ -39,11 +41,13 @@ class Prompt:
     """Token ids, and the text that documents are searched with: `alone` where that finds nothing.
 
     The cloud gets the tokens `shown` and the text `asked` instead, unless they are None. Those of a
-    chat come from `messages`, and for the cloud from those `known` to it, which hold these `parts`.
+    chat come from `messages`, and for the cloud from those `known` to it, which hold these `parts`;
+    both begin alike.
     """
 
     tokens: tuple[int, ...]
     query: str
+    begins: Begins = Begins.TURNS
     shown: tuple[int, ...] | None = None
     alone: str | None = None
     asked: str | None = None
@@ -56,13 +60,11 @@ async def chat_prompt(
     model: Model,
     messages: Sequence[Message],
     view: View,
-    tools: Sequence[Tool] = (),
+    rendering: Rendering | None = None,
     *,
     to_cut: bool = False,
 ) -> Prompt:
-    """The conversation under the model's template, with the tools that it may call.
-
-    The last user message is the query.
+    """The conversation under the model's template; the last user message is the query.
 
     The cloud is shown its `view` of it. One that is `to_cut` may be too long.
 
@@ -76,23 +78,59 @@ async def chat_prompt(
     length = sum(len(message.content) for message in messages)
     require_room(length, model, "messages", to_cut=to_cut)
     # Long prompts take long to tokenize; other requests go on meanwhile.
-    tokens = await asyncio.to_thread(model.tokenizer.conversation, messages, tools)
-    conversation = _fitting(tokens, model, "messages", to_cut=to_cut)
+    chat = await asyncio.to_thread(model.tokenizer.chat, messages, rendering)
+    conversation = _fitting(chat.tokens, model, "messages", to_cut=to_cut)
     alone = standing_alone(query, _questions(messages)[:-1])
     # The cloud is asked once, with words of questions that it knows.
     known = view.messages
     asked = standing_alone(query, _questions(known)[:-1])
+    tools = () if rendering is None else rendering.tools
     parts = (*view.parts, *(_offered(tool) for tool in tools))
-    prompt = Prompt(conversation, query, None, alone, asked, tuple(messages), known, parts)
-    if known == tuple(messages):
+    own = tuple(messages)
+    prompt = Prompt(conversation, query, chat.begins, None, alone, asked, own, known, parts)
+    if known == own:
         return prompt
-    other = await asyncio.to_thread(model.tokenizer.conversation, known, tools)
+    other = (await asyncio.to_thread(model.tokenizer.chat, known, rendering)).tokens
     # Marks may be longer than what they stand for.
     return replace(prompt, shown=tuple(other[-model.context_length :]))
 
 
 def _offered(tool: Tool) -> Part:
     return Part(Kind.TOOLS, json.dumps(tool.described(), ensure_ascii=False))
+
+
+async def shortened(
+    model: Model, messages: Sequence[Message], rendering: Rendering, answer: int
+) -> list[Message]:
+    """The messages without the oldest turns, where all of them leave no room for the answer.
+
+    Instructions stay, and so does what follows the last question; if that is too long by itself,
+    it stays as it is.
+    """
+    first = next((n for n, each in enumerate(messages) if each.role != "system"), 0)
+    own, turns = list(messages[:first]), list(messages[first:])
+    # A conversation begins with a question, as templates want it.
+    starts = [n for n, each in enumerate(turns) if each.role == "user"] or [0]
+    room = model.context_length - answer
+
+    def fits(start: int) -> bool:
+        kept = [*own, *turns[start:]]
+        characters = sum(len(message.content) for message in kept)
+        if model.tokenizer.least_tokens(characters) > room:
+            return False
+        chat = model.tokenizer.chat(kept, rendering)
+        return len(model.tokenizer.bare_row(begins=chat.begins)) + len(chat.tokens) <= room
+
+    if await asyncio.to_thread(fits, 0):
+        return list(messages)
+    low, high = 0, len(starts) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if await asyncio.to_thread(fits, starts[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return [*own, *turns[starts[low] :]]
 
 
 def _questions(messages: Sequence[Message]) -> list[str]:
@@ -102,6 +140,8 @@ def _questions(messages: Sequence[Message]) -> list[str]:
 async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool = False) -> Prompt:
     """A prompt as it stands, text or token ids, with the tokens before every text or without.
 
+    Special tokens are known by their names.
+
     One that is `to_cut` may be too long.
 
     Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
@@ -110,14 +150,15 @@ async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool
     tokenizer = model.tokenizer
     if isinstance(prompt, str):
         require_room(len(prompt), model, "prompt", to_cut=to_cut)
-        tokens, query = await asyncio.to_thread(tokenizer.encode, prompt), prompt
+        tokens, query = await asyncio.to_thread(tokenizer.read, prompt), prompt
     else:
         tokens = token_ids.known(prompt, tokenizer, model.model_name, "prompt")
-        # They are added where the prompt is run, and must not stand there twice.
-        start = tokenizer.bare_row(raw=True)
-        if start and tokens[: len(start)] == start:
-            tokens = tokens[len(start) :]
-        query = await asyncio.to_thread(tokenizer.decode, tokens)
+        query = ""
+    # They are added where the prompt is run, and must not stand there twice.
+    start = tokenizer.bare_row(raw=True)
+    if start and tokens[: len(start)] == start:
+        tokens = tokens[len(start) :]
+    query = query or await asyncio.to_thread(tokenizer.decode, tokens)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
     return Prompt(_fitting(tokens, model, "prompt", to_cut=to_cut), query)

@@ -159,7 +159,14 @@ class Retrieval:
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
-        rows, kept = document_rows(self.tokenizer, hits, room, raw=request.raw, quotes=self._quotes)
+        rows, kept = document_rows(
+            self.tokenizer,
+            hits,
+            room,
+            raw=request.raw,
+            quotes=self._quotes,
+            begins=request.begins,
+        )
         for number, hit in enumerate(kept):
             if isinstance(hit, PublicHit):
                 rows[number] = replace(rows[number], kv=hit.kv)
@@ -175,8 +182,8 @@ class Retrieval:
     def without(self, request: GenerationRequest) -> Row:
         """The row that stands before a request's conversation where nothing is found."""
         if self.writes(request) and self.asks(request):
-            return nothing_found(self.tokenizer)
-        return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes)
+            return nothing_found(self.tokenizer, request.begins)
+        return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes, begins=request.begins)
 
     @property
     def _quotes(self) -> bool:
@@ -190,7 +197,7 @@ class Retrieval:
             return Retrieved([self.without(request)], [])
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         first = first_number(Role.DEVICE, self.passages(request))
-        row, kept = context_row(self.tokenizer, hits, room, first)
+        row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
         return Retrieved(
             [row],
             [replace(_source(hit), citation=number) for number, hit in enumerate(kept, first)],
@@ -213,7 +220,7 @@ class Retrieval:
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         while hits:
             text = "\n\n".join(hit.text for hit in hits)
-            tokens = self.tokenizer.document_row(text, raw=request.raw)
+            tokens = self.tokenizer.document_row(text, raw=request.raw, begins=request.begins)
             if len(tokens) <= room:
                 quoting = self._quotes and not request.raw
                 quotes = quotes_of(self.tokenizer, [h.text for h in hits]) if quoting else ()

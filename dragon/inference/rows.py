@@ -1,13 +1,27 @@
-"""What stands before the conversation in one row of a side."""
+"""What stands before the conversation in one row of a side, and what follows it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from dragon.inference.quotes import Quote
+
+
+class Begins(StrEnum):
+    """What a conversation's tokens go on from: that stands in the row, before or behind a document.
+
+    Both sides make the same rows of it.
+    """
+
+    TURNS = "turns"  # turns alone: a document is a system message, or begins the first question
+    SYSTEM = "system"  # the client's own instructions, which a document stands before
+    TOOLS = "tools"  # tools, and no instructions
+    BOTH = "both"
+    ALL = "all"  # anything: the template has all of it in some other order
 
 
 @dataclass(frozen=True)

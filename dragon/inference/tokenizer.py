@@ -17,9 +17,10 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
-from dragon.inference.chat_template import ChatTemplate
+from dragon.inference.chat_template import ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
 from dragon.inference.grammar import Grammars, Mask
+from dragon.inference.rows import Begins
 from dragon.inference.tools import Form, Tool
 
 _REPLACEMENT = "\ufffd"
@@ -28,19 +29,18 @@ _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """Constant tokens around a row: of plain text, before a document, without a document."""
+class Chat:
+    """Tokens of a conversation, and what they begin with: that says which rows they follow."""
 
-    start: tuple[int, ...]
-    prefix: tuple[int, ...]
-    bare: tuple[int, ...]
+    tokens: list[int]
+    begins: Begins
 
 
 class Tokenizer:
     """A Hugging Face tokenizer with what the engine needs of it.
 
     A row of the engine is a constant prefix, a document, and the conversation behind it: with a
-    chat template the document is the system message, or begins the first question, so that its
+    chat template the document begins the system message, or the first question, so that its
     tokens come first and its KV can be kept.
     """
 
@@ -53,7 +53,9 @@ class Tokenizer:
         self._plain.encode_special_tokens = True
         self._plain.no_truncation()
         self._plain.no_padding()
-        self._template = ChatTemplate(backend)
+        self._start: list[int] = backend("", add_special_tokens=True)["input_ids"]
+        lead = () if backend.chat_template is not None else self._start
+        self._template = ChatTemplate(backend, self.read, lead)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
@@ -125,6 +127,15 @@ class Tokenizer:
             ids = self._plain.encode_batch([text], add_special_tokens=False)[0].ids
         return ids
 
+    def read(self, text: str) -> list[int]:
+        """Tokens of a text in which special tokens are named; none are added at its ends."""
+        if len(text) < _LONG:
+            ids: list[int] = self._backend.encode(text, add_special_tokens=False)
+        else:  # only a batch lets other threads run meanwhile
+            core = self._backend.backend_tokenizer
+            ids = core.encode_batch([text], add_special_tokens=False)[0].ids
+        return ids
+
     @cached_property
     def longest_token(self) -> int:
         """The most characters that one token stands for."""
@@ -154,6 +165,11 @@ class Tokenizer:
         if len(piece) == 6 and piece.startswith("<0x"):
             return bytes.fromhex(piece[3:5])
         return piece.replace("\u2581", " ").encode()
+
+    def name(self, token: int) -> str:
+        """What the vocabulary calls a token."""
+        name: str = self._backend.convert_ids_to_tokens(token)
+        return name
 
     @cached_property
     def byte_level(self) -> bool:
@@ -203,31 +219,51 @@ class Tokenizer:
         """How the chat template writes calls of tools; None where it knows none, or another way."""
         return self._template.form
 
-    def conversation(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
-        """Tokens of a conversation, up to where the assistant's next turn begins.
+    @property
+    def reasons(self) -> bool:
+        """Whether the model thinks before it answers, between `<think>` and `</think>`."""
+        return self._template.reasons
 
-        They follow a document, so they begin with whatever closes its message. Raises
-        `InvalidRequestError` when the template refuses the messages or the tools.
+    @property
+    def variables(self) -> frozenset[str]:
+        """Which variables of the chat template switch or measure thinking."""
+        return self._template.variables
+
+    def conversation(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
+        """Tokens of a conversation, up to where the assistant's next turn begins; see `chat`."""
+        return self.chat(messages, Rendering(tuple(tools))).tokens
+
+    def chat(self, messages: Sequence[Message], rendering: Rendering | None = None) -> Chat:
+        """A conversation as the model's chat template has it, behind what stands in a row.
+
+        Raises `InvalidRequestError` when the template refuses the messages or the tools.
         """
         if not messages:
             raise InvalidRequestError("messages must not be empty", param="messages")
-        return self._parts(self._template.after(messages, tools))
+        begins, tokens = self._template.chat(messages, rendering)
+        return Chat(tokens, begins)
 
     def asked_again(self, question: str) -> list[int]:
         """What follows an assistant's text before its next turn, with a question in between.
 
         Raises `InvalidRequestError` when the template refuses a second turn.
         """
-        return self._parts(self._template.asked_again(question))
+        return self.read(self._template.asked_again(question))
 
-    def document_row(self, document: str, *, raw: bool = False) -> list[int]:
-        """Tokens of `[constant prefix][document]`; `raw`: a prompt without a template follows."""
-        ids = [*self._frame.prefix, *self.encode(document)]
-        return [*ids, *self.encode("\n\n")] if raw else ids
+    def document_row(
+        self, document: str, *, raw: bool = False, begins: Begins = Begins.TURNS
+    ) -> list[int]:
+        """Tokens of `[constant prefix][document]`, before a conversation that `begins` so.
 
-    def bare_row(self, *, raw: bool = False) -> list[int]:
+        `raw`: before a prompt without a template.
+        """
+        opening = self._template.opening(Begins.TURNS if raw else begins)
+        close = self.encode("\n\n") if raw else opening.close
+        return [*opening.before, *self.encode(document), *close]
+
+    def bare_row(self, *, raw: bool = False, begins: Begins = Begins.TURNS) -> list[int]:
         """Tokens in front of a conversation when there is no document."""
-        return list(self._frame.start if raw else self._frame.bare)
+        return list(self._start if raw else self._template.opening(begins).bare)
 
     @cached_property
     def _specials(self) -> tuple[list[int], list[int]]:
@@ -237,20 +273,6 @@ class Tokenizer:
         start = next(i for i in range(len(ids)) if ids[i : i + len(inner)] == inner)
         return ids[:start], ids[start + len(inner) :]
 
-    @cached_property
-    def _frame(self) -> _Frame:
-        start = self._backend("", add_special_tokens=True)["input_ids"]
-        lead = [] if self.chats else start
-        return _Frame(
-            start=tuple(start),
-            prefix=(*lead, *self._parts(self._template.before)),
-            bare=(*lead, *self._parts(self._template.bare)),
-        )
-
-    def _parts(self, text: str) -> list[int]:
-        ids: list[int] = self._backend.encode(text, add_special_tokens=False)
-        return ids
-
 
 class TextStream:
     """Turns tokens into text as they come, never inside a character, with stop strings cut out.
@@ -259,8 +281,18 @@ class TextStream:
     over several tokens: text is held back until neither can change it any more.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop: Sequence[str] = (),
+        *,
+        with_stop: bool = False,
+        special: bool = False,
+    ) -> None:
+        """`with_stop`: what ends the text is part of it; `special`: so are special tokens."""
         self._tokenizer = tokenizer
+        self._with_stop = with_stop
+        self._special = special
         self._stop = tuple(stop)
         self._pending: list[int] = []  # tokens not yet turned into text
         self._context: list[int] = []  # the tokens before, since spacing depends on them
@@ -274,6 +306,12 @@ class TextStream:
         self._pending.extend(tokens)
         return self._release(self._decode(final=False), final=False)
 
+    def stop(self) -> str:
+        """End the text here; what was still held back."""
+        text = self.finish()
+        self.stopped = True
+        return text
+
     def finish(self) -> str:
         """What was still held back; an incomplete character ends as U+FFFD."""
         if self.stopped:
@@ -281,8 +319,9 @@ class TextStream:
         return self._release(self._decode(final=True), final=True)
 
     def _decode(self, *, final: bool) -> str:
-        before = self._tokenizer.decode(self._context)
-        text = self._tokenizer.decode([*self._context, *self._pending])[len(before) :]
+        before = self._tokenizer.decode(self._context, special=self._special)
+        whole = [*self._context, *self._pending]
+        text = self._tokenizer.decode(whole, special=self._special)[len(before) :]
         if not text or (text.endswith(_REPLACEMENT) and not final):
             return ""
         self._context, self._pending = self._pending, []
@@ -295,7 +334,7 @@ class TextStream:
         if found:
             self.stopped = True
             self._held = ""
-            return text[: min(found)[1]]
+            return text[: min(found)[0 if self._with_stop else 1]]
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

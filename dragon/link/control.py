@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dragon.errors import DragonError, OverloadedError
 from dragon.inference.fairness import LANES
+from dragon.inference.rows import Begins
 from dragon.localizable import Localizable
 from dragon.protocol.aggregator_policy import Schedule
 from dragon.protocol.messages import MAX_TOKENS, Token, Tokens
@@ -18,7 +19,7 @@ from dragon.sampling import noise
 from dragon.sampling.mixture import LOG_H_LIMIT
 from dragon.sampling.params import MAX_RESCORE_EVERY, Mode, Sampling
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 MAX_CONTROL_BYTES = 1 << 20
 MAX_QUERY = 4096
 MAX_PROBE = 1 << 18
@@ -60,6 +61,7 @@ class Asking(Control):
 
     conversation: Tokens
     raw: bool
+    begins: Begins = Begins.TURNS
     query: Text
     judged: bool = True
     top_k: Annotated[int, Field(ge=0, le=32)]

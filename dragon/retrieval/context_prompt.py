@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from dragon.inference.rows import Row
+from dragon.inference.rows import Begins, Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import BARE_RELEVANCE
 from dragon.sampling.role import Role
@@ -51,7 +51,11 @@ def first_number(side: Role, top_k: int) -> int:
 
 
 def context_row(
-    tokenizer: Tokenizer, passages: Sequence[P], room: int, first: int
+    tokenizer: Tokenizer,
+    passages: Sequence[P],
+    room: int,
+    first: int,
+    begins: Begins = Begins.TURNS,
 ) -> tuple[Row, list[P]]:
     """A row of at most `room` tokens, and the passages in it, numbered from `first`.
 
@@ -59,16 +63,17 @@ def context_row(
     """
     kept = list(passages)
     while kept:
-        tokens = tokenizer.document_row(prompt(kept, first))
+        tokens = tokenizer.document_row(prompt(kept, first), begins=begins)
         if len(tokens) <= room:
             return Row(tuple(tokens), kept[0].relevance), kept
         kept.pop()
-    return nothing_found(tokenizer), []
+    return nothing_found(tokenizer, begins), []
 
 
-def nothing_found(tokenizer: Tokenizer) -> Row:
+def nothing_found(tokenizer: Tokenizer, begins: Begins = Begins.TURNS) -> Row:
     """The row of a side that has found nothing."""
-    return Row(tuple(tokenizer.document_row(NOTHING_FOUND)), BARE_RELEVANCE)
+    row = tokenizer.document_row(NOTHING_FOUND, begins=begins)
+    return Row(tuple(row), BARE_RELEVANCE)
 
 
 def prompt(passages: Sequence[Passage], first: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragon.inference.quotes import Quote
-from dragon.inference.rows import Row
+from dragon.inference.rows import Begins, Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.relevance import BARE_RELEVANCE
 
@@ -50,16 +50,25 @@ P = TypeVar("P", bound=Passage)
 
 
 def document_row(
-    tokenizer: Tokenizer, text: str, document: str, relevance: float = 0.0, *, raw: bool
+    tokenizer: Tokenizer,
+    text: str,
+    document: str,
+    relevance: float = 0.0,
+    *,
+    raw: bool,
+    begins: Begins = Begins.TURNS,
 ) -> Row:
     """The row of one text of a document, the same for the KV cache and for answers."""
-    return Row(tuple(tokenizer.document_row(text, raw=raw)), relevance, document)
+    row = tokenizer.document_row(text, raw=raw, begins=begins)
+    return Row(tuple(row), relevance, document)
 
 
-def bare_row(tokenizer: Tokenizer, *, raw: bool, quotes: bool) -> Row:
+def bare_row(
+    tokenizer: Tokenizer, *, raw: bool, quotes: bool, begins: Begins = Begins.TURNS
+) -> Row:
     """The row of a side without passages."""
     quoted = quotes_of(tokenizer, [NO_ANSWER]) if quotes and not raw else ()
-    return Row(tuple(tokenizer.bare_row(raw=raw)), BARE_RELEVANCE, quotes=quoted)
+    return Row(tuple(tokenizer.bare_row(raw=raw, begins=begins)), BARE_RELEVANCE, quotes=quoted)
 
 
 def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
@@ -71,7 +80,13 @@ def quotes_of(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Quote, ...]:
 
 
 def document_rows(
-    tokenizer: Tokenizer, passages: Sequence[P], room: int, *, raw: bool, quotes: bool
+    tokenizer: Tokenizer,
+    passages: Sequence[P],
+    room: int,
+    *,
+    raw: bool,
+    quotes: bool,
+    begins: Begins = Begins.TURNS,
 ) -> tuple[list[Row], list[P]]:
     """A row for each passage of at most `room` tokens, and those passages.
 
@@ -80,10 +95,12 @@ def document_rows(
     """
     rows, kept = [], []
     for passage in passages:
-        row = document_row(tokenizer, passage.text, passage.document, passage.relevance, raw=raw)
+        row = document_row(
+            tokenizer, passage.text, passage.document, passage.relevance, raw=raw, begins=begins
+        )
         if len(row.tokens) <= room:
             row = replace(row, vector=passage.vector, coverage=passage.coverage)
             quoted = quotes_of(tokenizer, [passage.text]) if quotes and not raw else ()
             rows.append(replace(row, judgement=passage.judgement, quotes=quoted))
             kept.append(passage)
-    return rows or [bare_row(tokenizer, raw=raw, quotes=quotes)], kept
+    return rows or [bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)], kept

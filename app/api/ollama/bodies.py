@@ -16,7 +16,6 @@ from app.api.openai.field_types import (
     Seed,
     Stop,
     Str,
-    Strict,
     Temperature,
     Top,
     TopK,
@@ -32,6 +31,7 @@ from app.api.openai.schemas import (
     CompletionBody,
     DragonOptions,
 )
+from app.api.openai.spellings import Lenient
 from app.api.openai.structured import JsonSchema, ResponseFormat
 from app.api.openai.tools import (
     MAX_TOOLS,
@@ -47,8 +47,10 @@ USUAL_TEMPERATURE = 0.8
 """Ollama's, where neither a request nor the model names one."""
 
 
-class Options(Strict):
+class Options(Lenient):
     """Options of a model that is asked; those about loading one are accepted without effect."""
+
+    AT: ClassVar = "options."
 
     temperature: Temperature | None = None
     top_p: TopP | None = None
@@ -74,7 +76,7 @@ class Options(Strict):
     use_mlock: bool | None = None
     repeat_last_n: int | None = None
 
-    typical_p: Annotated[Any, neutral(1)] = None
+    typical_p: Annotated[Any, neutral(0, 1)] = None
     tfs_z: Annotated[Any, neutral(1)] = None
     mirostat: Annotated[Any, neutral(0)] = None
     mirostat_tau: Annotated[Any, neutral()] = None
@@ -114,8 +116,10 @@ class _Completion(CompletionBody):
     FORMAT: ClassVar = "format"
 
 
-class _Named(Strict):
-    """Names a model."""
+class _Named(Lenient):
+    """Names a model; by `name`, too, as older programs do."""
+
+    SPELLINGS: ClassVar = {"name": "model"}
 
     model: Annotated[Str, Field(min_length=1)]
 
@@ -137,7 +141,9 @@ class _Body(_Named):
     top_logprobs: Top | None = None
 
     format: Format = None
-    think: Annotated[Any, neutral(False)] = None
+    think: bool | Literal["low", "medium", "high"] | None = None
+    truncate: bool | None = None
+    shift: bool | None = None
 
     def _shared(self, usual_temperature: float | None) -> dict[str, Any]:
         """The fields that a chat and a completion share."""
@@ -172,11 +178,14 @@ class _Body(_Named):
             "tools": list(tools),
             "logprobs": self.logprobs,
             "top_logprobs": self.top_logprobs if self.logprobs else None,
+            "enable_thinking": self.think if isinstance(self.think, bool) else None,
+            "reasoning_effort": self.think if isinstance(self.think, str) else None,
+            "truncation": "disabled" if self.truncate is False else "auto",
         }
         return _Chat.model_validate(shown | self._shared(usual_temperature))
 
 
-class OllamaCalled(Strict):
+class OllamaCalled(Lenient):
     """A function that was called, with its arguments as an object."""
 
     name: Name
@@ -184,7 +193,7 @@ class OllamaCalled(Strict):
     index: int | None = None
 
 
-class OllamaCallBody(Strict):
+class OllamaCallBody(Lenient):
     """A call in an earlier turn."""
 
     function: OllamaCalled
@@ -192,7 +201,7 @@ class OllamaCallBody(Strict):
     type: Literal["function"] | None = None
 
 
-class OllamaMessage(Strict):
+class OllamaMessage(Lenient):
     """A turn of a chat. What a tool returned names the tool, or the call."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -203,7 +212,7 @@ class OllamaMessage(Strict):
     tool_name: Str | None = None
     tool_call_id: Str | None = None
     images: Annotated[Any, neutral([])] = None
-    thinking: Annotated[Any, neutral("")] = None
+    thinking: Str | None = None
 
     def turn(self, number: int) -> ChatMessage:
         """The same in OpenAI's shape; calls without ids are counted in the turn `number`."""
@@ -218,7 +227,11 @@ class OllamaMessage(Strict):
         ]
         answers = self.tool_call_id if self.role == "tool" else None
         return ChatMessage(
-            role=self.role, content=self.content, tool_calls=calls or None, tool_call_id=answers
+            role=self.role,
+            content=self.content,
+            reasoning_content=self.thinking or None,
+            tool_calls=calls or None,
+            tool_call_id=answers,
         )
 
 
@@ -275,6 +288,14 @@ class OllamaEmbedBody(_Named):
     keep_alive: float | str | None = None
     options: Options | None = None
     dimensions: Annotated[int, Field(ge=1)] | None = None
+
+
+class OllamaEmbeddingBody(_Named):
+    """`POST /api/embeddings`, as `/api/embed` was called once."""
+
+    NOTHING: ClassVar = frozenset({"options", "keep_alive", "truncate"})
+
+    prompt: Annotated[Str, Field(min_length=1)]
 
 
 class OllamaShowBody(_Named):

@@ -25,9 +25,10 @@ from app.api.openai.openapi import failures
 from app.api.openai.parameters import chat_requests, completion_requests
 from app.api.openai.schemas import ChatBody
 from app.api.openai.sse import EventStream
-from app.api.openai.tools import read_by
+from app.api.openai.tools import reading_of
 from app.container import AppState, State
 from app.problems import reported
+from dragon.inference.reading import PLAIN
 
 router = APIRouter(prefix="/api", tags=["ollama"])
 
@@ -73,20 +74,19 @@ async def _respond(
     usual = USUAL_TEMPERATURE if state.generation.usual.temperature is None else None
     asked = body.as_openai(usual) if wanted else None
     tokenizer = state.generation.tokenizer
-    renderer = kind(
-        body.model,
-        tokenizer,
-        read_by(asked, tokenizer) if isinstance(asked, ChatBody) else None,
-        logprobs=bool(body.logprobs),
-        dragon=body.dragon is not None,
+    made = partial(
+        kind, body.model, tokenizer, logprobs=bool(body.logprobs), dragon=body.dragon is not None
     )
     require_model(body.name, state.generation.model_name)
     if asked is None:
-        return Response(renderer.loaded(), media_type="application/json")
+        return Response(made().loaded(), media_type="application/json")
+    reading = PLAIN
     if isinstance(asked, ChatBody):
         requests = await chat_requests(asked, state)
+        reading = reading_of(asked, requests[0], tokenizer)
     else:
         requests = await completion_requests(asked, state)
+    renderer = made(reading=reading)
     (choice,) = choices_of(requests, 1)
     events = begun(state, [choice.answer])
     if body.stream is False:

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from app.api.ollama.bodies import OllamaEmbedBody, OllamaShowBody
+from app.api.ollama.bodies import OllamaEmbedBody, OllamaEmbeddingBody, OllamaShowBody
 from app.api.openai.models import UnknownModelError, require_model
 from app.api.openai.openapi import failures
 from app.api.openai.sse import unless_gone
@@ -79,6 +79,12 @@ class Embedded(BaseModel):
     prompt_eval_count: int
 
 
+class EmbeddedPrompt(BaseModel):
+    """The vector of a text."""
+
+    embedding: list[float]
+
+
 @router.get("/version")
 async def version() -> Version:
     """The version of Ollama whose API this is."""
@@ -100,6 +106,19 @@ async def tags(state: State) -> OllamaModelList:
             for name in (state.generation.model_name, state.embeddings.model_name)
         ]
     )
+
+
+@router.get("/ps")
+async def running(state: State) -> OllamaModelList:
+    """The models that are loaded: all of them, always."""
+    return await tags(state)
+
+
+@router.post("/embeddings", responses=failures(404))
+async def embed_prompt(http: Request, body: OllamaEmbeddingBody, state: State) -> EmbeddedPrompt:
+    """Embed one text, as older programs ask."""
+    asked = OllamaEmbedBody(model=body.model, input=[body.prompt])
+    return EmbeddedPrompt(embedding=(await embed(http, asked, state)).embeddings[0])
 
 
 @router.post("/show", responses=failures(404))

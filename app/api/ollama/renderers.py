@@ -13,11 +13,12 @@ from pydantic import BaseModel, Field
 
 from app.api.openai import dragon_fields
 from app.api.openai.choices import Choice
-from app.api.openai.logprobs import TokenLogprob, chat_logprobs
+from app.api.openai.logprobs import Pairing, TokenLogprob, chat_logprobs
 from app.api.openai.responses import DragonReply
 from app.generation.events import Detailed, Event, Finished, TextDelta, TokenDetail
+from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import CallReader, Form, ToolCall, read
+from dragon.inference.tools import ToolCall
 
 
 def _is_none(value: object) -> bool:
@@ -66,6 +67,7 @@ class OllamaTurn(BaseModel):
 
     role: Literal["assistant"] = "assistant"
     content: str
+    thinking: str | None = Field(default=None, exclude_if=_is_none)
     tool_calls: list[OllamaCall] | None = Field(default=None, exclude_if=_is_none)
 
 
@@ -79,25 +81,27 @@ class OllamaGenerateReply(OllamaReply):
     """A reply to `/api/generate`, or a line of one."""
 
     response: str
+    thinking: str | None = Field(default=None, exclude_if=_is_none)
 
 
 class LineRenderer(ABC):
     """One reply. With `logprobs` tokens come with theirs, with `dragon` the end says its origin.
 
-    Calls are read out of it in the `form`, if there is one.
+    Calls and thoughts are read out of it by the `reading`.
     """
 
     def __init__(
         self,
         model: str,
         tokenizer: Tokenizer,
-        form: Form | None = None,
+        reading: Reading = PLAIN,
         *,
         logprobs: bool = False,
         dragon: bool = False,
     ) -> None:
-        self._form = form
-        self._reader = None if form is None else CallReader(form)
+        self._reading = reading
+        self._reader = AnswerReader(self._reading)
+        self._pairing = Pairing()
         self._model = model
         self._tokenizer = tokenizer
         self._logprobs = logprobs
@@ -105,34 +109,39 @@ class LineRenderer(ABC):
         self._began = time.monotonic_ns()
 
     @abstractmethod
-    def _reply(self, text: str, calls: Sequence[ToolCall], **fields: object) -> OllamaReply:
-        """A reply with this text and these calls."""
+    def _reply(self, said: Said, **fields: object) -> OllamaReply:
+        """A reply that says this."""
 
     def loaded(self) -> bytes:
         """The reply to a request for nothing."""
-        return self._json("", done=True, done_reason="load")
+        return self._json(Said(), done=True, done_reason="load")
 
     def lines(self, choice: Choice, event: Event) -> Iterator[bytes]:
         """The lines that an event makes."""
         match event:
-            case TextDelta(text=text) if text:
-                said, calls = (text, []) if self._reader is None else self._reader.push(text)
-                if said or calls:
-                    yield self._json(said, calls, done=False) + b"\n"
-            case Detailed(details=details) if self._logprobs:
-                yield self._json("", done=False, logprobs=self._scored(details)) + b"\n"
+            case TextDelta() | Detailed() if self._logprobs:
+                for piece, details in self._pairing.take(event):
+                    yield from self._scored_line(piece.text, details)
+            case TextDelta(text=text) if said := self._reader.push(text):
+                yield self._json(said, done=False) + b"\n"
             case Finished():
-                said, calls = ("", []) if self._reader is None else self._reader.finish()
-                if said or calls:
-                    yield self._json(said, calls, done=False) + b"\n"
-                yield self._json("", **self._end(choice)) + b"\n"
+                for piece, details in self._pairing.rest():
+                    yield from self._scored_line(piece.text, details)
+                if said := self._reader.finish():
+                    yield self._json(said, done=False) + b"\n"
+                yield self._json(Said(), **self._end(choice)) + b"\n"
+
+    def _scored_line(self, text: str, details: Sequence[TokenDetail]) -> Iterator[bytes]:
+        scores = self._scored(details)
+        if (said := self._reader.push(text)) or scores:
+            yield self._json(said, done=False, logprobs=scores) + b"\n"
 
     def whole(self, choice: Choice) -> bytes:
         """A finished answer."""
         answer = choice.answer
-        scored = self._scored(tuple(answer.details)) if self._logprobs else None
-        said, calls = (answer.text, []) if self._form is None else read(answer.text, self._form)
-        return self._json(said, calls, **self._end(choice), logprobs=scored)
+        scored = self._scored(answer.details) if self._logprobs else None
+        said = read(answer.text, self._reading)
+        return self._json(said, **self._end(choice), logprobs=scored)
 
     def _end(self, choice: Choice) -> dict[str, object]:
         end = choice.answer.end
@@ -150,11 +159,11 @@ class LineRenderer(ABC):
             "dragon": dragon_fields.reply([choice], provenance=False) if self._dragon else None,
         }
 
-    def _scored(self, details: tuple[TokenDetail, ...]) -> list[TokenLogprob]:
+    def _scored(self, details: Sequence[TokenDetail]) -> list[TokenLogprob]:
         return chat_logprobs(details, self._tokenizer).content
 
-    def _json(self, text: str, calls: Sequence[ToolCall] = (), /, **fields: object) -> bytes:
-        return self._reply(text, calls, **fields).model_dump_json().encode()
+    def _json(self, said: Said, /, **fields: object) -> bytes:
+        return self._reply(said, **fields).model_dump_json().encode()
 
     def _fixed(self) -> dict[str, str]:
         return {"model": self._model, "created_at": datetime.now(UTC).isoformat()}
@@ -163,14 +172,17 @@ class LineRenderer(ABC):
 class ChatLines(LineRenderer):
     """`/api/chat`."""
 
-    def _reply(self, text: str, calls: Sequence[ToolCall], **fields: object) -> OllamaReply:
-        called = [OllamaCall.of(call) for call in calls]
-        message = OllamaTurn(content=text, tool_calls=called or None)
+    def _reply(self, said: Said, **fields: object) -> OllamaReply:
+        called = [OllamaCall.of(call) for call in said.calls]
+        message = OllamaTurn(
+            content=said.text, thinking=said.reasoning or None, tool_calls=called or None
+        )
         return OllamaChatReply.model_validate({**self._fixed(), "message": message, **fields})
 
 
 class GenerateLines(LineRenderer):
     """`/api/generate`."""
 
-    def _reply(self, text: str, calls: Sequence[ToolCall], **fields: object) -> OllamaReply:
-        return OllamaGenerateReply.model_validate({**self._fixed(), "response": text, **fields})
+    def _reply(self, said: Said, **fields: object) -> OllamaReply:
+        told = {"response": said.text, "thinking": said.reasoning or None}
+        return OllamaGenerateReply.model_validate({**self._fixed(), **told, **fields})

@@ -25,9 +25,11 @@ router = APIRouter(tags=["chat"])
 )
 async def create_chat_completion(http: Request, body: ChatBody, state: State) -> Response:
     """Answer a conversation, at once or as a stream."""
-    require_model(body.model, state.generation.model_name)
+    model = require_model(body.model, state.generation.model_name)
     requests = await chat_requests(body, state)
     generation = state.generation
     fingerprint = generation.fingerprint(requests[0].mode)
-    renderer = ChatRenderer(body, generation.tokenizer, fingerprint, logprobs=bool(body.logprobs))
+    renderer = ChatRenderer(
+        body, generation.tokenizer, fingerprint, model, logprobs=bool(body.logprobs)
+    )
     return await respond(http, state, Call(body, choices_of(requests, 1), 1, renderer))

@@ -25,12 +25,13 @@ router = APIRouter(tags=["completions"])
 )
 async def create_completion(http: Request, body: CompletionBody, state: State) -> Response:
     """Continue one prompt or several, at once or as a stream."""
-    require_model(body.model, state.generation.model_name)
+    model = require_model(body.model, state.generation.model_name)
     requests = await completion_requests(body, state)
     renderer = CompletionRenderer(
         body,
         state.generation.tokenizer,
         state.generation.fingerprint(requests[0].mode),
+        model,
         logprobs=body.logprobs is not None,
         echo=bool(body.echo),
     )

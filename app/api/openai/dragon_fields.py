@@ -20,6 +20,7 @@ from app.api.openai.responses import (
     SourceReply,
     TokenProvenance,
 )
+from app.api.openai.spellings import IGNORED
 from app.generation.events import Citation, PeerChanged, SourcesFound, TokenDetail
 
 
@@ -32,6 +33,7 @@ def reply(choices: Sequence[Choice], *, provenance: bool) -> DragonReply:
         seed=request.sampling.seed,
         usage={"document_tokens": document_tokens},
         choices=[_choice(choice, provenance=provenance) for choice in choices],
+        ignored=list(dict.fromkeys(IGNORED.get() or ())),
     )
 
 

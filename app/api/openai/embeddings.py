@@ -46,7 +46,7 @@ class EmbeddingList(BaseModel):
 @router.post("", response_model=EmbeddingList, responses=failures(404))
 async def create_embeddings(http: Request, body: EmbeddingBody, state: State) -> Response:
     """Embed one input or several with the model that documents are found by."""
-    require_model(body.model, state.embeddings.model_name)
+    model = require_model(body.model, state.embeddings.model_name)
     state.embeddings.require(body.dimensions)
     async with state.beside.one():
         embedded = await unless_gone(http.receive, state.embeddings.embed(body.input))
@@ -63,7 +63,7 @@ async def create_embeddings(http: Request, body: EmbeddingBody, state: State) ->
             }
             for index, vector in enumerate(vectors)
         ],
-        "model": body.model,
+        "model": model,
         "usage": {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens},
     }
     return Response(

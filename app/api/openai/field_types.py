@@ -87,20 +87,24 @@ def unicode_within(value: Any) -> Any:
 JsonObject = Annotated[dict[str, Any], AfterValidator(unicode_within)]
 
 
+TEXTS = ("text", "input_text", "output_text")
+"""Types of parts that are text."""
+
+
 def text_of_parts(content: Any) -> Any:
-    """OpenAI's list of content parts as one text."""
+    """OpenAI's list of content parts as one text, a line break between them as elsewhere."""
     if not isinstance(content, list):
         return content
     texts = []
     for part in content:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             raise invalid("a content part is an object with a type")
-        if part["type"] != "text":
+        if part["type"] not in TEXTS:
             raise invalid("only text parts are supported", "unsupported_parameter")
-        if not isinstance(part.get("text"), str) or part.keys() - {"type", "text"}:
+        if not isinstance(part.get("text"), str):
             raise invalid("a text part has a type and a text")
         texts.append(part["text"])
-    return "".join(texts)
+    return "\n".join(texts)
 
 
 def _listed_stop(stop: Any) -> Any:

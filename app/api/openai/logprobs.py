@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
-from app.generation.events import TokenDetail
+from app.generation.events import Detailed, TextDelta, TokenDetail
 from dragon.inference.tokenizer import Tokenizer
 
 
@@ -40,12 +41,18 @@ class TextLogprobs(BaseModel):
     text_offset: list[int]
 
 
-def chat_logprobs(details: Sequence[TokenDetail], tokenizer: Tokenizer) -> ChatLogprobs:
-    """Of tokens that are part of the message: the one that ends it is not."""
+def chat_logprobs(
+    details: Sequence[TokenDetail], tokenizer: Tokenizer, *, by_id: bool = False
+) -> ChatLogprobs:
+    """Of tokens that are part of the message: the one that ends it is not.
+
+    Tokens are named by their text, or by their ids.
+    """
 
     def top(token: int, logprob: float) -> TopLogprob:
         piece = tokenizer.piece(token)
-        return TopLogprob(token=_name(piece), logprob=logprob, bytes=list(piece))
+        name = _id(token) if by_id else _name(piece)
+        return TopLogprob(token=name, logprob=logprob, bytes=list(piece))
 
     return ChatLogprobs(
         content=[
@@ -59,24 +66,57 @@ def chat_logprobs(details: Sequence[TokenDetail], tokenizer: Tokenizer) -> ChatL
     )
 
 
-def text_logprobs(details: Sequence[TokenDetail], tokenizer: Tokenizer) -> TextLogprobs:
-    """Of tokens that say where they stand in the reply's text."""
+def text_logprobs(
+    details: Sequence[TokenDetail], tokenizer: Tokenizer, *, by_id: bool = False
+) -> TextLogprobs:
+    """Of tokens that say where they stand in the reply's text, named by that or by their ids."""
+
+    def name(token: int) -> str:
+        return _id(token) if by_id else _name(tokenizer.piece(token))
 
     def top(detail: TokenDetail) -> dict[str, float] | None:
         if detail.logprob is None:
             return None
         # The token itself is always among them, as OpenAI's reference has it.
         return {
-            _name(tokenizer.piece(token)): logprob
-            for token, logprob in (*detail.top, (detail.token, detail.logprob))
+            name(token): logprob for token, logprob in (*detail.top, (detail.token, detail.logprob))
         }
 
     return TextLogprobs(
-        tokens=[_name(tokenizer.piece(detail.token)) for detail in details],
+        tokens=[name(detail.token) for detail in details],
         token_logprobs=[detail.logprob for detail in details],
         top_logprobs=[top(detail) for detail in details],
         text_offset=[detail.start for detail in details],
     )
+
+
+class Pairing:
+    """Text of an answer that waits for the log-probabilities of its tokens."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[TextDelta] = deque()
+        self._details: deque[TokenDetail] = deque()
+
+    def take(self, event: TextDelta | Detailed) -> Iterator[tuple[TextDelta, list[TokenDetail]]]:
+        """What is complete with an event, in order."""
+        if isinstance(event, TextDelta):
+            self._waiting.append(event)
+        else:
+            self._details.extend(event.details)
+        while self._waiting and len(self._waiting[0].tokens) <= len(self._details):
+            piece = self._waiting.popleft()
+            yield piece, [self._details.popleft() for _ in piece.tokens]
+
+    def rest(self) -> Iterator[tuple[TextDelta, list[TokenDetail]]]:
+        """What is still waiting, where tokens had no log-probabilities."""
+        while self._waiting:
+            piece = self._waiting.popleft()
+            kept = min(len(piece.tokens), len(self._details))
+            yield piece, [self._details.popleft() for _ in range(kept)]
+
+
+def _id(token: int) -> str:
+    return f"token_id:{token}"
 
 
 def _name(piece: bytes) -> str:

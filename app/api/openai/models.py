@@ -23,10 +23,11 @@ class UnknownModelError(NotFoundError):
         self.param = "model"
 
 
-def require_model(model: str, served: str) -> None:
-    """Raises `UnknownModelError` unless `model` is the one that is served for the purpose."""
-    if model != served:
-        raise UnknownModelError(model, served)
+def require_model(model: str | None, served: str) -> str:
+    """The model that is served for a purpose; raises `UnknownModelError` for another one."""
+    if model not in (None, served):
+        raise UnknownModelError(str(model), served)
+    return served
 
 
 class Model(BaseModel):

@@ -13,6 +13,7 @@ from app.api.openai.schemas import (
     CompletionBody,
     DragonOptions,
     GenerationBody,
+    TokenizeBody,
     as_messages,
 )
 from app.api.openai.structured import checked
@@ -20,9 +21,11 @@ from app.api.openai.tools import calling, offered
 from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
-from app.generation.prompts import Prompt, chat_prompt, text_prompt
+from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
 from app.settings import Cloud
 from dragon.errors import InvalidRequestError
+from dragon.inference.chat_template import Rendering
+from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.tools import Form, Tool
 from dragon.inference.usual import Usual
 from dragon.sampling.params import Mode, Sampling
@@ -31,17 +34,60 @@ from dragon.sampling.params import Mode, Sampling
 async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationRequest]:
     """A generation for each choice of a chat, whose cloud sees of it what it may see."""
     messages = as_messages(body.messages)
+    tools, form = offered(body, state.generation.tokenizer, messages)
+    rendering = rendering_of(body, tools, state.generation.tokenizer)
+    limit = body.max_completion_tokens or body.max_tokens
+    if body.truncation == "auto":
+        answer = limit or 1
+        messages = await shortened(state.generation, messages, rendering, answer)
     asked = body.dragon.cloud if body.dragon else None
     trusted = (asked or state.settings.cloud) is Cloud.ALWAYS
     view = await state.generation.cloud_view.of(messages, trusted=trusted)
     cut = body.truncate_prompt_tokens is not None
-    tools, form = offered(body, state.generation.tokenizer, messages)
-    prompt = await chat_prompt(state.generation, messages, view, tools, to_cut=cut)
-    limit = body.max_completion_tokens or body.max_tokens
+    prompt = await chat_prompt(state.generation, messages, view, rendering, to_cut=cut)
     grammar = await checked(partial(_held, body, tools, form), state, raw=False)
     return requests_of(
         body, [prompt], limit, state, raw=False, details=body.details, grammar=grammar
     )
+
+
+def rendering_of(
+    body: ChatBody | TokenizeBody, tools: Sequence[Tool], tokenizer: Tokenizer
+) -> Rendering:
+    """How the model's template renders a chat: by default it goes on with a last assistant's turn.
+
+    Raises `InvalidRequestError` where that and a new turn are asked for, or there is none.
+    """
+    last = (body.messages or [])[-1]
+    speaks = last.role == "assistant" and not last.tool_calls
+    continued = body.continue_final_message
+    if continued and body.add_generation_prompt:
+        raise InvalidRequestError(
+            "continue_final_message: contradicts add_generation_prompt; send one of them",
+            param="continue_final_message",
+        )
+    if continued and not speaks:
+        raise InvalidRequestError(
+            "continue_final_message: the last message is not the assistant's",
+            param="continue_final_message",
+        )
+    if continued is None:
+        continued = speaks and not body.add_generation_prompt
+    begun = body.add_generation_prompt is not False
+    return Rendering(tuple(tools), variables_of(body, tokenizer), continued=continued, begun=begun)
+
+
+def variables_of(body: ChatBody | TokenizeBody, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Variables for the template: the client's own, and whether and how hard it is to think."""
+    own = dict(body.chat_template_kwargs or {})
+    if isinstance(body, TokenizeBody):
+        return own
+    effort, thinks = body.reasoning_effort, body.enable_thinking
+    if thinks is None and effort is not None:
+        thinks = effort != "none"
+    asked = {"enable_thinking": thinks, "thinking": thinks, "reasoning_effort": effort}
+    known = {name: asked[name] for name in tokenizer.variables if asked[name] is not None}
+    return known | own
 
 
 def _held(body: ChatBody, tools: Sequence[Tool], form: Form | None) -> tuple[str, str]:
@@ -109,6 +155,9 @@ def requests_of(
         mode,
         max_tokens=limit,
         stop=body.stop,
+        stop_tokens=body.stop_token_ids or (),
+        with_stop=bool(body.include_stop_str_in_output),
+        special=body.skip_special_tokens is False,
         raw=raw,
         details=details,
         most_hops=0 if raw else MAX_HOPS,
@@ -198,7 +247,7 @@ def _room(request: GenerationRequest, tokens: int, state: AppState) -> int:
 
     -1 are as many as the model takes. Raises `InvalidRequestError` where none stay.
     """
-    before = len(state.generation.tokenizer.bare_row(raw=request.raw))
+    before = len(state.generation.tokenizer.bare_row(raw=request.raw, begins=request.begins))
     room = state.generation.room(request) if tokens < 0 else tokens - before
     if room < 1:
         raise InvalidRequestError(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from app.api.openai.choices import Choice
-from app.api.openai.logprobs import chat_logprobs, text_logprobs
+from app.api.openai.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
 from app.api.openai.responses import (
     CallReply,
     ChatChoice,
@@ -30,10 +30,10 @@ from app.api.openai.responses import (
     Usage,
 )
 from app.api.openai.schemas import ChatBody, GenerationBody
-from app.api.openai.tools import read_by
+from app.api.openai.tools import reading_of
 from app.generation.events import TokenDetail
+from dragon.inference.reading import AnswerReader, Reading, Said, read
 from dragon.inference.tokenizer import Tokenizer
-from dragon.inference.tools import CallReader, ToolCall, read
 
 
 class Renderer(ABC):
@@ -48,33 +48,44 @@ class Renderer(ABC):
         body: GenerationBody,
         tokenizer: Tokenizer,
         fingerprint: str,
+        model: str,
         *,
         logprobs: bool = False,
     ) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._fingerprint = fingerprint
         self._logprobs = logprobs
+        self._named_by_id = bool(body.return_tokens_as_token_ids)
         self._token_ids = bool(body.return_token_ids)
         self._id = f"{self.prefix}-{uuid.uuid4().hex}"
         self._created = int(time.time())
-        self._model = body.model
+        self._model = model
 
     @abstractmethod
     def opening(self, choice: Choice) -> BaseModel | None:
         """The first chunk of a choice's stream, if there is one."""
 
     @abstractmethod
-    def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
-        """More text of a choice, and the tokens that brought it."""
+    def piece(
+        self,
+        choice: Choice,
+        text: str,
+        tokens: Sequence[int] = (),
+        details: Sequence[TokenDetail] | None = None,
+    ) -> BaseModel:
+        """More text of a choice, the tokens that brought it, and how likely they were."""
+
+    def scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
+        """Log-probabilities of the prompt, whose text was sent, if they were asked for."""
+        return None
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether tokens come with their log-probabilities."""
+        return self._logprobs
 
     @abstractmethod
-    def scores(
-        self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
-    ) -> BaseModel | None:
-        """Log-probabilities of tokens whose text was sent, if they were asked for."""
-
-    @abstractmethod
-    def closing(self, index: int, reason: FinishReason) -> BaseModel:
+    def closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
         """The end of a choice."""
 
     @abstractmethod
@@ -140,62 +151,76 @@ class ChatRenderer(Renderer):
         body: ChatBody,
         tokenizer: Tokenizer,
         fingerprint: str,
+        model: str,
         *,
         logprobs: bool = False,
     ) -> None:
-        super().__init__(body, tokenizer, fingerprint, logprobs=logprobs)
-        self._form = read_by(body, tokenizer)
-        self._readers: dict[int, CallReader] = {}  # of choices that are streamed
+        super().__init__(body, tokenizer, fingerprint, model, logprobs=logprobs)
+        self._body = body
+        self._readers: dict[int, AnswerReader] = {}  # of choices that are streamed
         self._called: Counter[int] = Counter()
 
     def opening(self, choice: Choice) -> BaseModel:
         return ChunkChoice(index=choice.index, delta=Delta(role="assistant", content=""))
 
     def prompt(self, choice: Choice) -> list[int] | None:
-        return self._ids(choice.answer.request.prompt_ids(self._tokenizer))
+        return self._ids(choice.answer.request.prompt_ids(self.tokenizer))
 
-    def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
-        delta = Delta(content=text)
-        if self._form is not None and text:
-            reader = self._readers.setdefault(index, CallReader(self._form))
-            delta = self._delta(index, *reader.push(text))
-        return ChunkChoice(index=index, delta=delta, token_ids=self._ids(tokens))
+    def piece(
+        self,
+        choice: Choice,
+        text: str,
+        tokens: Sequence[int] = (),
+        details: Sequence[TokenDetail] | None = None,
+    ) -> BaseModel:
+        said = self._reader(choice).push(text) if text else Said()
+        logprobs = None if details is None else self._scored(details)
+        delta = self._delta(choice.index, said) if said else Delta(content="")
+        return ChunkChoice(
+            index=choice.index, delta=delta, logprobs=logprobs, token_ids=self._ids(tokens)
+        )
 
-    def _delta(self, index: int, text: str, calls: Sequence[ToolCall]) -> Delta:
-        """What more was said and called."""
+    def _reader(self, choice: Choice) -> AnswerReader:
+        if (reader := self._readers.get(choice.index)) is None:
+            reader = self._readers[choice.index] = AnswerReader(self._reading(choice))
+        return reader
+
+    def _reading(self, choice: Choice) -> Reading:
+        return reading_of(self._body, choice.answer.request, self.tokenizer)
+
+    def _delta(self, index: int, said: Said) -> Delta:
+        """What more was thought, said and called."""
         first = self._called[index]
-        self._called[index] += len(calls)
-        called = [CallReply.of(call, number) for number, call in enumerate(calls, first)]
-        return Delta(content=text or None, tool_calls=called or None)
+        self._called[index] += len(said.calls)
+        called = [CallReply.of(call, number) for number, call in enumerate(said.calls, first)]
+        return Delta(
+            content=said.text or None,
+            reasoning_content=said.reasoning or None,
+            tool_calls=called or None,
+        )
 
-    def scores(
-        self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
-    ) -> BaseModel | None:
-        if not self._logprobs:
-            return None
-        logprobs = chat_logprobs(details, self._tokenizer)
-        return ChunkChoice(index=choice.index, delta=Delta(content=""), logprobs=logprobs)
+    def _scored(self, details: Sequence[TokenDetail]) -> ChatLogprobs:
+        return chat_logprobs(details, self.tokenizer, by_id=self._named_by_id)
 
-    def closing(self, index: int, reason: FinishReason) -> BaseModel:
-        delta = Delta()
-        if (reader := self._readers.get(index)) is not None:
-            delta = self._delta(index, *reader.finish())
-            reason = "tool_calls" if self._called[index] else reason
-        return ChunkChoice(index=index, delta=delta, finish_reason=reason)
+    def closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+        delta = self._delta(choice.index, self._reader(choice).finish())
+        reason = "tool_calls" if self._called[choice.index] else reason
+        return ChunkChoice(index=choice.index, delta=delta, finish_reason=reason)
 
     def complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
-        message, reason = ReplyMessage(content=answer.text), answer.end.reason
-        if self._form is not None:
-            text, calls = read(answer.text, self._form)
-            if calls:
-                called = [CallReply.of(call) for call in calls]
-                message = ReplyMessage(content=text or None, tool_calls=called)
+        said = read(answer.text, self._reading(choice))
+        called = [CallReply.of(call) for call in said.calls]
+        message = ReplyMessage(
+            content=(said.text or None) if called else said.text,
+            reasoning_content=said.reasoning or None,
+            tool_calls=called or None,
+        )
         return ChatChoice(
             index=choice.index,
             message=message,
-            logprobs=chat_logprobs(answer.details, self._tokenizer) if self._logprobs else None,
-            finish_reason="tool_calls" if message.tool_calls else reason,
+            logprobs=self._scored(answer.details) if self._logprobs else None,
+            finish_reason="tool_calls" if called else answer.end.reason,
             token_ids=self._ids(answer.tokens),
         )
 
@@ -211,33 +236,42 @@ class CompletionRenderer(Renderer):
         body: GenerationBody,
         tokenizer: Tokenizer,
         fingerprint: str,
+        model: str,
         *,
         logprobs: bool = False,
         echo: bool = False,
     ) -> None:
-        super().__init__(body, tokenizer, fingerprint, logprobs=logprobs)
+        super().__init__(body, tokenizer, fingerprint, model, logprobs=logprobs)
         self._echo = echo
 
     def opening(self, choice: Choice) -> BaseModel | None:
         if not (self._echo or self._token_ids):
             return None
-        ids = self._ids(choice.answer.request.prompt_ids(self._tokenizer))
+        ids = self._ids(choice.answer.request.prompt_ids(self.tokenizer))
         return TextChoice(index=choice.index, text=self._prompt(choice), prompt_token_ids=ids)
 
-    def piece(self, index: int, text: str, tokens: Sequence[int] = ()) -> BaseModel:
-        return TextChoice(index=index, text=text, token_ids=self._ids(tokens))
+    def piece(
+        self,
+        choice: Choice,
+        text: str,
+        tokens: Sequence[int] = (),
+        details: Sequence[TokenDetail] | None = None,
+    ) -> BaseModel:
+        logprobs = None if details is None else self._scored(self._placed(choice, details))
+        return TextChoice(
+            index=choice.index, text=text, logprobs=logprobs, token_ids=self._ids(tokens)
+        )
 
-    def scores(
-        self, choice: Choice, details: Sequence[TokenDetail], *, prompt: bool = False
-    ) -> BaseModel | None:
+    def scores(self, choice: Choice, details: Sequence[TokenDetail]) -> BaseModel | None:
         if not self._logprobs:
             return None
-        placed = details if prompt else self._placed(choice, details)
-        logprobs = text_logprobs(placed, self._tokenizer)
-        return TextChoice(index=choice.index, text="", logprobs=logprobs)
+        return TextChoice(index=choice.index, text="", logprobs=self._scored(details))
 
-    def closing(self, index: int, reason: FinishReason) -> BaseModel:
-        return TextChoice(index=index, text="", finish_reason=reason)
+    def _scored(self, details: Sequence[TokenDetail]) -> TextLogprobs:
+        return text_logprobs(details, self.tokenizer, by_id=self._named_by_id)
+
+    def closing(self, choice: Choice, reason: FinishReason) -> BaseModel:
+        return TextChoice(index=choice.index, text="", finish_reason=reason)
 
     def complete(self, choice: Choice) -> BaseModel:
         answer = choice.answer
@@ -245,10 +279,10 @@ class CompletionRenderer(Renderer):
         return TextChoice(
             index=choice.index,
             text=self._prompt(choice) + answer.text,
-            logprobs=text_logprobs(scored, self._tokenizer) if self._logprobs else None,
+            logprobs=self._scored(scored) if self._logprobs else None,
             finish_reason=answer.end.reason,
             token_ids=self._ids(answer.tokens),
-            prompt_token_ids=self._ids(answer.request.prompt_ids(self._tokenizer)),
+            prompt_token_ids=self._ids(answer.request.prompt_ids(self.tokenizer)),
         )
 
     def _prompt(self, choice: Choice) -> str:

@@ -15,10 +15,12 @@ from pydantic import BaseModel
 from app.api.openai import dragon_fields
 from app.api.openai.choices import Choice, best
 from app.api.openai.delivery import Events, as_stream, at_once, begun
+from app.api.openai.logprobs import Pairing
 from app.api.openai.renderers import Renderer
 from app.api.openai.responses import Dragon, Usage
 from app.api.openai.schemas import GenerationBody
 from app.container import AppState
+from app.generation.accumulator import AnswerState
 from app.generation.events import (
     Cited,
     Detailed,
@@ -27,6 +29,7 @@ from app.generation.events import (
     PeerChanged,
     PromptDetailed,
     TextDelta,
+    TokenDetail,
 )
 from app.problems import reported
 from dragon.inference.fairness import CALLER
@@ -72,11 +75,15 @@ async def _frames(call: Call, events: Events) -> AsyncGenerator[bytes, None]:
             for choice in call.choices:
                 if (opening := call.renderer.opening(choice)) is not None:
                     prompt = call.renderer.prompt(choice)
-                    usage = call.body.include_usage
-                    chunk = call.renderer.chunk(opening, prompt=prompt, with_usage=usage)
+                    usage = call.body.include_usage or call.body.usage_of_each
+                    so_far = None
+                    if call.body.usage_of_each:
+                        so_far = _usage_of(call, choice.answer)
+                    chunk = call.renderer.chunk(opening, so_far, prompt=prompt, with_usage=usage)
                     yield _frame(chunk)
+            pairs = [Pairing() for _ in call.choices]
             async for index, event in events:
-                for chunk in _chunks(call, index, event):
+                for chunk in _chunks(call, index, event, pairs[index]):
                     yield chunk
             if call.body.include_usage:
                 yield _frame(call.renderer.chunk(None, _usage(call), with_usage=True))
@@ -87,39 +94,56 @@ async def _frames(call: Call, events: Events) -> AsyncGenerator[bytes, None]:
     yield _DONE
 
 
-def _chunks(call: Call, index: int, event: Event) -> Iterator[bytes]:
+def _paired(
+    call: Call, index: int, pairs: Iterator[tuple[TextDelta, list[TokenDetail]]]
+) -> Iterator[bytes]:
+    for piece, details in pairs:
+        choice = call.renderer.piece(call.choices[index], piece.text, piece.tokens, details)
+        yield _chunk(call, index, choice)
+
+
+def _chunks(call: Call, index: int, event: Event, pairing: Pairing) -> Iterator[bytes]:
     """The chunks that an event of a choice makes."""
     choice, renderer = call.choices[index], call.renderer
-    empty = renderer.piece(index, "")
+    if renderer.logprobs and isinstance(event, TextDelta | Detailed):
+        yield from _paired(call, index, pairing.take(event))
     match event:
-        case TextDelta(text=text, tokens=tokens) if text or call.body.return_token_ids:
-            yield _chunk(call, renderer.piece(index, text, tokens))
+        case TextDelta(text=text, tokens=tokens) if not renderer.logprobs:
+            if text or call.body.return_token_ids:
+                yield _chunk(call, index, renderer.piece(choice, text, tokens))
         case PromptDetailed(details=details):
             for each in call.choices:
-                if each.first is choice.answer:
-                    yield from _scores(call, renderer.scores(each, details, prompt=True))
-        case Detailed(details=details):
-            yield from _scores(call, renderer.scores(choice, details))
-            if call.body.wants_provenance:
-                yield _chunk(call, empty, dragon_fields.provenance_notice(index, details))
+                scores = renderer.scores(each, details) if each.first is choice.answer else None
+                if scores is not None:
+                    yield _chunk(call, each.index, scores)
+        case Detailed(details=details) if call.body.wants_provenance:
+            yield _notice(call, index, dragon_fields.provenance_notice(index, details))
         case Cited(citations=citations) if call.body.dragon is not None:
-            yield _chunk(call, empty, dragon_fields.citation_notice(index, citations))
+            yield _notice(call, index, dragon_fields.citation_notice(index, citations))
         case PeerChanged() if call.body.dragon is not None:
-            yield _chunk(call, empty, dragon_fields.peer_notice(index, event))
+            yield _notice(call, index, dragon_fields.peer_notice(index, event))
         case Finished(reason=reason):
+            yield from _paired(call, index, pairing.rest())
             # Provenance went out with the text.
             wanted = call.body.dragon is not None
             dragon = dragon_fields.reply([choice], provenance=False) if wanted else None
-            yield _chunk(call, renderer.closing(index, reason), dragon)
+            yield _chunk(call, index, renderer.closing(choice, reason), dragon)
 
 
-def _scores(call: Call, scores: BaseModel | None) -> Iterator[bytes]:
-    if scores is not None:
-        yield _chunk(call, scores)
+def _notice(call: Call, index: int, notice: Dragon) -> bytes:
+    return _chunk(call, index, call.renderer.piece(call.choices[index], ""), notice)
 
 
-def _chunk(call: Call, choice: BaseModel, dragon: Dragon | None = None) -> bytes:
-    return _frame(call.renderer.chunk(choice, None, dragon, with_usage=call.body.include_usage))
+def _chunk(call: Call, index: int, choice: BaseModel, dragon: Dragon | None = None) -> bytes:
+    usage = _usage_of(call, call.choices[index].answer) if call.body.usage_of_each else None
+    with_usage = call.body.include_usage or call.body.usage_of_each
+    return _frame(call.renderer.chunk(choice, usage, dragon, with_usage=with_usage))
+
+
+def _usage_of(call: Call, answer: AnswerState) -> Usage:
+    """What an answer has used so far."""
+    prompt, written = answer.request.prompt_tokens(call.renderer.tokenizer), len(answer.tokens)
+    return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
 
 def _frame(data: bytes) -> bytes:

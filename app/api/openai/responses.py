@@ -13,6 +13,10 @@ from dragon.inference.tools import ToolCall
 FinishReason = Literal["stop", "length", "tool_calls"]
 
 
+def _is_empty(value: list[str]) -> bool:
+    return not value
+
+
 def _is_none(value: object) -> bool:
     return value is None
 
@@ -119,12 +123,13 @@ class DragonChoice(BaseModel):
 
 
 class DragonReply(BaseModel):
-    """What only those see who sent a `dragon` object."""
+    """What only those see who sent a `dragon` object. `ignored`: parameters that are not known."""
 
     aggregation: str
     seed: int
     usage: dict[str, int]
     choices: list[DragonChoice]
+    ignored: list[str] = Field(default_factory=list, exclude_if=_is_empty)
 
 
 class PeerNotice(BaseModel):
@@ -204,6 +209,7 @@ class Delta(BaseModel):
 
     role: Literal["assistant"] | None = Field(default=None, exclude_if=_is_none)
     content: str | None = Field(default=None, exclude_if=_is_none)
+    reasoning_content: str | None = Field(default=None, exclude_if=_is_none)
     tool_calls: list[CallReply] | None = Field(default=None, exclude_if=_is_none)
 
 
@@ -223,6 +229,7 @@ class ReplyMessage(BaseModel):
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: None = None
+    reasoning_content: str | None = Field(default=None, exclude_if=_is_none)
     tool_calls: list[CallReply] | None = Field(default=None, exclude_if=_is_none)
 
 

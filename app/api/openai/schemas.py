@@ -1,14 +1,23 @@
-"""Requests in OpenAI's shapes, checked strictly: what is not honoured is refused."""
+"""Requests in OpenAI's shapes, read by the rule of `spellings`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from app.api.openai.field_types import (
     PROMPT,
+    JsonObject,
     Limit,
     LogitBias,
     MinP,
@@ -27,11 +36,13 @@ from app.api.openai.field_types import (
     neutral,
     text_of_parts,
 )
-from app.api.openai.structured import ResponseFormat, held_to
+from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
+from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
 from app.api.openai.tools import MAX_TOOLS, CallBody, OfAnAssistant, ToolChoice, Tools
 from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from app.settings import Cloud
+from dragon.inference import grammar
 from dragon.inference.tokenizer import Message
 from dragon.protocol.messages import MAX_TOKENS
 from dragon.sampling.params import MAX_GRAMMAR, Mode
@@ -39,8 +50,21 @@ from dragon.sampling.params import MAX_GRAMMAR, Mode
 MAX_CHOICES = 32
 MAX_INPUTS = 2048
 MAX_TURNS = 2048
+MAX_ALLOWED = 1024
+_MOST_STOPS = 64
 MAX_TEXT = 300_000
 """Characters, or ids, that are tokenized or put together at a time."""
+
+
+def _unlimited(given: Any) -> Any:
+    """Other servers' names of as many tokens as there may be: -1, and Ollama's -2."""
+    return None if given in (-1, -2) and not isinstance(given, bool) else given
+
+
+UNLIMITED = BeforeValidator(_unlimited)
+MaxTokens = Annotated[Limit | None, UNLIMITED]
+Token = Annotated[int, Field(ge=0, lt=1 << 31)]
+Notation = Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)]
 
 
 class DragonOptions(Strict):
@@ -66,8 +90,8 @@ class DragonOptions(Strict):
     wait: bool = False
     hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
     epsilon: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
-    grammar: Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)] | None = None
-    regex: Annotated[Str, Field(min_length=1, max_length=MAX_GRAMMAR)] | None = None
+    grammar: Notation | None = None
+    regex: Notation | None = None
 
     @field_validator("regex")
     @classmethod
@@ -77,25 +101,30 @@ class DragonOptions(Strict):
         return regex
 
 
-class StreamOptions(Strict):
-    """What a stream carries beside the text."""
+class StreamOptions(Lenient):
+    """What a stream carries beside the text; usage at its end, or in every chunk."""
+
+    AT: ClassVar = "stream_options."
 
     include_usage: bool = False
+    continuous_usage_stats: bool | None = None
     # Padding against traffic analysis: OpenAI's clients may send either value.
     include_obfuscation: bool | None = None
 
 
-class GenerationBody(Strict):
-    """What completions and chat completions share."""
+class GenerationBody(Lenient):
+    """What completions and chat completions share; without a `model` it is the one that writes."""
 
     # What the parameter is called that `response_format` comes from.
     FORMAT: ClassVar[str] = "response_format"
+    SPELLINGS: ClassVar[Mapping[str, str]] = SPELLINGS
+    NOTHING: ClassVar[frozenset[str]] = NOTHING
 
-    model: Str
+    model: Str | None = None
     temperature: Temperature | None = None
     top_p: TopP | None = None
     seed: Seed | None = None
-    max_tokens: Limit | None = None
+    max_tokens: MaxTokens = None
     stop: Stop = Field(default_factory=list)
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     stream: bool | None = None
@@ -117,7 +146,40 @@ class GenerationBody(Strict):
     return_token_ids: bool | None = None
     truncate_prompt_tokens: Annotated[int, Field(ge=-1, lt=1 << 31)] | None = None
 
+    stop_token_ids: Annotated[list[Token], Field(max_length=_MOST_STOPS)] | None = None
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
+
     response_format: ResponseFormat | None = None
+    guided_json: JsonObject | bool | Str | None = None
+    guided_regex: Notation | None = None
+    guided_grammar: Notation | None = None
+    guided_choice: Annotated[list[Str], Field(min_length=1, max_length=1000)] | None = None
+    allowed_token_ids: (
+        Annotated[list[Token], Field(min_length=1, max_length=MAX_ALLOWED)] | None
+    ) = None
+
+    bad_words: Annotated[Any, neutral([])] = None
+    chat_template: Annotated[Any, neutral("")] = None
+    dry_multiplier: Annotated[Any, neutral(0)] = None
+    dynatemp_range: Annotated[Any, neutral(0)] = None
+    early_stopping: Annotated[Any, neutral(False)] = None
+    length_penalty: Annotated[Any, neutral(1)] = None
+    logits_processors: Annotated[Any, neutral([])] = None
+    mirostat: Annotated[Any, neutral(0)] = None
+    mirostat_mode: Annotated[Any, neutral(0)] = None
+    tfs_z: Annotated[Any, neutral(1)] = None
+    top_a: Annotated[Any, neutral(0)] = None
+    top_n_sigma: Annotated[Any, neutral(-1, 0)] = None
+    typical_p: Annotated[Any, neutral(1)] = None
+    use_beam_search: Annotated[Any, neutral(False)] = None
+    xtc_probability: Annotated[Any, neutral(0)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unfolded(cls, given: Any) -> Any:
+        return unfolded(given)
 
     @field_validator("stream_options")
     @classmethod
@@ -143,12 +205,27 @@ class GenerationBody(Strict):
     def grammar(self) -> tuple[str, str]:
         """What the answer is held to, and which parameter says so; see `held_to`."""
         own = self.dragon or DragonOptions()
-        return held_to(self.FORMAT, self.response_format, own.grammar, own.regex)
+        asked: dict[str, Callable[[], str] | None] = {
+            self.FORMAT: None if self.response_format is None else self.response_format.grammar,
+            "dragon.grammar": _made(grammar.of_text, own.grammar),
+            "dragon.regex": _made(grammar.of_regex, own.regex),
+            "guided_json": _made(schema_of, self.guided_json),
+            "guided_regex": _made(grammar.of_regex, self.guided_regex),
+            "guided_grammar": _made(grammar.of_text, self.guided_grammar),
+            "guided_choice": _made(choice_of, self.guided_choice),
+            "allowed_token_ids": _made(allowed_of, self.allowed_token_ids),
+        }
+        return held_to(asked)
 
     @property
     def wants_provenance(self) -> bool:
         """Whether the response says where each token comes from."""
         return self.dragon is not None and self.dragon.provenance
+
+    @property
+    def usage_of_each(self) -> bool:
+        """Whether each chunk of the stream says what was used so far."""
+        return bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
     @property
     def include_usage(self) -> bool:
@@ -165,7 +242,7 @@ class CompletionBody(GenerationBody):
         PROMPT,
     ]
 
-    max_tokens: Annotated[int, Field(ge=0, lt=1 << 31)] | None = None
+    max_tokens: Annotated[Annotated[int, Field(ge=0, lt=1 << 31)] | None, UNLIMITED] = None
     best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     echo: Annotated[bool | None, Field(validate_default=True)] = None
     logprobs: Top | None = None
@@ -197,15 +274,19 @@ class CompletionBody(GenerationBody):
         return Details(top=self.logprobs or 0, prompt=prompt)
 
 
-class TextPart(Strict):
+class TextPart(Lenient):
     """A part of a message's content."""
 
-    type: Literal["text"]
+    type: Literal["text", "input_text", "output_text"]
     text: str
 
 
-class ChatMessage(Strict):
+class ChatMessage(Lenient):
     """One turn. `developer` is the newer name of `system`."""
+
+    AT: ClassVar = "messages[]."
+    SPELLINGS: ClassVar = {"reasoning": "reasoning_content", "thinking": "reasoning_content"}
+    NOTHING: ClassVar = frozenset({"id", "cache_control", "status", "phase"})
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     tool_calls: Annotated[list[CallBody] | None, Field(max_length=MAX_TOOLS), OfAnAssistant] = None
@@ -215,7 +296,8 @@ class ChatMessage(Strict):
         | None,
         Field(validate_default=True),
     ] = None
-    name: str | None = None
+    name: Str | None = None
+    reasoning_content: Str | None = None
     refusal: Annotated[Any, neutral()] = None
     audio: Annotated[Any, neutral()] = None
     annotations: Annotated[Any, neutral([])] = None
@@ -240,14 +322,17 @@ class ChatBody(GenerationBody):
     """`POST /v1/chat/completions`."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)]
-    max_completion_tokens: Limit | None = None
-    metadata: dict[str, str] | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
-    prompt_cache_retention: str | None = None
+    max_completion_tokens: MaxTokens = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template_kwargs: JsonObject | None = None
+    enable_thinking: bool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
 
     audio: Annotated[Any, neutral()] = None
+    best_of: Annotated[Any, neutral(1)] = None
+    echo: Annotated[Any, neutral(False)] = None
     function_call: Annotated[Any, neutral("none")] = None
     functions: Annotated[Any, neutral([])] = None
     logprobs: bool | None = None
@@ -255,14 +340,19 @@ class ChatBody(GenerationBody):
     modalities: Annotated[Any, neutral(["text"])] = None
     moderation: Annotated[Any, neutral()] = None
     parallel_tool_calls: bool | None = None
-    prediction: Annotated[Any, neutral()] = None
-    reasoning_effort: Annotated[Any, neutral("none")] = None
-    service_tier: Annotated[Any, neutral("auto", "default")] = None
-    store: Annotated[Any, neutral(False)] = None
     tools: Tools = Field(default_factory=list)
     tool_choice: ToolChoice | None = None
-    verbosity: Annotated[Any, neutral("medium")] = None
     web_search_options: Annotated[Any, neutral()] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scored(cls, given: Any) -> Any:
+        """llama.cpp's number of likeliest tokens."""
+        if not isinstance(given, dict) or not isinstance(given.get("n_probs"), int):
+            return given
+        rest = {name: value for name, value in given.items() if name != "n_probs"}
+        top = given["n_probs"]
+        return {**rest, "logprobs": True, "top_logprobs": top} if top else rest
 
     @field_validator("top_logprobs")
     @classmethod
@@ -286,10 +376,12 @@ class ChatBody(GenerationBody):
         return limit
 
 
-class EmbeddingBody(Strict):
-    """`POST /v1/embeddings`."""
+class EmbeddingBody(Lenient):
+    """`POST /v1/embeddings`; without a `model` it is the one that embeds."""
 
-    model: Str
+    NOTHING: ClassVar = NOTHING
+
+    model: Str | None = None
     input: Annotated[list[str] | list[list[int]], Field(max_length=MAX_INPUTS), PROMPT]
     encoding_format: Literal["float", "base64"] | None = None
     user: str | None = None
@@ -297,31 +389,48 @@ class EmbeddingBody(Strict):
     dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
-class TokenizeBody(Strict):
+class TokenizeBody(Lenient):
     """`POST /tokenize`: either a prompt or the messages of a chat; `model` may be the embedder's.
 
-    `add_special_tokens` is for prompts; a chat has those of its template.
+    `add_special_tokens` is for prompts; a chat has those of its template. llama.cpp calls the
+    prompt `content`.
     """
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["prompt"]}, {"required": ["messages"]}]}
+        json_schema_extra={
+            "oneOf": [{"required": ["prompt"]}, {"required": ["messages"]}],
+            "additionalProperties": True,
+        }
     )
+    SPELLINGS: ClassVar = {"content": "prompt", "add_special": "add_special_tokens"}
+    NOTHING: ClassVar = frozenset({"parse_special"})
 
     model: Str | None = None
     prompt: Annotated[Str, Field(max_length=MAX_TEXT)] | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_TURNS)] | None = None
     add_special_tokens: bool | None = None
 
-    add_generation_prompt: Annotated[Any, neutral(True)] = None
-    continue_final_message: Annotated[Any, neutral(False)] = None
-    return_token_strs: Annotated[Any, neutral(False)] = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template_kwargs: JsonObject | None = None
+    tools: Tools = Field(default_factory=list)
+    return_token_strs: bool | None = None
+
+    chat_template: Annotated[Any, neutral("")] = None
 
 
-class DetokenizeBody(Strict):
+class DetokenizeBody(Lenient):
     """`POST /detokenize`."""
 
     model: Str | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_TEXT)]
+
+
+T = TypeVar("T")
+
+
+def _made(make: Callable[[T], str], given: T | None) -> Callable[[], str] | None:
+    return None if given is None else partial(make, given)
 
 
 def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
@@ -332,6 +441,8 @@ def as_messages(messages: Sequence[ChatMessage]) -> list[Message]:
             each.content or "",
             tuple(call.call() for call in each.tool_calls or ()),
             each.tool_call_id or "",
+            each.reasoning_content or "",
+            each.name or "",
         )
         for each in messages
     ]

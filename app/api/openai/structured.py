@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Annotated, Literal
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import JsonObject, Strict, invalid
+from app.api.openai.field_types import JsonObject, invalid
+from app.api.openai.spellings import Lenient
 from app.container import AppState
 from dragon.errors import InvalidRequestError
 from dragon.inference import grammar
@@ -16,19 +18,24 @@ from dragon.inference import grammar
 _OBJECT = {"type": "object"}
 
 
-class JsonSchema(Strict):
+class JsonSchema(Lenient):
     """A JSON schema. Every reply keeps to it, whether or not it is `strict`."""
 
-    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    AT: ClassVar = "response_format."
+
+    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")] | None = None
     description: str | None = None
     schema_: Annotated[JsonObject | bool | None, Field(alias="schema")] = None
     strict: bool | None = None
 
 
-class ResponseFormat(Strict):
-    """Text, any JSON object, or what a schema describes."""
+class ResponseFormat(Lenient):
+    """Text, any JSON object, or what a schema describes: llama.cpp's clients send it here."""
+
+    AT: ClassVar = "response_format."
 
     type: Literal["text", "json_object", "json_schema"]
+    schema_: Annotated[JsonObject | bool | None, Field(alias="schema")] = None
     json_schema: Annotated[JsonSchema | None, Field(validate_default=True)] = None
 
     @field_validator("json_schema")
@@ -36,7 +43,8 @@ class ResponseFormat(Strict):
     def _goes_with_its_type(
         cls, schema: JsonSchema | None, info: ValidationInfo
     ) -> JsonSchema | None:
-        if (info.data.get("type") == "json_schema") != (schema is not None):
+        described = schema is not None or info.data.get("schema_") is not None
+        if not described if info.data.get("type") == "json_schema" else schema is not None:
             raise invalid("goes with the type json_schema, and with no other")
         return schema
 
@@ -44,36 +52,53 @@ class ResponseFormat(Strict):
         """The grammar of a reply, empty for text."""
         if self.type == "text":
             return ""
-        schema = _OBJECT if self.json_schema is None else self.json_schema.schema_
+        within = None if self.json_schema is None else self.json_schema.schema_
+        schema = self.schema_ if within is None else within
+        if schema is None and self.json_schema is None:
+            schema = _OBJECT
         return grammar.of_schema(True if schema is None else schema)
 
 
-def held_to(
-    name: str, form: ResponseFormat | None, notation: str | None, regex: str | None
-) -> tuple[str, str]:
+def held_to(asked: Mapping[str, Callable[[], str] | None]) -> tuple[str, str]:
     """The grammar of an answer, empty if it is held to none, and which parameter says so.
 
-    `name` is what the parameter of the form is called. Raises `InvalidRequestError` where two do,
-    and for a notation that is not known.
+    `asked` are the parameters that say so, the first of them by default, with what makes grammars
+    of them. Raises `InvalidRequestError` where two do, and for a notation that is not known.
     """
-    found = {
-        name: "" if form is None else form.grammar(),
-        "dragon.grammar": "" if notation is None else _read(notation),
-        "dragon.regex": "" if regex is None else grammar.of_regex(regex),
-    }
-    given = [(text, param) for param, text in found.items() if text]
+    given = []
+    for param, grammar_of in asked.items():
+        try:
+            text = "" if grammar_of is None else grammar_of()
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+        if text:
+            given.append((text, param))
     if len(given) > 1:
-        param = given[1][1]
-        raise InvalidRequestError(f"{param}: contradicts {name}", param=param)
-    return given[0] if given else ("", name)
+        (_, one), (_, other) = given[:2]
+        raise InvalidRequestError(f"{other}: contradicts {one}", param=other)
+    return given[0] if given else ("", next(iter(asked)))
 
 
-def _read(notation: str) -> str:
-    try:
-        return grammar.of_text(notation)
-    except InvalidRequestError as error:
-        param = "dragon.grammar"
-        raise InvalidRequestError(f"{param}: {error.message}", param=param) from error
+def schema_of(given: Any) -> str:
+    """The grammar of a JSON schema, which may be given as text."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise InvalidRequestError(f"this is no JSON: {error}") from error
+    if not isinstance(given, dict | bool):
+        raise InvalidRequestError("a JSON schema is an object")
+    return grammar.of_schema(given)
+
+
+def choice_of(texts: Sequence[str]) -> str:
+    """The grammar of one of these texts."""
+    return grammar.of_text("start: " + " | ".join(map(json.dumps, texts)))
+
+
+def allowed_of(tokens: Sequence[int]) -> str:
+    """The grammar of a text of these tokens alone."""
+    return grammar.of_text(f"start: <[{','.join(map(str, tokens))}]>*")
 
 
 async def checked(asked: Callable[[], tuple[str, str]], state: AppState, *, raw: bool) -> str:

@@ -10,11 +10,13 @@ from pydantic import BaseModel
 
 from app.api.openai.models import UnknownModelError
 from app.api.openai.openapi import failures
+from app.api.openai.parameters import rendering_of
 from app.api.openai.schemas import MAX_TEXT, DetokenizeBody, TokenizeBody, as_messages
 from app.api.openai.tools import require_tools
 from app.container import AppState, State
 from app.generation.token_ids import known
 from dragon.errors import InvalidRequestError
+from dragon.inference.chat_template import Rendering
 from dragon.inference.tokenizer import Message, Tokenizer
 
 router = APIRouter(tags=["tokens"], responses=failures(404))
@@ -26,7 +28,7 @@ class Tokenized(BaseModel):
     count: int
     max_model_len: int
     tokens: list[int]
-    token_strs: None = None
+    token_strs: list[str] | None = None
 
 
 class Detokenized(BaseModel):
@@ -49,12 +51,14 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
             raise InvalidRequestError(message, param="messages")
         messages = as_messages(body.messages)
         require_tools(messages, tokenizer)
-        tokens = await asyncio.to_thread(_chat, tokenizer, messages)
+        rendering = rendering_of(body, [each.tool() for each in body.tools], tokenizer)
+        tokens = await asyncio.to_thread(_chat, tokenizer, messages, rendering)
     else:
-        tokens = await asyncio.to_thread(tokenizer.encode, body.prompt or "")
+        tokens = await asyncio.to_thread(tokenizer.read, body.prompt or "")
         if body.add_special_tokens is not False:
             tokens = tokenizer.framed(tokens)
-    return Tokenized(count=len(tokens), max_model_len=length, tokens=tokens)
+    names = [tokenizer.name(token) for token in tokens] if body.return_token_strs else None
+    return Tokenized(count=len(tokens), max_model_len=length, tokens=tokens, token_strs=names)
 
 
 @router.post("/detokenize")
@@ -66,8 +70,9 @@ async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
     return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
 
 
-def _chat(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
-    return [*tokenizer.bare_row(), *tokenizer.conversation(messages)]
+def _chat(tokenizer: Tokenizer, messages: Sequence[Message], rendering: Rendering) -> list[int]:
+    chat = tokenizer.chat(messages, rendering)
+    return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]
 
 
 def _of_model(model: str | None, state: AppState) -> tuple[Tokenizer, int]:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from app.api.openai.field_types import JsonObject, Str, Strict, invalid, unicode_within
+from app.api.openai.field_types import JsonObject, Str, invalid, unicode_within
+from app.api.openai.spellings import Lenient
+from app.generation.events import GenerationRequest
 from dragon.errors import InvalidRequestError
+from dragon.inference.reading import BEGIN, Reading
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Form, Tool, ToolCall
 
 T = TypeVar("T")
 MAX_TOOLS = 128
+_END = 8  # tokens of a prompt in which thoughts may begin
 
 Name = Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
 
 
-class FunctionBody(Strict):
+class FunctionBody(Lenient):
     """A function that may be called, with a JSON schema of its arguments."""
+
+    AT: ClassVar = "tools[]."
 
     name: Name
     description: Str | None = None
@@ -28,8 +34,10 @@ class FunctionBody(Strict):
     strict: bool | None = None
 
 
-class ToolBody(Strict):
+class ToolBody(Lenient):
     """A tool: a function of the client's own."""
+
+    AT: ClassVar = "tools[]."
 
     type: Literal["function"]
     function: FunctionBody
@@ -41,13 +49,13 @@ class ToolBody(Strict):
         return Tool(function.name, function.description or "", **parameters)
 
 
-class NamedFunction(Strict):
+class NamedFunction(Lenient):
     """The name of a function."""
 
     name: Name
 
 
-class NamedTool(Strict):
+class NamedTool(Lenient):
     """The one tool that is to be called."""
 
     type: Literal["function"]
@@ -58,8 +66,10 @@ Tools = Annotated[list[ToolBody], Field(max_length=MAX_TOOLS)]
 ToolChoice = Literal["none", "auto", "required"] | NamedTool
 
 
-class CalledFunction(Strict):
+class CalledFunction(Lenient):
     """A function that was called; `arguments` are the text of a JSON object."""
+
+    AT: ClassVar = "messages[].tool_calls[]."
 
     name: Name
     arguments: Str
@@ -77,8 +87,11 @@ class CalledFunction(Strict):
         return arguments
 
 
-class CallBody(Strict):
+class CallBody(Lenient):
     """A call in an earlier turn."""
+
+    AT: ClassVar = "messages[].tool_calls[]."
+    NOTHING: ClassVar = frozenset({"index"})
 
     id: Str
     type: Literal["function"] = "function"
@@ -112,9 +125,15 @@ class Calling(Protocol):
     def parallel_tool_calls(self) -> bool | None: ...
 
 
-def read_by(body: Calling, tokenizer: Tokenizer) -> Form | None:
-    """How calls are read out of an answer; None where it is to call none."""
-    return tokenizer.call_form if _may_call(body) else None
+def reading_of(body: Calling, request: GenerationRequest, tokenizer: Tokenizer) -> Reading:
+    """How the answer to a chat is read: whether it may call, and think before."""
+    end = tokenizer.decode(request.conversation[-_END:], special=True).rstrip()
+    # One that is held to a grammar begins with that.
+    return Reading(
+        tokenizer.call_form if _may_call(body) else None,
+        reasons=tokenizer.reasons,
+        begun=end.endswith(BEGIN) and not request.sampling.grammar,
+    )
 
 
 def _may_call(body: Calling) -> bool:

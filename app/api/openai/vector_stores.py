@@ -109,7 +109,7 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
     await _require_free(body.file_ids, name, "file_ids", state)
     name = await state.conversations.projects.put(name, "")
     await state.documents.collections.move(body.file_ids, name)
-    return (await _store(_id_of(name), state)).object()
+    return (await store_of(_id_of(name), state)).object()
 
 
 @router.get("")
@@ -125,13 +125,13 @@ async def list_stores(
 @router.get("/{store_id}", responses=failures(404))
 async def get_store(store_id: str, state: State) -> VectorStore:
     """One store."""
-    return (await _store(store_id, state)).object()
+    return (await store_of(store_id, state)).object()
 
 
 @router.delete("/{store_id}", responses=failures(404))
 async def delete_store(store_id: str, state: State) -> StoreDeleted:
     """End a collection; its files stay, in none."""
-    store = await _store(store_id, state)
+    store = await store_of(store_id, state)
     await state.documents.collections.move([each.id for each in store.documents], "")
     await state.conversations.projects.delete(store.name)
     return StoreDeleted(id=store_id)
@@ -140,9 +140,8 @@ async def delete_store(store_id: str, state: State) -> StoreDeleted:
 @router.post("/{store_id}/files", responses=failures(404))
 async def add_file(store_id: str, body: StoreFileBody, state: State) -> StoreFile:
     """Put a file into a store."""
-    store = await _store(store_id, state)
-    await _require_free([body.file_id], store.name, "file_id", state)
-    await state.documents.collections.move([body.file_id], store.name)
+    store = await store_of(store_id, state)
+    await put([body.file_id], store, "file_id", state)
     return store.file(await state.documents.get(body.file_id))
 
 
@@ -156,7 +155,7 @@ async def list_store_files(
     filter: FileStatus | None = None,  # noqa: A002 - OpenAI's name
 ) -> StoreFileList:
     """The files of a store, newest first unless `order` is `asc`."""
-    files = (await _store(store_id, state)).files()
+    files = (await store_of(store_id, state)).files()
     wanted = [file for file in files if filter in (None, file.status)]
     return StoreFileList(**page(wanted, limit, after, order))
 
@@ -164,14 +163,14 @@ async def list_store_files(
 @router.get("/{store_id}/files/{file_id}", responses=failures(404))
 async def get_store_file(store_id: str, file_id: str, state: State) -> StoreFile:
     """One file of a store."""
-    store = await _store(store_id, state)
+    store = await store_of(store_id, state)
     return store.file(store.one(file_id))
 
 
 @router.delete("/{store_id}/files/{file_id}", responses=failures(404))
 async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDeleted:
     """Take a file out of a store; the file stays, in no collection."""
-    (await _store(store_id, state)).one(file_id)
+    (await store_of(store_id, state)).one(file_id)
     document = await state.documents.own(file_id)
     await state.documents.collections.move([document.id], "")
     return StoreFileDeleted(id=file_id)
@@ -180,7 +179,7 @@ async def remove_file(store_id: str, file_id: str, state: State) -> StoreFileDel
 @router.post("/{store_id}/search", responses=failures(404))
 async def search_store(store_id: str, body: StoreSearchBody, state: State) -> StoreSearchResult:
     """The passages of a store's files that fit a query best, or any of several."""
-    store = await _store(store_id, state)
+    store = await store_of(store_id, state)
     found: dict[tuple[str, int], DocumentHit] = {}
     for query in body.query if store.documents else ():
         scope = Scope(collections=[store.name])
@@ -201,6 +200,12 @@ async def search_store(store_id: str, body: StoreSearchBody, state: State) -> St
             for hit in best
         ],
     )
+
+
+async def put(file_ids: Sequence[str], store: Store, param: str, state: AppState) -> None:
+    """Put files into a store. Raises `InvalidRequestError` where one is in another."""
+    await _require_free(file_ids, store.name, param, state)
+    await state.documents.collections.move(file_ids, store.name)
 
 
 async def limits(store_ids: Sequence[str], state: AppState) -> dict[str, tuple[str, ...]]:
@@ -239,7 +244,7 @@ async def _stores(state: AppState) -> list[Store]:
     return [Store(each.name, documents.get(each.name, []), state.started) for each in projects]
 
 
-async def _store(store_id: str, state: AppState) -> Store:
+async def store_of(store_id: str, state: AppState) -> Store:
     for store in await _stores(state):
         if store.id == store_id:
             return store

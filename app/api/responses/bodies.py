@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from app.api.openai.field_types import (
     Limit,
     Str,
-    Strict,
     Temperature,
     Top,
     TopP,
@@ -24,6 +23,7 @@ from app.api.openai.schemas import (
     DragonOptions,
     StreamOptions,
 )
+from app.api.openai.spellings import NOTHING, Lenient
 from app.api.openai.structured import JsonSchema, ResponseFormat
 from app.api.openai.tools import (
     MAX_TOOLS,
@@ -39,7 +39,7 @@ from dragon.errors import InvalidRequestError
 RESULTS, LOGPROBS = "file_search_call.results", "message.output_text.logprobs"
 
 
-class FileSearch(Strict):
+class FileSearch(Lenient):
     """OpenAI's built-in tool, over the device's documents. Its vector stores are collections."""
 
     type: Literal["file_search"]
@@ -66,13 +66,13 @@ class ChosenFunction(NamedFunction):
     type: Literal["function"]
 
 
-class ChosenSearch(Strict):
+class ChosenSearch(Lenient):
     """The search, which is always made."""
 
     type: Literal["file_search"]
 
 
-class PlainFormat(Strict):
+class PlainFormat(Lenient):
     """Text, or any JSON object."""
 
     type: Literal["text", "json_object"]
@@ -84,11 +84,10 @@ class SchemaFormat(JsonSchema):
     type: Literal["json_schema"]
 
 
-class TextOptions(Strict):
+class TextOptions(Lenient):
     """What the text is held to."""
 
     format: Annotated[PlainFormat | SchemaFormat, Field(discriminator="type")] | None = None
-    verbosity: Annotated[Any, neutral("medium")] = None
 
     def response_format(self) -> ResponseFormat | None:
         """As a chat takes it."""
@@ -98,14 +97,26 @@ class TextOptions(Strict):
         return ResponseFormat(type=self.format.type, json_schema=schema)
 
 
+class ReasoningOptions(Lenient):
+    """Whether, and how hard, a model that can is to think."""
+
+    AT: ClassVar = "reasoning."
+    NOTHING: ClassVar = frozenset({"summary", "generate_summary", "encrypted_content"})
+
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+
+
 class _Chat(ChatBody):
     FORMAT: ClassVar = "text.format"
 
 
-class ResponseBody(Strict):
+class ResponseBody(Lenient):
     """`POST /v1/responses`."""
 
-    model: Str
+    SPELLINGS: ClassVar = {"max_tokens": "max_output_tokens"}
+    NOTHING: ClassVar = NOTHING - {"store", "metadata"}
+
+    model: Str | None = None
     input: Annotated[
         list[Item],
         Field(min_length=1, max_length=MAX_TURNS),
@@ -132,17 +143,13 @@ class ResponseBody(Strict):
     metadata: dict[str, str] | None = None
     # Names of the caller's own, and hints; they change nothing.
     user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
     max_tool_calls: int | None = None
-    truncation: Annotated[Any, neutral("disabled")] = None
+    truncation: Literal["auto", "disabled"] | None = None
 
     background: Annotated[Any, neutral(False)] = None
     conversation: Annotated[Any, neutral()] = None
     prompt: Annotated[Any, neutral()] = None
-    reasoning: Annotated[Any, neutral({})] = None
-    service_tier: Annotated[Any, neutral("auto", "default")] = None
+    reasoning: ReasoningOptions | None = None
 
     @field_validator("tools")
     @classmethod
@@ -210,6 +217,8 @@ class ResponseBody(Strict):
             "tools": [tool.body() for tool in self.tools if isinstance(tool, FunctionTool)],
             "tool_choice": self._choice(),
             "parallel_tool_calls": self.parallel_tool_calls,
+            "reasoning_effort": self.reasoning and self.reasoning.effort,
+            "truncation": self.truncation,
             "dragon": self._options(limits),
         }
         return _Chat.model_validate(fields)

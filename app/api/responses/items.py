@@ -7,24 +7,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from app.api.openai.field_types import Str, Strict, invalid
+from app.api.openai.field_types import TEXTS, Str, Strict, invalid
 from app.api.openai.schemas import ChatMessage
 from app.api.openai.tools import CallBody, CalledFunction
 
-_TEXTS = ("input_text", "output_text", "text")  # no set: a type may be anything
-# What a client may send of parts that it was sent.
-_PART_FIELDS = frozenset({"type", "text", "annotations", "logprobs"})
 # Items that come back have ids and states of their own.
 _SENT_BACK = ConfigDict(extra="ignore")
 
 
 def _text_of(content: Any) -> Any:
     """The parts of a text as one."""
-    return "".join(map(_text, content)) if isinstance(content, list) else content
+    return "\n".join(map(_text, content)) if isinstance(content, list) else content
 
 
 def _text(part: Any) -> str:
-    if not isinstance(part, dict) or part.get("type") not in _TEXTS or part.keys() - _PART_FIELDS:
+    if not isinstance(part, dict) or part.get("type") not in TEXTS:
         raise invalid("only text parts are supported", "unsupported_parameter")
     if not isinstance(part.get("text"), str):
         raise invalid("a text part has a text")
@@ -85,6 +82,17 @@ class FunctionOutputItem(Strict):
         return ChatMessage(role="tool", tool_call_id=self.call_id, content=self.output)
 
 
+class ReasoningItem(Strict):
+    """What a model thought before an answer."""
+
+    model_config = _SENT_BACK
+
+    type: Literal["reasoning"]
+
+    def turn(self) -> None:
+        """It is no turn."""
+
+
 class SearchItem(Strict):
     """A search of documents, which is made anew for every response."""
 
@@ -97,7 +105,8 @@ class SearchItem(Strict):
 
 
 Item = Annotated[
-    MessageItem | FunctionCallItem | FunctionOutputItem | SearchItem, Field(discriminator="type")
+    MessageItem | FunctionCallItem | FunctionOutputItem | SearchItem | ReasoningItem,
+    Field(discriminator="type"),
 ]
 
 

@@ -19,6 +19,8 @@ from app.api.responses.shapes import (
     Output,
     OutputMessage,
     OutputText,
+    Reasoning,
+    ReasoningText,
     ResponseError,
     ResponseObject,
     ResponseUsage,
@@ -26,7 +28,7 @@ from app.api.responses.shapes import (
     Status,
 )
 from app.generation.events import Event, SourcesFound, TextDelta
-from dragon.inference.tools import CallReader, Form, read
+from dragon.inference.reading import PLAIN, AnswerReader, Reading, Said, read
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class View:
     """A response as it stands: what was asked, and what there is of the answer.
 
     `asked` has the fields of the object that the request sets, and `query`, None where the search
-    is not to be shown; `sources` are the person's own, as in `events.Source`. `form` is how calls
-    are read out of what was `written`, None where there are none.
+    is not to be shown; `sources` are the person's own, as in `events.Source`. `reading` is how
+    calls and thoughts are read out of what was `written`.
     """
 
     key: str
@@ -43,7 +45,7 @@ class View:
     asked: Mapping[str, Any]
     query: str | None = None
     results: bool = False
-    form: Form | None = None
+    reading: Reading = PLAIN
     status: Status = "in_progress"
     written: str = ""
     sources: Sequence[Mapping[str, Any]] = ()
@@ -57,11 +59,18 @@ class View:
         return f"resp_{self.key}"
 
     @cached_property
-    def _said_and_called(self) -> tuple[str, list[FunctionCall]]:
-        if self.form is None:
-            return self.written, []
-        said, called = read(self.written, self.form)
-        return said, [
+    def _said(self) -> Said:
+        return read(self.written, self.reading)
+
+    @property
+    def text(self) -> str:
+        """What is said, without thoughts and calls."""
+        return self._said.text
+
+    @property
+    def calls(self) -> list[FunctionCall]:
+        """The functions that are called."""
+        return [
             FunctionCall(
                 id=f"fc_{self.key}_{number}",
                 status="completed",
@@ -70,23 +79,20 @@ class View:
                 name=call.name,
                 arguments=call.arguments,
             )
-            for number, call in enumerate(called)
+            for number, call in enumerate(self._said.calls)
         ]
-
-    @property
-    def text(self) -> str:
-        """What is said, without the calls."""
-        return self._said_and_called[0]
-
-    @property
-    def calls(self) -> list[FunctionCall]:
-        """The functions that are called."""
-        return self._said_and_called[1]
 
     @property
     def speaks(self) -> bool:
         """Whether there is a message: none where all of it are calls."""
         return bool(self.text) or not self.calls
+
+    def reasoning(self) -> Reasoning | None:
+        """What was thought, if anything was."""
+        if not self._said.reasoning:
+            return None
+        thought = ReasoningText(text=self._said.reasoning)
+        return Reasoning(id=f"rs_{self.key}", status="completed", content=[thought])
 
     def search(self) -> FileSearchCall | None:
         """The call of the search, done; None where it is not to be shown."""
@@ -131,9 +137,9 @@ class View:
         """The whole response, with the output that is done."""
         output: list[Output] = []
         if self.status != "in_progress":
-            search = self.search()
+            before = [item for item in (self.search(), self.reasoning()) if item is not None]
             message = [self.message()] if self.speaks else []
-            output = [*([] if search is None else [search]), *message, *self.calls]
+            output = [*before, *message, *self.calls]
         usage = None
         if self.usage is not None:
             read, written = self.usage
@@ -160,12 +166,14 @@ class StreamRenderer:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._reader = None if view.form is None else CallReader(view.form)
+        self._reader = AnswerReader(view.reading)
         self._number = 0
         self._places = 0  # items that were begun
         self._searched = view.query is None
         self._opened = False
         self._said = 0  # characters
+        self._thinks = False
+        self._thoughts = ""
 
     def begin(self) -> Iterator[bytes]:
         """The first events."""
@@ -180,12 +188,16 @@ class StreamRenderer:
                 self._view = replace(self._view, sources=own)
                 yield from self._search()
             case TextDelta(text=text):
-                yield from self._say(text if self._reader is None else self._reader.push(text)[0])
+                said = self._reader.push(text)
+                yield from self._think(said.reasoning)
+                yield from self._say(said.text)
 
     def end(self, view: View, dragon: BaseModel | None = None) -> Iterator[bytes]:
         """The last events of an answer that was finished."""
         self._view = view
         yield from self._search()
+        yield from self._think(self._reader.finish().reasoning)
+        yield from self._thought()
         if view.speaks:
             yield from self._close(view)
         for call in view.calls:
@@ -209,6 +221,29 @@ class StreamRenderer:
             yield self._of_item(f"response.file_search_call.{kind}", done.id)
         yield self._item("response.output_item.done", done)
 
+    def _think(self, text: str) -> Iterator[bytes]:
+        if not text:
+            return
+        item = f"rs_{self._view.key}"
+        if not self._thinks:
+            yield from self._search()
+            self._thinks = True
+            yield self._begun(Reasoning(id=item, status="in_progress", content=[]))
+        self._thoughts += text
+        kind = "response.reasoning_text.delta"
+        yield self._of_item(kind, item, content_index=0, delta=text)
+
+    def _thought(self) -> Iterator[bytes]:
+        """The end of its thoughts, if they have not ended."""
+        if not self._thinks:
+            return
+        self._thinks = False
+        thought, item = ReasoningText(text=self._thoughts), f"rs_{self._view.key}"
+        kind = "response.reasoning_text.done"
+        yield self._of_item(kind, item, content_index=0, text=thought.text)
+        done = Reasoning(id=item, status="completed", content=[thought])
+        yield self._item("response.output_item.done", done)
+
     def _say(self, text: str) -> Iterator[bytes]:
         if text:
             yield from self._open()
@@ -219,6 +254,7 @@ class StreamRenderer:
         if self._opened:
             return
         yield from self._search()
+        yield from self._thought()
         self._opened = True
         message = self._view.message().model_copy(update={"status": "in_progress", "content": []})
         yield self._begun(message)

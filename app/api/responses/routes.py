@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.api.openai import dragon_fields
@@ -18,19 +18,20 @@ from app.api.openai.delivery import Events, as_stream, at_once, begun
 from app.api.openai.logprobs import chat_logprobs
 from app.api.openai.models import require_model
 from app.api.openai.openapi import failures
+from app.api.openai.paging import Order, page
 from app.api.openai.parameters import chat_requests
 from app.api.openai.responses import DragonReply
-from app.api.openai.tools import read_by
+from app.api.openai.tools import reading_of
 from app.api.openai.vector_stores import limits
 from app.api.responses import stored
 from app.api.responses.bodies import ResponseBody
 from app.api.responses.render import StreamRenderer, View
-from app.api.responses.shapes import ResponseDeleted, ResponseObject
+from app.api.responses.shapes import InputItems, ResponseDeleted, ResponseObject
 from app.container import AppState, State
 from app.generation.events import Finished, GenerationRequest
 from app.problems import reported
 from dragon.inference.fairness import CALLER
-from dragon.inference.tools import Form
+from dragon.inference.reading import Reading
 
 router = APIRouter(prefix="/v1/responses", tags=["responses"])
 
@@ -73,7 +74,7 @@ class Call:
 @router.post("", response_model=ResponseObject, responses={200: _EVENTS, **failures(404, 502, 503)})
 async def create_response(http: Request, body: ResponseBody, state: State) -> Response:
     """Answer an input, at once or as a stream; stored unless `store` is false."""
-    require_model(body.model, state.generation.model_name)
+    model = require_model(body.model, state.generation.model_name)
     last, past = None, []
     if body.previous_response_id is not None:
         last = await stored.found(state.conversations, body.previous_response_id)
@@ -84,7 +85,8 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     (choice,) = choices_of(requests, 1)
     if body.user:
         CALLER.set(f"{CALLER.get()} {body.user}")
-    asked = _asked(body, requests[0], read_by(chat, state.generation.tokenizer))
+    reading = reading_of(chat, requests[0], state.generation.tokenizer)
+    asked = _asked(body, model, requests[0], reading)
     events = begun(state, [choice.answer])
     if body.store is not False:
         conversation = None if last is None else last.conversation_id
@@ -107,6 +109,19 @@ async def get_response(response_id: str, state: State) -> ResponseObject:
     return stored.view(await stored.found(state.conversations, response_id)).object()
 
 
+@router.get("/{response_id}/input_items", responses=failures(404))
+async def list_input_items(
+    response_id: str,
+    state: State,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    after: str | None = None,
+    order: Order = "desc",
+) -> InputItems:
+    """What a stored response was asked, newest first unless `order` is `asc`."""
+    items = await stored.input_items(state.conversations, response_id)
+    return InputItems(**page(items[::-1], limit, after, order))
+
+
 @router.delete("/{response_id}", responses=failures(404))
 async def delete_response(response_id: str, state: State) -> ResponseDeleted:
     """Delete a response, with those that follow it."""
@@ -115,13 +130,13 @@ async def delete_response(response_id: str, state: State) -> ResponseDeleted:
     return ResponseDeleted(id=response_id)
 
 
-def _asked(body: ResponseBody, request: GenerationRequest, form: Form | None) -> View:
+def _asked(body: ResponseBody, model: str, request: GenerationRequest, reading: Reading) -> View:
     """The response before anything is written; the key is one of its own until it is stored."""
     return View(
         key=secrets.token_hex(12),
         created_at=int(time.time()),
         asked={
-            "model": body.model,
+            "model": model,
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
             "previous_response_id": body.previous_response_id,
@@ -134,13 +149,13 @@ def _asked(body: ResponseBody, request: GenerationRequest, form: Form | None) ->
         },
         query=None if body.search is None else request.query,
         results=body.wants_results,
-        form=form,
+        reading=reading,
     )
 
 
 def _given(body: ResponseBody) -> dict[str, Any]:
     """Parameters as they were sent, where they were."""
-    names = {"tool_choice", "parallel_tool_calls", "text"}
+    names = {"tool_choice", "parallel_tool_calls", "text", "truncation"}
     return body.model_dump(include=names, exclude_none=True, by_alias=True)
 
 

@@ -75,7 +75,24 @@ class FileSearchCall(BaseModel):
     results: list[SearchResult] | None = None
 
 
-Output = FileSearchCall | OutputMessage | FunctionCall
+class ReasoningText(BaseModel):
+    """What the model thought."""
+
+    type: Literal["reasoning_text"] = "reasoning_text"
+    text: str
+
+
+class Reasoning(BaseModel):
+    """What the model thought before it answered."""
+
+    id: str
+    type: Literal["reasoning"] = "reasoning"
+    status: Literal["in_progress", "completed"]
+    summary: list[dict[str, str]] = Field(default_factory=list)
+    content: list[ReasoningText]
+
+
+Output = FileSearchCall | Reasoning | OutputMessage | FunctionCall
 
 
 class InputDetails(BaseModel):
@@ -135,10 +152,34 @@ class ResponseObject(BaseModel):
     tool_choice: Any = "auto"
     tools: list[dict[str, Any]]
     top_p: float
-    truncation: Literal["disabled"] = "disabled"
+    truncation: Literal["auto", "disabled"] = "disabled"
     usage: ResponseUsage | None = None
     metadata: dict[str, str]
     dragon: DragonReply | None = Field(default=None, exclude_if=_is_none)
+
+
+class InputItem(BaseModel):
+    """What was asked: a message, a call or what a function returned."""
+
+    id: str
+    type: Literal["message", "function_call", "function_call_output"]
+    status: Literal["completed"] = "completed"
+    role: str | None = Field(default=None, exclude_if=_is_none)
+    content: list[dict[str, Any]] | None = Field(default=None, exclude_if=_is_none)
+    call_id: str | None = Field(default=None, exclude_if=_is_none)
+    name: str | None = Field(default=None, exclude_if=_is_none)
+    arguments: str | None = Field(default=None, exclude_if=_is_none)
+    output: str | None = Field(default=None, exclude_if=_is_none)
+
+
+class InputItems(BaseModel):
+    """A page of them."""
+
+    object: Literal["list"] = "list"
+    data: list[InputItem]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
 
 
 class ResponseDeleted(BaseModel):

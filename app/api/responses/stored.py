@@ -11,7 +11,7 @@ from app.api.openai.delivery import Events
 from app.api.openai.schemas import ChatMessage
 from app.api.openai.tools import CallBody, CalledFunction
 from app.api.responses.render import View
-from app.api.responses.shapes import Status
+from app.api.responses.shapes import InputItem, Status
 from app.cancellation import to_the_end
 from app.conversations.record import Before, Ending, Written
 from app.conversations.store import ConversationStore
@@ -20,6 +20,7 @@ from app.generation.events import Event, Finished
 from app.problems import problem
 from app.storage.tables import Message, MessageState
 from dragon.errors import NotFoundError
+from dragon.inference.reading import Reading
 from dragon.inference.tools import Form
 
 _STATUS: dict[str, Status] = {
@@ -61,6 +62,49 @@ async def history(store: ConversationStore, last: Message) -> list[ChatMessage]:
     return turns
 
 
+async def input_items(store: ConversationStore, response_id: str) -> list[InputItem]:
+    """What a response was asked, in order. Raises `NotFoundError`."""
+    message = await found(store, response_id)
+    kept = message.record["response"]["input"]
+    if not kept:
+        *_, asked, _ = await store.path(message.id)
+        kept = [{"role": "user", "content": asked.text}]
+    key = key_of(message)
+    items: list[InputItem] = []
+    for turn in (ChatMessage.model_validate(each) for each in kept):
+        if turn.role == "tool":
+            items.append(
+                InputItem(
+                    id=f"fco_{key}_{len(items)}",
+                    type="function_call_output",
+                    call_id=turn.tool_call_id,
+                    output=turn.content,
+                )
+            )
+        elif turn.content is not None:
+            part = "output_text" if turn.role == "assistant" else "input_text"
+            items.append(
+                InputItem(
+                    id=f"msg_{key}_{len(items)}",
+                    type="message",
+                    role=turn.role,
+                    content=[{"type": part, "text": turn.content}],
+                )
+            )
+        for call in turn.tool_calls or ():
+            called = call.function
+            items.append(
+                InputItem(
+                    id=f"fc_{key}_{len(items)}",
+                    type="function_call",
+                    call_id=call.id,
+                    name=called.name,
+                    arguments=called.arguments,
+                )
+            )
+    return items
+
+
 def _answer(said: View) -> ChatMessage:
     """A response as a turn. What a model calls may have any name, and is not checked again."""
     calls = [
@@ -93,7 +137,11 @@ def view(message: Message) -> View:
         asked=kept["asked"],
         query=kept["query"],
         results=kept["results"],
-        form=Form(**form) if (form := kept.get("form")) else None,
+        reading=Reading(
+            Form(**form) if (form := kept.get("form")) else None,
+            reasons=kept.get("reasons", False),
+            begun=kept.get("begun", False),
+        ),
         status="incomplete" if cut_short else _STATUS[message.state],
         written=message.text,
         sources=[source for source in own if not source.get("deleted")],
@@ -119,7 +167,7 @@ async def kept(
         "asked": dict(asked.asked),
         "query": asked.query,
         "results": asked.results,
-        "form": asked.form and asdict(asked.form),
+        **asdict(asked.reading),
         # A question is a message of its own.
         "input": [] if [turn.role for turn in turns] == ["user"] else _plain(turns),
     }

@@ -55,7 +55,6 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
 @pytest.mark.parametrize(
     ("change", "param", "code"),
     [
-        ({"model": None}, "model", "invalid_value"),
         ({"model": 7}, "model", "invalid_value"),
         ({"model": "\ud800"}, "model", "invalid_value"),
         ({"stop": "\ud800"}, "stop[0]", "invalid_value"),
@@ -67,7 +66,7 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         ({"top_p": 1.5}, "top_p", "invalid_value"),
         ({"seed": 1 << 64}, "seed", "invalid_value"),
         ({"seed": 1.5}, "seed", "invalid_value"),
-        ({"max_tokens": -1}, "max_tokens", "invalid_value"),
+        ({"max_tokens": -3}, "max_tokens", "invalid_value"),
         ({"max_tokens": "many"}, "max_tokens", "invalid_value"),
         ({"n": 0}, "n", "invalid_value"),
         ({"n": 33}, "n", "invalid_value"),
@@ -98,7 +97,6 @@ async def test_a_body_that_is_not_said_to_be_json(client: httpx.AsyncClient) -> 
         ({"ignore_eos": 1}, "ignore_eos", "invalid_value"),
         ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens", "invalid_value"),
         ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "invalid_value"),
-        ({"best": 5}, "best", "unknown_parameter"),
     ],
 )
 @pytest.mark.parametrize(("path", "good"), [(CHAT, ASK), (TEXT, CONTINUE)])
@@ -149,13 +147,11 @@ def user(content: Any) -> dict[str, Any]:
         ({"top_logprobs": 2}, "top_logprobs", "invalid_value"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "invalid_value"),
         ({"modalities": ["audio"]}, "modalities", "unsupported_parameter"),
-        ({"store": True}, "store", "unsupported_parameter"),
         (
             {"max_tokens": 5, "max_completion_tokens": 6},
             "max_completion_tokens",
             "invalid_value",
         ),
-        ({"prompt": "x"}, "prompt", "unknown_parameter"),
     ],
 )
 async def test_bad_values_of_chat(
@@ -189,7 +185,6 @@ async def test_bad_values_of_chat(
         ({"best_of": 2, "n": 3}, "best_of", "invalid_value"),
         ({"best_of": 2, "stream": True}, "best_of", "invalid_value"),
         ({"max_tokens": 0}, "echo", "invalid_value"),
-        ({"max_tokens": -1, "echo": True}, "max_tokens", "invalid_value"),
         ({"logprobs": 21}, "logprobs", "invalid_value"),
     ],
 )
@@ -205,10 +200,10 @@ async def test_bad_values_of_completions(
 
 
 async def test_an_unknown_parameter_that_is_not_even_text(client: httpx.AsyncClient) -> None:
-    body = json.dumps(ASK | {"\ud800": 1})
+    body = json.dumps(ASK | {"\ud800\r\n": 1})
     reply = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
-    assert reply.status_code == 400
-    error_of(reply)
+    assert reply.status_code == 200
+    assert reply.headers["x-dragon-ignored"] == r"\ud800\r\n"
 
 
 async def test_neutral_values_of_unsupported_parameters_pass(client: httpx.AsyncClient) -> None:
@@ -226,7 +221,7 @@ async def test_neutral_values_of_unsupported_parameters_pass(client: httpx.Async
 async def test_content_parts_and_developer_messages(
     client: httpx.AsyncClient, generation: FakeGeneration
 ) -> None:
-    parts = [{"type": "text", "text": "Where is "}, {"type": "text", "text": "the key?"}]
+    parts = [{"type": "text", "text": "Hello."}, {"type": "text", "text": "Where is the key?"}]
     both = (
         {"role": "developer", "content": "Be brief."},
         {"role": "system", "content": "Be brief."},
@@ -234,7 +229,7 @@ async def test_content_parts_and_developer_messages(
     for first in both:
         messages = [first, {"role": "user", "content": parts}]
         assert (await client.post(CHAT, json=ASK | {"messages": messages})).status_code == 200
-    assert generation.requests[0].query == "Where is the key?"
+    assert generation.requests[0].query == "Hello.\nWhere is the key?"
     assert generation.requests[0].conversation == generation.requests[1].conversation
 
 
@@ -313,8 +308,6 @@ async def test_unknown_paths_and_methods(client: httpx.AsyncClient) -> None:
         ("GET", "/static/nothing.js", 404),
         ("GET", "/static/../app/main.py", 404),
         ("GET", "/docs", 404),
-        ("GET", "/v1/files/", 404),
-        ("POST", "/v1/chat/completions/", 404),
         ("DELETE", "/v1/chat/completions", 405),
         ("GET", "/v1/completions", 405),
         ("POST", "/health", 405),

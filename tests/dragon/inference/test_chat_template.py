@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragon.errors import ConfigurationError, InvalidRequestError
-from dragon.inference.chat_template import ChatTemplate, Message
+from dragon.inference.chat_template import Message
+from dragon.inference.tokenizer import Tokenizer
 from tests.templates import TEMPLATES, backend, tokenizer
 
 QUESTION = Message("user", "Where is the key?")
@@ -16,7 +17,13 @@ SYSTEM = Message("system", "Be brief.")
 def told(name: str, messages: list[Message], document: str = "DOCUMENT") -> str:
     """What a row is, as text: tokens of its document, then of the conversation."""
     of = tokenizer(name)
-    return of.decode([*of.document_row(document), *of.conversation(messages)], special=True)
+    return shown(of, messages, document)
+
+
+def shown(of: Tokenizer, messages: list[Message], document: str = "DOCUMENT") -> str:
+    chat = of.chat(messages)
+    row = of.document_row(document, begins=chat.begins)
+    return of.decode([*row, *chat.tokens], special=True)
 
 
 EXPECTED = {
@@ -56,8 +63,8 @@ def test_what_stands_before_a_document_is_the_same_for_every_conversation(name: 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("qwen", "DOCUMENT<|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"),
-        ("llama", "DOCUMENT<|eot_id|><|start_header_id|>system<|end_header_id|>\n\nBe brief."),
+        ("qwen", "<|im_start|>system\nDOCUMENT\n\nBe brief.<|im_end|>\n<|im_start|>user\n"),
+        ("llama", "<|end_header_id|>\n\nDOCUMENT\n\nBe brief.<|eot_id|><|start_header_id|>user"),
         ("gemma", "user\nDOCUMENT\n\nBe brief.\n\nWhere is the key?<end_of_turn>"),
         ("mistral", "[INST] DOCUMENT\n\nBe brief.\n\nWhere is the key?[/INST]"),
         ("base", "DOCUMENT\n\nBe brief.\n\nQuestion: Where is the key?"),
@@ -73,16 +80,10 @@ def test_one_system_message_where_a_template_takes_no_more() -> None:
         "{{ raise_exception('one system message') }}{% endif %}<{{ m.role }}>{{ m.content }}"
         "{% endfor %}"
     )
-    after = ChatTemplate(backend(single)).after([SYSTEM, QUESTION])
-    assert after == "\n\nBe brief.<user>Where is the key?"
-
-
-def test_the_system_message_that_a_template_adds_is_the_bare_row() -> None:
-    of = tokenizer("qwen")
-    bare = of.decode([*of.bare_row(), *of.conversation([QUESTION])], special=True)
-    assert bare.startswith("<|im_start|>system\nYou are Qwen")
-    gemma = ChatTemplate(backend(TEMPLATES["gemma"]))
-    assert gemma.bare == gemma.before
+    of = Tokenizer(backend(single))
+    both = [SYSTEM, Message("system", "Be kind."), QUESTION]
+    assert shown(of, [SYSTEM, QUESTION]) == ("<system>DOCUMENT\n\nBe brief.<user>Where is the key?")
+    assert shown(of, both).startswith("<system>DOCUMENT\n\nBe brief.\n\nBe kind.<user>")
 
 
 @pytest.mark.parametrize("name", ["gemma", "mistral"])
@@ -94,6 +95,6 @@ def test_a_conversation_that_no_question_opens_is_refused(name: str) -> None:
 
 
 def test_a_template_without_a_place_for_documents_is_refused() -> None:
-    last = ChatTemplate(backend("{{ messages[-1].content }}"))
+    last = Tokenizer(backend("{{ messages[-1].content }}"))
     with pytest.raises(ConfigurationError, match="no place for a system message"):
-        last.after([QUESTION])
+        last.document_row("DOCUMENT")

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragon.errors import InvalidRequestError
-from dragon.inference.chat_template import ChatTemplate, Message
+from dragon.inference.chat_template import Message, Rendering
+from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.tools import HERMES, LLAMA, CallReader, Form, Tool, ToolCall, read
 from dragon.models import EMBEDDED_MODEL
@@ -39,38 +39,48 @@ WRITTEN = {
 }
 
 
+def told(of: Tokenizer, messages: list[Message], *tools: Tool, document: str = "DOC") -> str:
+    """What the model is told behind a document, and before it."""
+    chat = of.chat(messages, Rendering(tools))
+    row = of.document_row(document, begins=chat.begins)
+    return of.decode([*row, *chat.tokens], special=True)
+
+
 @pytest.mark.parametrize("name", WITH_TOOLS)
 def test_a_template_shows_its_form(name: str) -> None:
-    template = ChatTemplate(backend(WITH_TOOLS[name]))
-    assert template.form is FORMS[name]
-    told = template.after([ASKED, Message("assistant", "", (CALL,))], [FIND])
-    assert WRITTEN[FORMS[name]] in told
-    assert '"description": "Find a key."' in told
+    of = Tokenizer(backend(WITH_TOOLS[name]))
+    assert of.call_form is FORMS[name]
+    called = told(of, [ASKED, Message("assistant", "", (CALL,))], FIND)
+    assert WRITTEN[FORMS[name]] in called
+    assert '"description": "Find a key."' in called
     answered = [
         ASKED,
         Message("assistant", "", (CALL,)),
         Message("tool", "In a box.", (), "call_1"),
     ]
-    assert "In a box." in template.after(answered, [FIND])
+    assert "In a box." in told(of, answered, FIND)
 
 
 @pytest.mark.parametrize("name", WITH_TOOLS)
 def test_tools_follow_the_document(name: str) -> None:
-    template = ChatTemplate(backend(WITH_TOOLS[name]))
-    plain, offered = template.after([ASKED]), template.after([ASKED], [FIND])
-    assert "find_key" in offered
-    assert "find_key" not in plain + template.before + template.bare
+    of = Tokenizer(backend(WITH_TOOLS[name]))
+    before, _, after = told(of, [ASKED], FIND).partition("DOC")
+    assert "find_key" in after
+    assert "find_key" not in before + told(of, [ASKED])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_without_tools_has_no_form(name: str) -> None:
-    assert ChatTemplate(backend(TEMPLATES[name])).form is None
+    assert Tokenizer(backend(TEMPLATES[name])).call_form is None
 
 
-def test_a_template_that_puts_tools_before_the_document_is_refused() -> None:
+def test_tools_that_a_template_puts_before_everything_follow_the_document() -> None:
     first = "{% if tools %}{{ tools | tojson }}{% endif %}" + WITH_TOOLS["qwen"]
-    with pytest.raises(InvalidRequestError, match="where passages of documents stand"):
-        ChatTemplate(backend(first)).after([ASKED], [FIND])
+    of = Tokenizer(backend(first))
+    whole = told(of, [ASKED], FIND)
+    assert whole.startswith('DOC\n\n[{"type": "function"')
+    bare = [*of.bare_row(begins=Begins.ALL), *of.chat([ASKED], Rendering((FIND,))).tokens]
+    assert of.decode(bare, special=True) == whole.removeprefix("DOC\n\n")
 
 
 def read_in_pieces(text: str, form: Form, cuts: list[int]) -> tuple[str, list[ToolCall]]:

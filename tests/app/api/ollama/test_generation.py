@@ -138,7 +138,6 @@ def test_embeddings(client: ollama.Client) -> None:
     ("more", "param"),
     [
         ({"options": {"mirostat": 2}}, "options.mirostat"),
-        ({"options": {"nonsense": 2}}, "options.nonsense"),
         ({"format": "json"}, "format"),
         ({"format": "xml"}, "format"),
         ({"tools": ""}, "tools"),

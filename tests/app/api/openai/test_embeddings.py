@@ -124,7 +124,6 @@ async def test_dimensions_may_be_what_they_are(client: httpx.AsyncClient) -> Non
         ({"input": None}, "input", "invalid_value"),
         ({"dimensions": 64}, "dimensions", "unsupported_parameter"),
         ({"encoding_format": "int8"}, "encoding_format", "invalid_value"),
-        ({"temperature": 1}, "temperature", "unknown_parameter"),
         ({"model": "text-embedding-3-small"}, "model", "model_not_found"),
         ({"model": "dragon-7m"}, "model", "model_not_found"),
     ],
@@ -188,3 +187,13 @@ def test_a_text_is_cut_without_reading_all_of_it(monkeypatch: pytest.MonkeyPatch
     cut = service.cut("word " * 800_000)
     assert len(cut) == service.context_length - 2
     assert read[0] < 20_000
+
+
+async def test_ids_of_another_tokenizer_in_range_are_refused(client: httpx.AsyncClient) -> None:
+    own = await client.post("/tokenize", json={"model": MODEL, "prompt": "The embedding of cats."})
+    for ids in (own.json()["tokens"], [1996, 4937, 25682], [4667, 1996, 4937]):
+        assert (await client.post("/v1/embeddings", json={"input": ids})).status_code == 200
+    for other in ([791, 8415, 374, 279, 13], [464, 3797, 21581, 13]):  # cl100k_base, gpt2
+        reply = await client.post("/v1/embeddings", json={"input": other})
+        assert reply.status_code == 400
+        assert "another tokenizer" in reply.json()["error"]["message"]

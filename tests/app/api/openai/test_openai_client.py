@@ -258,7 +258,6 @@ def test_every_parameter_of_the_client_is_known(
         ("functions", [{"name": "f"}]),
         ("function_call", "auto"),
         ("modalities", ["text", "audio"]),
-        ("reasoning_effort", "high"),
         ("web_search_options", {}),
     ],
 )
@@ -280,7 +279,7 @@ def test_a_suffix_is_refused_by_name(stock: openai.OpenAI) -> None:
 
 
 def test_content_parts_and_roles(stock: openai.OpenAI, generation: FakeGeneration) -> None:
-    parts = [{"type": "text", "text": "Where is "}, {"type": "text", "text": "the key?"}]
+    parts = [{"type": "text", "text": "Now"}, {"type": "text", "text": "where is the key?"}]
     stock.chat.completions.create(
         model="dragon-7m",
         messages=[
@@ -290,11 +289,11 @@ def test_content_parts_and_roles(stock: openai.OpenAI, generation: FakeGeneratio
             {"role": "user", "content": parts},
         ],
     )
-    assert generation.requests[0].query == "Where is the key?"
-    text = generation.tokenizer.decode(generation.requests[0].conversation, special=True)
-    assert text == (
+    assert generation.requests[0].query == "Now\nwhere is the key?"
+    prompt = generation.requests[0].prompt_ids(generation.tokenizer)
+    assert generation.tokenizer.decode(prompt, special=True) == (
         "<|doc|>Be brief.<|user|>Hello<|assistant|>Good day.<|end|>"
-        "<|user|>Where is the key?<|assistant|>"
+        "<|user|>Now\nwhere is the key?<|assistant|>"
     )
 
 

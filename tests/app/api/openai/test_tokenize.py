@@ -36,6 +36,7 @@ async def test_a_prompt(client: httpx.AsyncClient, generation: FakeGeneration) -
     reply = await tokenized(client, model="dragon-7m", prompt=TEXT)
     assert reply["count"] == len(reply["tokens"])
     assert reply["max_model_len"] == generation.context_length
+    assert 3 in reply["tokens"], "the special token, by its name"
     await client.post("/v1/completions", json={"model": "dragon-7m", "prompt": TEXT})
     assert list(generation.requests[0].conversation) == reply["tokens"]
     again = await client.post("/detokenize", json={"tokens": reply["tokens"]})
@@ -52,7 +53,7 @@ async def test_a_chat(client: httpx.AsyncClient, generation: FakeGeneration) -> 
     reply = await tokenized(client, messages=MESSAGES)
     chat = {"model": "dragon-7m", "messages": MESSAGES}
     usage = (await client.post("/v1/chat/completions", json=chat)).json()["usage"]
-    assert list(generation.requests[0].conversation) == reply["tokens"]
+    assert generation.requests[0].prompt_ids(generation.tokenizer) == reply["tokens"]
     assert usage["prompt_tokens"] == reply["count"]
     text = await client.post("/detokenize", json={"tokens": reply["tokens"]})
     assert text.json()["prompt"] == "<|doc|>Be brief.<|user|>Where is the key?<|assistant|>"
@@ -102,7 +103,6 @@ async def test_the_token_before_every_text_never_stands_twice(beginning: Tokeniz
         ("/tokenize", {"prompt": ["a"]}, "prompt", "invalid_value"),
         ("/tokenize", {"messages": []}, "messages", "invalid_value"),
         ("/tokenize", {"prompt": "a", "model": "gpt-5"}, "model", "model_not_found"),
-        ("/tokenize", {"prompt": "a", "return_token_strs": True}, "return_token_strs", None),
         ("/detokenize", {}, "tokens", "missing_required_parameter"),
         ("/detokenize", {"tokens": "a"}, "tokens", "invalid_value"),
         ("/detokenize", {"tokens": [-1]}, "tokens[0]", "invalid_value"),
@@ -145,3 +145,34 @@ async def test_the_key_is_asked_for(client: httpx.AsyncClient, path: str) -> Non
     reply = await client.post(path, json={}, headers={"Authorization": "Bearer wrong"})
     assert reply.status_code == 401
     error_of(reply)
+
+
+async def test_names_of_tokens_and_how_a_chat_ends(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    reply = await tokenized(client, prompt="a key", return_token_strs=True)
+    assert len(reply["token_strs"]) == reply["count"]
+    turns = [*MESSAGES, {"role": "assistant", "content": "It is"}]
+    for more, end in (
+        ({}, "<|assistant|>It is"),
+        ({"add_generation_prompt": True}, "<|assistant|>It is<|end|><|assistant|>"),
+        ({"add_generation_prompt": False}, "<|assistant|>It is"),
+        ({"continue_final_message": False}, "<|assistant|>It is<|end|><|assistant|>"),
+    ):
+        tokens = (await tokenized(client, messages=turns, **more))["tokens"]
+        assert generation.tokenizer.decode(tokens, special=True).endswith("?" + end)
+    last = {"messages": MESSAGES, "continue_final_message": True}
+    reply = await client.post("/tokenize", json=last)
+    assert error_of(reply)["param"] == "continue_final_message"
+
+
+async def test_a_last_turn_of_the_assistants_is_gone_on_with(
+    client: httpx.AsyncClient, generation: FakeGeneration
+) -> None:
+    turns = [*MESSAGES, {"role": "assistant", "content": "Hello, my name is"}]
+    reply = await client.post("/v1/chat/completions", json={"messages": turns})
+    assert reply.status_code == 200
+    (request,) = generation.requests
+    prompt = generation.tokenizer.decode(request.conversation, special=True)
+    assert prompt.endswith("<|assistant|>Hello, my name is")
+    assert request.query == "Where is the key?"

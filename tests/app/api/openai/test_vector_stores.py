@@ -1,6 +1,7 @@
 """Vector stores by the stock client, over real documents.
 
-Covers `app.api.openai.paging`, `app.api.openai.vector_store_shapes` and
+Covers `app.api.openai.file_batches`, `app.api.openai.paging`,
+`app.api.openai.vector_store_shapes` and
 `app.documents.collections`.
 """
 
@@ -17,7 +18,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.api import errors
-from app.api.openai import files, vector_stores
+from app.api.openai import file_batches, files, vector_stores
 from app.api.responses import routes as responses
 from app.container import AppState
 from tests.app.conftest import serving
@@ -37,7 +38,7 @@ def client(tmp_path: Path, state: AppState) -> Iterator[openai.OpenAI]:
             yield
 
     app = FastAPI(lifespan=lifespan)
-    for module in (files, vector_stores, responses):
+    for module in (files, vector_stores, file_batches, responses):
         app.include_router(module.router)
     errors.install(app)
     embedder()  # loaded before the clock of `serving` runs
@@ -138,3 +139,16 @@ def test_what_cannot_be_is_refused_by_name(client: openai.OpenAI) -> None:
             client.post(f"/vector_stores{path}", body=body, cast_to=object)
         assert caught.value.param == param
     assert {each.name for each in client.vector_stores.list()} == {"home", "hut"}
+
+
+def test_a_batch_of_files(client: openai.OpenAI) -> None:
+    store = client.vector_stores.create(name="home")
+    ids = [upload(client, "note.txt", NOTE), upload(client, "other.txt", OTHER)]
+    batch = client.vector_stores.file_batches.create_and_poll(store.id, file_ids=ids)
+    assert (batch.status, batch.file_counts.completed) == ("completed", 2)
+    again = client.vector_stores.file_batches.retrieve(batch.id, vector_store_id=store.id)
+    assert again == batch
+    files = client.vector_stores.file_batches.list_files(batch.id, vector_store_id=store.id)
+    assert {file.id for file in files} == set(ids)
+    with pytest.raises(openai.NotFoundError):
+        client.vector_stores.file_batches.retrieve("vsfb", vector_store_id=store.id)

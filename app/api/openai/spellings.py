@@ -1,0 +1,124 @@
+"""The one rule for parameters, and the one table of their spellings; docs/api.md says it in words.
+
+What changes the text and can be done is done, by whatever name one of the common servers has for
+it; what asks for nothing is taken; what is unknown is taken and named, in the header
+`X-Dragon-Ignored` and in `dragon.ignored`. Only what would change the meaning and cannot be done is
+refused, by the fields of the bodies. With `DRAGON_STRICT` what is unknown is refused, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, model_validator
+
+from app.api.openai.field_types import Strict
+from dragon.errors import InvalidRequestError
+
+HEADER = "X-Dragon-Ignored"
+_LONGEST = 1000  # characters of the header
+
+IGNORED: ContextVar[list[str] | None] = ContextVar("ignored", default=None)
+"""What was taken of a request and not known, by name; None where that is refused."""
+
+SPELLINGS: Mapping[str, str] = {
+    # llama.cpp, Ollama, Text Generation Inference
+    "repeat_penalty": "repetition_penalty",
+    "n_predict": "max_tokens",
+    "num_predict": "max_tokens",
+    "max_new_tokens": "max_tokens",
+    "grammar": "guided_grammar",
+    "json_schema": "guided_json",
+    "n_probs": "logprobs",
+    "return_tokens": "return_token_ids",
+    "include_stop": "include_stop_str_in_output",
+    # vLLM and SGLang
+    "regex": "guided_regex",
+    "ebnf": "guided_grammar",
+    "min_new_tokens": "min_tokens",
+    "typical": "typical_p",
+    "tfs": "tfs_z",
+}
+"""Other servers' names of what is done here."""
+
+STRUCTURED: Mapping[str, str] = {
+    "json": "guided_json",
+    "regex": "guided_regex",
+    "choice": "guided_choice",
+    "grammar": "guided_grammar",
+}
+"""The members of vLLM's `structured_outputs`."""
+
+NOTHING = frozenset(
+    {
+        # Caching, loading, scheduling, storing.
+        "cache_prompt", "cache_salt", "id_slot", "keep_alive", "n_keep", "n_discard", "num_ctx",
+        "num_keep", "priority", "prompt_cache_key", "prompt_cache_options",
+        "prompt_cache_retention", "service_tier", "store", "ttl", "draft_model", "speculative",
+        # Names of the caller's own.
+        "metadata", "request_id", "rid", "safety_identifier", "session_id",
+        # Beside the text.
+        "logprob_start_len", "response_fields", "return_progress", "separate_reasoning",
+        "spaces_between_special_tokens", "stream_reasoning", "timings_per_token",
+        "t_max_predict_ms", "guided_decoding_backend", "guided_whitespace_pattern",
+        "repeat_last_n", "min_keep", "prediction", "mirostat_tau", "mirostat_eta",
+        "penalize_nl", "penalize_newline", "xtc_threshold", "dry_base", "dry_allowed_length",
+        "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
+    }
+)  # fmt: skip
+"""What asks for nothing: it changes no text, or measures what is off."""
+
+
+class Lenient(Strict):
+    """A body, or a part of one, read by the rule; `AT` is where in a body it stands."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
+
+    AT: ClassVar[str] = ""
+    SPELLINGS: ClassVar[Mapping[str, str]] = {}
+    NOTHING: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        own = {field.alias or name: field for name, field in cls.model_fields.items()}
+        read: dict[str, Any] = {}
+        for name, value in given.items():
+            known = name if name in own else cls.SPELLINGS.get(name, name)
+            if value is None and not (known in own and own[known].is_required()):
+                continue
+            if name not in own and name in cls.NOTHING:
+                continue
+            if known not in own and (ignored := IGNORED.get()) is not None:
+                ignored.append(f"{cls.AT}{name}")
+                continue
+            if known in read and read[known] != value:
+                message = f"{cls.AT}{name}: contradicts {known}; send one of them"
+                raise InvalidRequestError(message, param=f"{cls.AT}{name}")
+            read[known] = value
+        return read
+
+
+def unfolded(given: Any) -> Any:
+    """A body whose `structured_outputs` stand beside the other parameters."""
+    if not isinstance(given, dict) or not isinstance(given.get("structured_outputs"), dict):
+        return given
+    rest = {name: value for name, value in given.items() if name != "structured_outputs"}
+    for name, value in given["structured_outputs"].items():
+        if name == "json_object":
+            rest |= {"guided_json": {"type": "object"}} if value else {}
+        else:
+            rest[STRUCTURED.get(name, f"structured_outputs.{name}")] = value
+    return rest
+
+
+def header(ignored: Iterable[str]) -> str:
+    """The names for the header: ASCII, each once, those that do not fit left out."""
+    names = dict.fromkeys(json.dumps(name)[1:-1] for name in ignored)
+    text = ", ".join(names)
+    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(", ")[0]

@@ -1,0 +1,43 @@
+"""Prompts of chats that are longer than the context: the oldest turns are left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.generation.prompts import shortened
+from dragon.inference.chat_template import Message, Rendering
+from dragon.inference.tokenizer import Tokenizer
+from tests.fakes import FakeGeneration
+
+OWN = Message("system", "Be brief.")
+
+
+def turns(count: int) -> list[Message]:
+    talk = []
+    for number in range(count):
+        talk += [Message("user", f"Question {number}?"), Message("assistant", "An answer. " * 5)]
+    return [OWN, *talk, Message("user", "And now?")]
+
+
+@pytest.mark.parametrize("answer", [1, 100])
+async def test_the_oldest_turns_are_left_out_and_no_more(tokenizer: Tokenizer, answer: int) -> None:
+    model = FakeGeneration(tokenizer)
+    whole = turns(40)
+    kept = await shortened(model, whole, Rendering(), answer)
+    assert kept[0] is OWN
+    assert kept[1].role == "user"
+    assert kept[1:] == whole[-len(kept) + 1 :]
+
+    def tokens(messages: list[Message]) -> int:
+        chat = tokenizer.chat(messages)
+        return len(tokenizer.bare_row(begins=chat.begins)) + len(chat.tokens)
+
+    longer = [OWN, *whole[-len(kept) - 1 :]]
+    assert tokens(kept) <= model.context_length - answer < tokens(longer)
+
+
+async def test_what_fits_and_what_cannot_fit_stays(tokenizer: Tokenizer) -> None:
+    model = FakeGeneration(tokenizer)
+    assert await shortened(model, turns(2), Rendering(), 1) == turns(2)
+    long = Message("user", "word " * 1000)
+    assert await shortened(model, [*turns(2)[:-1], long], Rendering(), 1) == [OWN, long]
