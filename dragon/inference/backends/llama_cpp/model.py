@@ -36,7 +36,7 @@ EXACT_BLOCK = 64
 """Tokens of a prompt that exact mode computes at once."""
 # Positions that all rows share: one row at full length, or many short ones; and how many at first.
 _POSITIONS = 16384
-_AT_FIRST = 4096
+_AT_FIRST = 2048
 # In exact mode each sequence has its own.
 _AT_FIRST_APART = 512
 
