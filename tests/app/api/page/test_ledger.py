@@ -130,6 +130,8 @@ async def test_who_waits_may_go_away_in_mid_write(tmp_path: Path) -> None:
         "UPDATE ledger_answers SET drafts = 9 WHERE id = 'answer-1'",
         """UPDATE ledger_answers SET words = '["w1"]' WHERE id = 'answer-1'""",
         "UPDATE ledger_answers SET asked = 'prompt' WHERE id = 'answer-1'",
+        """UPDATE ledger_answers SET given = '["x"]' WHERE id = 'answer-1'""",
+        "UPDATE ledger_answers SET given_digest = digest WHERE id = 'answer-1'",
         "DELETE FROM ledger_answers WHERE id = 'answer-1'",
     ],
 )
@@ -222,14 +224,14 @@ def test_what_left_in_plain_words(messages: list[registry.Message], said: str) -
     outbound = Outbound()
     for message in messages:
         outbound.note(message)
-    assert str(left([outbound], decode)) == said
+    assert str(left([outbound], decode, ())) == said
 
 
 def test_words_that_a_hop_was_searched_by_left_too() -> None:
     outbound = Outbound()
     outbound.note(OPEN)
     outbound.bring((1, 2, 3, 4, 5))
-    assert str(left([outbound], decode)) == "Your question and these words: “w1 w2 w3 w4 w5”"
+    assert str(left([outbound], decode, ())) == "Your question and these words: “w1 w2 w3 w4 w5”"
     assert quoted([Hop(outbound, [(1, 2, 3, 4, 5)], (9,), 0)]) == Quoted(1, 1, 0)
 
 
