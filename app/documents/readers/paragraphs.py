@@ -17,7 +17,7 @@ _ENDS = re.compile(r"[.!?…:;|。！？][\"'”’»)\]]*$")
 # What begins a line of its own: items, quotes, headings, rows, times, dates, fences, records.
 _APART = re.compile(
     r"[-*+•–—>#|=~`\[{<]|\d{1,3}[.)](?:\s|$)|[a-zA-Z][.)]\s|\d{1,2}:\d\d|\d{4}-\d\d|\d{1,2}[./]\d"
-    r"|[^\W\d_][\w -]{0,40}: |[^\n]*; [^\n]*: "
+    r"|[^\W\d_][\w -]{0,40}: |[^\n;]{1,200}; [^\n:;]{1,60}: "
 )
 _HEADING = re.compile(r"#{1,6} ")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -53,13 +53,14 @@ def _joined(lines: list[str]) -> list[str]:
     full = [_is_full(line, following, width) for line, following in pairwise(lines)]
     # All lines but those that end a sentence reach the width: the block was broken to fit it.
     broken = all(f or _ENDS.search(line.rstrip()) for f, line in zip(full, lines, strict=False))
-    joined = [lines[0]]
+    joined = [[lines[0]]]  # the parts of each: a page may be one paragraph
     for n, line in enumerate(lines[1:]):
         if _goes_on(lines[n], line, width, full=full[n] and broken):
-            joined[-1] = glued(joined[-1], line)
+            joined[-1][-1], part = _seam(joined[-1][-1], line)
+            joined[-1].append(part)
         else:
-            joined.append(line)
-    return joined
+            joined.append([line])
+    return ["".join(parts) for parts in joined]
 
 
 def _is_full(line: str, following: str, width: int) -> bool:
@@ -91,10 +92,14 @@ def _first(line: str) -> str:
 
 def glued(line: str, following: str) -> str:
     """Two parts of a paragraph as one; of a word that was divided between them nothing is lost."""
+    return "".join(_seam(line, following))
+
+
+def _seam(line: str, following: str) -> tuple[str, str]:
     line, following = line.rstrip(), following.lstrip()
-    if line.endswith("-") and line[-2:-1].isalnum():
-        return line[:-1] + following if following[0].islower() else line + following
-    return f"{line} {following}"
+    if _DIVIDED.search(line[-2:]):
+        return (line[:-1] if following[0].islower() else line), following
+    return line, f" {following}"
 
 
 def unwrapped(page: str) -> str:
