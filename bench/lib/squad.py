@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.data.corpus import split_sentences
+from dragon.retrieval.chunking import sentences as cut
 
 PARAGRAPHS = 51
 THREE_CHARACTERS = 800
@@ -76,7 +76,7 @@ def among_three(questions: Sequence[Asked], count: int, seed: int = 3) -> list[t
     rng = random.Random(seed)
     found: list[tuple[Asked, str]] = []
     for asked in rng.sample(list(questions), len(questions)):
-        sentences = split_sentences(asked.context)
+        sentences = [each.text for each in cut([asked.context])]
         holders = [i for i, sentence in enumerate(sentences) if asked.answered_by(sentence)]
         if len(sentences) < 3 or len(holders) != 1 or len(found) == count:
             continue

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import TextEmbedder
-from training.data.corpus import detokenize_wikitext
+from training.questions import detokenized
 
 PASSAGE_WORDS = 64
 # Shorter lines are headings.
@@ -38,7 +38,7 @@ class Window:
 def read(path: Path) -> list[str]:
     """The lines of a split, plain or .xz, with the spacing of its tokenised form undone."""
     with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as lines:
-        return [detokenize_wikitext(line) for line in lines]
+        return [detokenized(line) for line in lines]
 
 
 def passages(lines: Sequence[str]) -> list[str]:

@@ -2,8 +2,7 @@
 
 A question whose wording the model has trained on measures memory, not retrieval. Run
 `python -m bench.training_overlap --text FILE...` over all a model was trained on: plain text, or
-.jsonl of which every string value is read, or either of them as .xz. With `--examples COUNT --data
-DATA` so many examples are drawn as training draws them, from all of its stages.
+.jsonl of which every string value is read, or either of them as .xz.
 The last line of output is one JSON object; the exit code is 1 if anything is shared.
 """
 
@@ -11,22 +10,14 @@ import argparse
 import csv
 import json
 import lzma
-import random
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TextIO
 
-from tokenizers import Tokenizer
-
-from bench.lib.workload import DATA
-from harness.services import DEMO_CORPUS, EMBEDDED_MODEL
+from harness.services import DEMO_CORPUS
 from harness.two_sided import QUESTIONS
-from training.data.examples import ExampleSource
-from training.data.sources import open_sources
-from training.stages import read_stages
 
 GRAM_WORDS = 8
 CHUNK_CHARS = 1 << 20
@@ -117,18 +108,6 @@ def measured_grams(questions: Path, corpus: Path) -> dict[Gram, str]:
     return where
 
 
-def example_grams(count: int, data: Path, work: Path) -> Iterator[Iterator[Gram]]:
-    """The grams of `count` examples, a batch a part; `work` keeps the prepared prose."""
-    facts, prose = open_sources(data, work, "train")
-    prose.use_vocabulary(Tokenizer.from_file(str(EMBEDDED_MODEL / "tokenizer.json")).get_vocab())
-    source, rng = ExampleSource(facts, prose), random.Random(0)
-    stages = read_stages()
-    for number in range(count):
-        example = source.draw(rng, stages[number % len(stages)].mixture)
-        for part in (part for chain in (example.root, *example.branches) for part in chain):
-            yield grams_of(words_of(part.text))
-
-
 def shared_grams(batches: Iterable[Iterator[Gram]], wanted: set[Gram]) -> set[Gram]:
     """The wanted grams that stand in a text trained on."""
     found: set[Gram] = set()
@@ -140,9 +119,7 @@ def shared_grams(batches: Iterable[Iterator[Gram]], wanted: set[Gram]) -> set[Gr
 def main() -> int:
     """Compare, print a line a file and the JSON object, and return the exit code."""
     parser = argparse.ArgumentParser(prog="bench.tools.training_overlap", description=__doc__)
-    parser.add_argument("--text", nargs="+", type=Path, default=[], metavar="FILE")
-    parser.add_argument("--examples", type=int, default=0, help="how many to draw")
-    parser.add_argument("--data", type=Path, default=DATA, help="what examples are made of")
+    parser.add_argument("--text", nargs="+", type=Path, required=True, metavar="FILE")
     parser.add_argument("--questions", type=Path, default=QUESTIONS)
     parser.add_argument("--corpus", type=Path, default=DEMO_CORPUS)
     arguments = parser.parse_args()
@@ -151,15 +128,11 @@ def main() -> int:
     wanted = set(where)
     print(f"{len(wanted)} 8-grams measured")
     seen_in: dict[Gram, str] = {}
-    with TemporaryDirectory() as work:
-        read = {path.name: training_grams(path) for path in arguments.text}
-        if arguments.examples:
-            read["examples"] = example_grams(arguments.examples, arguments.data, Path(work))
-        for name, batches in read.items():
-            found = shared_grams(batches, wanted)
-            print(f"{name}: {len(found)} shared", flush=True)
-            for gram in found:
-                seen_in.setdefault(gram, name)
+    for path in arguments.text:
+        found = shared_grams(training_grams(path), wanted)
+        print(f"{path.name}: {len(found)} shared", flush=True)
+        for gram in found:
+            seen_in.setdefault(gram, path.name)
     examples = [
         {"words": " ".join(gram), "in": where[gram], "file": seen_in[gram]}
         for gram in sorted(seen_in)[:MAX_EXAMPLES]

@@ -1,0 +1,186 @@
+"""What the judge learns from: a question, a passage, and which of its lines answers, if any."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dragon.retrieval.judge_network import OUTSIDE, Encoded
+from training.texts import Text, same
+
+Tokenize = Callable[[str], list[int]]
+Piece = tuple[int, list[int]]  # a line's number, or OUTSIDE, and its tokens
+
+_MOST_QUESTION = 48
+_UNMARKED = 0.3
+_HEADED = 0.7
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text in tokens: its pieces in order, and what each line stands under."""
+
+    pieces: tuple[Piece, ...]
+    contexts: tuple[list[int], ...]
+
+    @classmethod
+    def of(cls, text: Text, tokenize: Tokenize) -> Passage:
+        """A text as the product cuts it; what lies between the lines belongs to none."""
+        pieces: list[Piece] = []
+        at = 0
+        lines = text.lines()
+        for number, line in enumerate(lines):
+            if between := tokenize(text.text[at : line.start]):
+                pieces.append((OUTSIDE, between))
+            pieces.append((number, tokenize(line.text)))
+            at = line.end
+        return cls(tuple(pieces), tuple(tokenize(line.context) for line in lines))
+
+    def part(self, first: int, last: int) -> list[Piece]:
+        """The lines from `first` to `last`, and what lies between them."""
+        inside = [n for n, (line, _) in enumerate(self.pieces) if first <= line <= last]
+        return list(self.pieces[inside[0] : inside[-1] + 1]) if inside else []
+
+
+@dataclass(frozen=True)
+class Example:
+    """An encoded question and passage, and the lines that answer; without any, none does."""
+
+    encoded: Encoded
+    answers: tuple[int, ...]
+
+
+def encode(
+    question: Sequence[int], pieces: Sequence[Piece], special: tuple[int, int], most: int
+) -> tuple[Encoded, list[int]]:
+    """At most `most` tokens, and the old numbers of the lines, which are counted anew."""
+    start, end = special
+    tokens = [start, *question[:_MOST_QUESTION], end]
+    segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
+    numbers: list[int] = []
+    for line, piece in pieces:
+        room = most - len(tokens) - 1
+        if room <= 0:
+            break
+        cut = piece[:room]
+        place = OUTSIDE
+        if line != OUTSIDE:
+            place = len(numbers)
+            numbers.append(line)
+        tokens += cut
+        segments += [1] * len(cut)
+        lines += [place] * len(cut)
+    return Encoded([*tokens, end], [*segments, 1], [*lines, OUTSIDE]), numbers
+
+
+class Source:
+    """Draws passages for questions: the text itself, a part of it, or among others like it."""
+
+    def __init__(
+        self, texts: Sequence[Text], tokenize: Tokenize, special: tuple[int, int], most: int
+    ) -> None:
+        self.texts = list(texts)
+        self.passages = [Passage.of(text, tokenize) for text in texts]
+        self.special, self.most = special, most
+        self.questions = [  # of which text, the question, what answers it
+            (place, question, answer)
+            for place, text in enumerate(texts)
+            for question, answer in [*text.asked, *((each, "") for each in text.unasked)]
+        ]
+        self._mark = tokenize("?")
+        self.encoded = [tokenize(question.rstrip("?. ")) for _, question, _ in self.questions]
+        self._lines = [
+            [n for n, line in enumerate(texts[place].lines()) if answer and same(line.text, answer)]
+            for place, _, answer in self.questions
+        ]
+        self.near: Sequence[Sequence[int]] = [()] * len(self.questions)
+        """For each question other texts with lines much like it."""
+
+    def draw(self, number: int, rng: random.Random) -> Example:
+        """An example of one question."""
+        place = self.questions[number][0]
+        answers = self._lines[number]
+        kind = rng.random()
+        if kind < 0.25:
+            parts = [self._part(place, self.most, answers, rng)]
+        elif kind < 0.4:
+            parts = [self._part(place, rng.randint(12, 120), answers, rng)]
+        elif kind < 0.9 or not answers:
+            room = rng.randint(80, self.most)
+            own = self._part(place, rng.randint(room // 3, room), answers, rng)
+            parts = [own]
+            for other in self._others(number, rng.randint(1, 4), rng):
+                left = room - sum(len(piece) for part in parts for _, piece in part[1])
+                if left < 12:
+                    break
+                parts.append(self._part(other, rng.randint(12, left), (), rng))
+            rng.shuffle(parts)
+        else:
+            parts = [
+                self._part(other, self.most // 2, (), rng)
+                for other in self._others(number, rng.randint(1, 3), rng)
+            ]
+        marked = rng.random() >= _UNMARKED
+        return self._joined(number, parts, place, self.most, marked=marked)
+
+    def whole(self, number: int, most: int = 512) -> Example:
+        """A question with its whole text."""
+        place = self.questions[number][0]
+        marked = self.questions[number][1].endswith("?")
+        parts = [(place, list(self.passages[place].pieces))]
+        return self._joined(number, parts, place, most, marked=marked)
+
+    def _joined(
+        self,
+        number: int,
+        parts: Sequence[tuple[int, list[Piece]]],
+        place: int,
+        most: int,
+        *,
+        marked: bool,
+    ) -> Example:
+        pieces, origin = list[Piece](), list[tuple[int, int]]()
+        for text, part in parts:
+            for line, tokens in part:
+                own = OUTSIDE
+                if line != OUTSIDE:
+                    own = len(origin)
+                    origin.append((text, line))
+                pieces.append((own, tokens))
+        question = [*self.encoded[number], *(self._mark if marked else ())]
+        encoded, kept = encode(question, pieces, self.special, most)
+        right = {(place, line) for line in self._lines[number]}
+        return Example(encoded, tuple(n for n, old in enumerate(kept) if origin[old] in right))
+
+    def _others(self, number: int, count: int, rng: random.Random) -> list[int]:
+        near, place = self.near[number], self.questions[number][0]
+        drawn = [
+            rng.choice(near) if near and rng.random() < 0.6 else rng.randrange(len(self.texts))
+            for _ in range(count)
+        ]
+        return [each for each in dict.fromkeys(drawn) if each != place]
+
+    def _part(
+        self, place: int, most: int, answers: Sequence[int], rng: random.Random
+    ) -> tuple[int, list[Piece]]:
+        """Lines of a text in about `most` tokens, with one that answers, if any does."""
+        passage = self.passages[place]
+        sizes = [len(tokens) for line, tokens in passage.pieces if line != OUTSIDE]
+        if not sizes:
+            return place, []
+        first = last = rng.choice(answers) if answers else rng.randrange(len(sizes))
+        size = sizes[first]
+        while True:
+            ways = [way for way in (first - 1, last + 1) if 0 <= way < len(sizes)]
+            ways = [way for way in ways if size + sizes[way] <= most]
+            if not ways:
+                break
+            way = rng.choice(ways)
+            size += sizes[way]
+            first, last = min(first, way), max(last, way)
+        pieces = passage.part(first, last)
+        under = passage.contexts[first]
+        if under and rng.random() < _HEADED:
+            pieces.insert(0, (OUTSIDE, under))
+        return place, pieces

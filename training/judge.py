@@ -1,0 +1,444 @@
+"""Train the judge: `python -m training.judge --data DATA --teacher TEACHER --minutes 240`.
+
+A large encoder (all-mpnet-base-v2) learns from the written questions which line of a passage
+answers, or that none does. The packaged all-MiniLM-L6-v2 then learns from what it says of those and
+of many more questions that nobody has labelled (`training.questions`). Both read a passage as
+`dragon.retrieval.judge` does. Resumes from WORK; runs on a GPU where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
+
+from dragon.retrieval.judge import NOTES, WEIGHTS
+from dragon.retrieval.judge_network import Batch, Encoded, JudgeNetwork, outcomes
+from training.examples import Example, Source, encode
+from training.texts import FOLDER, KEPT_APART, Text, grounded, held_out, read_file, read_texts
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+ROWS, POOL = (64 if DEVICE == "cuda" else 32), 8
+"""Rows of a step, and how many steps' rows are sorted by length together."""
+
+RATES = {"teacher": (4e-5, 5e-4), "student": (1.5e-4, 1e-3)}
+WARM_UP = 100
+LABELLED = 0.3
+"""Weight of the labels beside what the teacher says."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A batch: the rows, which lines answer (float [n, 1 + lines], the first: none), whether that
+    was labelled, and messages with whether they need no document."""
+
+    rows: Batch
+    answers: Tensor
+    labelled: Tensor
+    messages: Batch
+    needless: Tensor
+
+
+class Draws(IterableDataset[Drawn]):
+    """Endless batches, other ones in each worker."""
+
+    def __init__(
+        self, source: Source, labelled: int, messages: Sequence[tuple[Encoded, bool]], seed: int
+    ) -> None:
+        self.source, self.labelled, self.messages, self.seed = source, labelled, messages, seed
+
+    def __iter__(self) -> Iterator[Drawn]:
+        worker = torch.utils.data.get_worker_info()
+        rng = random.Random(f"{self.seed} {worker.id if worker else 0}")
+        known = [n for n, row in enumerate(self.source.questions) if row[0] < self.labelled]
+        others = [n for n, row in enumerate(self.source.questions) if row[0] >= self.labelled]
+        needless = [each for each, none in self.messages if none]
+        needing = [each for each, none in self.messages if not none]
+        while True:
+            drawn = []
+            for _ in range(ROWS * POOL):
+                from_known = not others or rng.random() < 0.5
+                number = rng.choice(known if from_known else others)
+                drawn.append((self.source.draw(number, rng), from_known))
+            drawn.sort(key=lambda each: len(each[0].encoded.tokens))
+            batches = [drawn[at : at + ROWS] for at in range(0, len(drawn), ROWS)]
+            rng.shuffle(batches)
+            for rows in batches:
+                asked = [(rng.choice(needless), True) for _ in range(ROWS // 4)]
+                asked += [(rng.choice(needing), False) for _ in range(ROWS // 4)]
+                yield Drawn(
+                    Batch.of([example.encoded for example, _ in rows], multiple=32),
+                    answers_of([example for example, _ in rows]),
+                    torch.tensor([known for _, known in rows]),
+                    Batch.of([each for each, _ in asked], multiple=16),
+                    torch.tensor([float(none) for _, none in asked]),
+                )
+
+
+def answers_of(examples: Sequence[Example]) -> Tensor:
+    """Which outcomes are right, float [n, 1 + lines]: of several lines each."""
+    lines = 1 + max(max(example.encoded.lines) for example in examples)
+    right = torch.zeros(len(examples), 1 + lines)
+    for row, example in enumerate(examples):
+        for line in example.answers:
+            right[row, 1 + line] = 1
+        right[row, 0] = float(not example.answers)
+    return right
+
+
+def student(base: Path) -> JudgeNetwork:
+    """The packaged MiniLM with new heads; its embeddings stay as they are."""
+    config = BertConfig.from_pretrained(str(base))
+    encoder = BertModel(config, add_pooling_layer=False)
+    weights = {n: w.float() for n, w in load_file(base / "model.safetensors").items()}
+    encoder.load_state_dict(weights, strict=False)
+    encoder.embeddings.requires_grad_(False)
+    return JudgeNetwork(encoder, config.hidden_size)
+
+
+class Teacher(JudgeNetwork):
+    """all-mpnet-base-v2, read with the student's tokens: its vocabulary has the same words."""
+
+    def __init__(self, directory: Path, vocabulary: dict[str, int]) -> None:
+        config = MPNetConfig.from_pretrained(str(directory))
+        encoder = MPNetModel(config, add_pooling_layer=False)
+        super().__init__(encoder, config.hidden_size, typed=False)
+        encoder.load_state_dict(unpacked(load_file(directory / "model.safetensors")), strict=False)
+        own = Tokenizer.from_file(str(directory / "tokenizer.json")).get_vocab()
+        own |= {"[CLS]": own["<s>"], "[SEP]": own["</s>"], "[PAD]": own["<pad>"]}
+        ids = torch.full((len(vocabulary),), own["[UNK]"])
+        for word, number in vocabulary.items():
+            ids[number] = own.get(word, own["[UNK]"])
+        self.register_buffer("ids", ids, persistent=False)
+
+    def states(self, batch: Batch) -> Tensor:
+        """As of a `JudgeNetwork`."""
+        ids: Tensor = self.ids
+        return super().states(replace(batch, tokens=ids[batch.tokens]))
+
+
+def unpacked(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights that may be stored in 8 bits a number, with a scale a row."""
+    made = {}
+    for name, weight in weights.items():
+        if name.endswith(".q"):
+            made[name[:-2]] = weight.float() * weights[name[:-2] + ".s"]
+        elif not name.endswith(".s"):
+            made[name] = weight.float()
+    return made
+
+
+def loss_of(logits: Tensor, drawn: Drawn, said: Tensor | None) -> Tensor:
+    """Cross-entropy with the labels; with what a teacher has `said`, mostly with that."""
+    known = outcomes(logits.float())
+    right = known.masked_fill(drawn.answers == 0, -torch.inf).logsumexp(1)
+    if said is None:
+        return -right.mean()
+    mixed = torch.where(said > 0, said * (said.clamp(min=1e-9).log() - known), 0.0).sum(1)
+    labelled = drawn.labelled.float()
+    return mixed.mean() - LABELLED * (right * labelled).sum() / labelled.sum().clamp(min=1)
+
+
+def train(
+    network: JudgeNetwork,
+    kind: str,
+    draws: DataLoader[Any],
+    minutes: float,
+    kept: Path,
+    teacher: Teacher | None = None,
+) -> None:
+    """Train by the clock: the rate rises, stays, and falls to nothing as the time ends."""
+    body = [p for n, p in network.named_parameters() if n.startswith("encoder") and p.requires_grad]
+    heads = [p for n, p in network.named_parameters() if not n.startswith("encoder")]
+    rates = RATES[kind]
+    optimizer = torch.optim.AdamW(
+        [{"params": body, "lr": rates[0]}, {"params": heads, "lr": rates[1]}],
+        weight_decay=0.01, betas=(0.9, 0.98),
+    )  # fmt: skip
+    spent, step = 0.0, 0
+    if kept.exists():
+        state = torch.load(kept, map_location=DEVICE)
+        network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        spent, step = state["spent"], state["step"]
+    network.train()
+    began, total = time.monotonic() - spent, 0.0
+    saved = time.monotonic()
+    for drawn in draws:
+        part = (time.monotonic() - began) / (60 * minutes)
+        if part >= 1:
+            break
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * min(1.0, (step + 1) / WARM_UP) * min(1.0, 1.02 - part)
+        moved = to_device(drawn)
+        with torch.autocast(DEVICE, torch.bfloat16):
+            said = None
+            if teacher is not None:
+                with torch.inference_mode():
+                    said = outcomes(teacher(moved.rows).float()).exp()
+                said = said.clone()
+            logits = network(moved.rows)
+            loss = loss_of(logits, moved, said)
+            none = network.needs_none(moved.messages).float()
+            loss = loss + 0.2 * functional.binary_cross_entropy_with_logits(none, moved.needless)
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        total, step = total + loss.detach(), step + 1
+        if step % 20 == 0:
+            spent = time.monotonic() - began
+            print(f"{kind} step {step} loss {float(total) / 20:.4f}, {spent:.0f} s", flush=True)
+            total = 0.0
+        if time.monotonic() - saved > 240:
+            saved = time.monotonic()
+            torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(),
+                        "spent": saved - began, "step": step}, kept)  # fmt: skip
+    network.eval()
+    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(),
+                "spent": time.monotonic() - began, "step": step}, kept)  # fmt: skip
+    print(f"{kind}: {step} steps", flush=True)
+
+
+def to_device(drawn: Drawn) -> Drawn:
+    """The batch on the GPU, where there is one."""
+    return Drawn(drawn.rows.to(DEVICE), drawn.answers.to(DEVICE), drawn.labelled.to(DEVICE),
+                 drawn.messages.to(DEVICE), drawn.needless.to(DEVICE))  # fmt: skip
+
+
+@torch.inference_mode()
+def logits_of(network: JudgeNetwork, rows: Sequence[Encoded]) -> list[np.ndarray]:
+    """Logits of the lines of each row."""
+    made: list[np.ndarray] = []
+    for at in range(0, len(rows), ROWS):
+        part = rows[at : at + ROWS]
+        with torch.autocast(DEVICE, torch.bfloat16):
+            logits = network(Batch.of(part, multiple=32).to(DEVICE)).float().cpu().numpy()
+        made += [own[: 1 + max(row.lines)] for own, row in zip(logits, part, strict=True)]
+    return made
+
+
+def measured(network: JudgeNetwork, name: str, examples: Sequence[Example]) -> None:
+    """Print how often a line that answers is first, and the area under the curve of answered
+    against unanswered, by the probability that any line answers."""
+    scores = logits_of(network, [example.encoded for example in examples])
+    pairs = list(zip(scores, examples, strict=True))
+    first = [int(own.argmax()) in each.answers for own, each in pairs if each.answers]
+    any_ = [float(np.logaddexp.reduce(own)) for own in scores]
+    known = np.array([v for v, each in zip(any_, examples, strict=True) if each.answers])
+    unknown = np.array([v for v, each in zip(any_, examples, strict=True) if not each.answers])
+    area = float((known[:, None] > unknown[None]).mean()) if len(unknown) else 0.5
+    shares = (unknown < 0).mean(), (known < 0).mean()
+    print(f"  {name}: first {np.mean(first):.3f}, area {area:.3f}, declined {shares[0]:.2f} "
+          f"against {shares[1]:.2f}, of {len(known)} and {len(unknown)}", flush=True)  # fmt: skip
+
+
+@torch.inference_mode()
+def find_near(source: Source, encoder: nn.Module, count: int = 12) -> list[list[int]]:
+    """For each question the other texts with the lines nearest to it, by the encoder's cosine."""
+    encoder.eval()
+
+    def vectors(rows: Sequence[Sequence[int]]) -> Tensor:
+        made = []
+        order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
+        start, end = source.special
+        for at in range(0, len(order), 512):
+            texts = [rows[n][:24] for n in order[at : at + 512]]
+            part = [
+                Encoded([start, *text, end], [0] * (len(text) + 2), [-1] * (len(text) + 2))
+                for text in texts
+            ]
+            batch = Batch.of(part).to(DEVICE)
+            with torch.autocast(DEVICE, torch.bfloat16):
+                states = encoder(
+                    input_ids=batch.tokens, attention_mask=batch.mask
+                ).last_hidden_state
+            weights = batch.mask.unsqueeze(-1).to(states.dtype)
+            made.append(
+                functional.normalize(((states * weights).sum(1) / weights.sum(1)).float(), dim=-1)
+            )
+        back = torch.empty(len(order), dtype=torch.int64)
+        back[torch.tensor(order)] = torch.arange(len(order))
+        return torch.cat(made)[back.to(DEVICE)]
+
+    lines = [(place, tokens) for place, passage in enumerate(source.passages)
+             for line, tokens in passage.pieces if line >= 0]  # fmt: skip
+    said = vectors([tokens for _, tokens in lines])
+    owner = torch.tensor([place for place, _ in lines], device=DEVICE)
+    asked = vectors(source.encoded)
+    near = []
+    for at in range(0, len(asked), 1024):
+        best = (asked[at : at + 1024] @ said.T).topk(4 * count).indices
+        for row, number in zip(owner[best].tolist(), range(at, at + 1024), strict=False):
+            own = source.questions[number][0]
+            near.append([each for each in dict.fromkeys(row) if each != own][:count])
+    return near
+
+
+def read_messages(
+    folder: Path, tokenizer: Tokenizer, questions: Sequence[str], special: tuple[int, int]
+) -> list[tuple[Encoded, bool]]:
+    """Messages, and whether they need no document."""
+
+    def lines(name: str) -> list[dict[str, Any]]:
+        path = folder / name
+        return (
+            [json.loads(each) for each in path.read_text("utf-8").splitlines()]
+            if path.exists()
+            else []
+        )
+
+    told = [(row["q"], True) for row in lines("everyday.jsonl")]
+    told += 4 * [(row["q"], False) for row in lines("lookups.jsonl")]
+    told += [(question, False) for question in questions]
+    return [
+        (encode(tokenizer.encode(text, add_special_tokens=False).ids, [], special, 64)[0], none)
+        for text, none in told
+    ]
+
+
+def main() -> None:
+    """Train teacher and student, and write the student's weights."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument(
+        "--base", type=Path, required=True, help="the packaged embedder's directory"
+    )
+    parser.add_argument("--teacher", type=Path, help="all-mpnet-base-v2's directory; default: none")
+    parser.add_argument("--most", type=int, default=320, help="tokens of question and passage")
+    parser.add_argument("--synthetic", type=Path, help="texts with questions nobody labelled")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, nargs=2, default=(120, 120))
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--few", type=int, default=0, help="texts, for a trial")
+    options = parser.parse_args()
+    if options.few:
+        global ROWS, POOL
+        ROWS, POOL = 4, 2
+    options.work.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high")
+    tokenizer = Tokenizer.from_file(str(options.base / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    vocabulary = tokenizer.get_vocab()
+    special = vocabulary["[CLS]"], vocabulary["[SEP]"]
+
+    def tokenize(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    began = time.monotonic()
+    written = read_texts()
+    if options.few:
+        written = written[: options.few]
+    held = [text for text in written if held_out(text.text)]
+    labelled = [text for text in written if not held_out(text.text)]
+    labelled += list(grounded(options.data / "grounded_qa_train.jsonl"))[: options.few or None]
+    synthetic = list(read_file(options.synthetic)) if options.synthetic else []
+    source = Source([*labelled, *synthetic], tokenize, special, options.most)
+    few = min(options.few, 3) or None
+    measured_on = {
+        "documents": list(read_file(FOLDER / "questions" / KEPT_APART))[:few],
+        "held out": held,
+        "squad": squad(options.data)[: few or 1200],
+    }
+    validation = {}
+    for name, texts in measured_on.items():
+        whole = Source(texts, tokenize, special, 512)
+        validation[name] = [whole.whole(n) for n in range(len(whole.questions))]
+    small = student(options.base).to(DEVICE)
+    near = options.work / f"near-{len(source.questions)}.json"
+    if not near.exists():
+        near.write_text(json.dumps(find_near(source, small.encoder)))
+    source.near = json.loads(near.read_text())
+    questions = [text for place, text, _ in source.questions if place < len(labelled)]
+    messages = read_messages(FOLDER, tokenizer, questions[::4], special)
+    needless = sum(none for _, none in messages)
+    print(f"{len(labelled)} and {len(synthetic)} texts, {len(source.questions)} questions, "
+          f"{needless} needless, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
+
+    def loader(drawn: Source, seed: int) -> DataLoader[Any]:
+        draws = Draws(drawn, len(labelled), messages, seed)
+        ahead = 16 if options.workers else None
+        return DataLoader(
+            draws, batch_size=None, num_workers=options.workers, prefetch_factor=ahead
+        )
+
+    large = None
+    if options.teacher:
+        large = Teacher(options.teacher, vocabulary).to(DEVICE)
+        alone = Source(labelled, tokenize, special, options.most)
+        alone.near = [[n for n in row if n < len(labelled)]
+                      for row in source.near[: len(alone.questions)]]  # fmt: skip
+        train(large, "teacher", loader(alone, 1), options.minutes[0], options.work / "teacher.pt")
+        large.requires_grad_(False)
+        if not options.minutes[1]:
+            for name, examples in validation.items():
+                measured(large, f"teacher, {name}", examples)
+            return
+    train(
+        small, "student", loader(source, 2), options.minutes[1], options.work / "student.pt", large
+    )
+    save(small, options.out, options.base)
+    for name, examples in validation.items():
+        measured(small, f"student, {name}", examples)
+
+
+def squad(data: Path) -> list[Text]:
+    """SQuAD 2.0's questions with their paragraphs, which are measured on only."""
+    made = []
+    for number, line in enumerate((data / "squad2_dev_open.jsonl").read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        text = Text(f"squad:{number}", row["context"])
+        own = [each.text for each in text.lines() if any(a in each.text for a in row["answers"])]
+        if row["unanswerable"]:
+            made.append(replace(text, unasked=(row["question"],)))
+        elif own:
+            made.append(replace(text, asked=tuple((row["question"], each) for each in own[:1])))
+    random.Random(1).shuffle(made)
+    return made
+
+
+def save(network: JudgeNetwork, out: Path, base: Path) -> None:
+    """All weights but the embeddings, in float16, in two files of about the same size."""
+    weights = {
+        name: weight.half().cpu().contiguous()
+        for name, weight in network.state_dict().items()
+        if not name.startswith("encoder.embeddings.")
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    second = {n: w for n, w in weights.items() if any(f".layer.{k}." in n for k in (3, 4, 5))}
+    first = {n: w for n, w in weights.items() if n not in second}
+    for name, part in zip(WEIGHTS, (first, second), strict=True):
+        save_file(part, out / name)
+
+    def digest(path: Path) -> str:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    notes = {
+        "embedder": digest(base / "model.safetensors"),
+        "sha256": {name: digest(out / name) for name in WEIGHTS},
+    }
+    (out / NOTES).write_text(json.dumps(notes, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

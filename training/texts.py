@@ -1,0 +1,72 @@
+"""The written texts with their questions, and how they are split for training and measuring."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragon.retrieval.chunking import Sentence, sentences
+
+FOLDER = Path(__file__).parent / "data"
+KEPT_APART = "documents.jsonl"
+"""Long documents that are measured on, and never trained on."""
+
+_HELD_OUT = 10
+
+
+@dataclass(frozen=True)
+class Text:
+    """A note, a paragraph or a document: what it answers and with which sentence, and what not."""
+
+    name: str
+    text: str
+    asked: tuple[tuple[str, str], ...] = ()
+    unasked: tuple[str, ...] = ()
+
+    def lines(self) -> list[Sentence]:
+        """Its sentences and lines, as the product cuts them."""
+        return sentences([self.text])
+
+
+def held_out(text: str) -> bool:
+    """Whether a text with its questions is kept from training: one in ten."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % _HELD_OUT == 0
+
+
+def same(piece: str, answer: str) -> bool:
+    """Whether a line is the sentence meant, or is part of it or more than it."""
+    return answer in piece or (len(piece) > 12 and piece in answer)
+
+
+def read_texts(folder: Path = FOLDER / "questions") -> list[Text]:
+    """The texts to train on, file by file.
+
+    Raises:
+        ValueError: an answer is not in its text.
+    """
+    return [
+        text for path in sorted(folder.glob("*.jsonl")) if path.name != KEPT_APART
+        for text in read_file(path)
+    ]  # fmt: skip
+
+
+def read_file(path: Path) -> Iterator[Text]:
+    """The texts of one file. Raises ValueError as `read_texts` does."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+        row = json.loads(line)
+        asked = tuple((question, answer) for question, answer in row["asked"])
+        if any(answer not in row["text"] for _, answer in asked):
+            raise ValueError(f"{path.name}:{number + 1}: an answer is not in the text.")
+        yield Text(f"{path.stem}:{number}", row["text"], asked, tuple(row["unasked"]))
+
+
+def grounded(path: Path) -> Iterator[Text]:
+    """People's questions with the passages that answer them (`context`, `question`, `answer`)."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+        row = json.loads(line)
+        own = [each.text for each in sentences([row["context"]]) if row["answer"] in each.text]
+        if len(own) == 1:
+            yield Text(f"grounded:{number}", row["context"], ((row["question"], own[0]),))
