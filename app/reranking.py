@@ -1,4 +1,4 @@
-"""The reranker as a service of its own: a question and texts in, how well each answers out."""
+"""The judge as a service of its own: a question and texts in, how well each answers out."""
 
 from __future__ import annotations
 
@@ -8,54 +8,60 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-
 from dragon.errors import InvalidRequestError
-from dragon.retrieval.chunking import embedded_text, sentences
-from dragon.retrieval.reranker import TextReranker
+from dragon.retrieval.chunking import sentences
+from dragon.retrieval.judge import Line, Logits, TextJudge
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.relevance import log_odds, probability
 
-Logits = npt.NDArray[np.float64]
-_SENTENCES = 16
-"""Read at a time, between answers."""
-MOST_SENTENCES = 5000
-"""Of all texts together."""
+_BYTES = 700
+"""Of lines that are read at once, between answers."""
+MOST_PARTS = 1000
+"""Parts of that size, of all texts together."""
 
 
 @dataclass(frozen=True)
 class RerankingService:
     """Ranks texts for the API. `run_idle` queues a job, which waits until answers leave time."""
 
-    reranker: TextReranker
+    judge: TextJudge
     model_name: str
-    run_idle: Callable[[Callable[[], Logits]], Future[Logits]]
+    run_idle: Callable[[Callable[[], list[Logits]]], Future[list[Logits]]]
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How likely each text answers, 0 to 1: that of its best sentence, 0 without any.
+        """How likely each text answers, 0 to 1: that of its best line, 0 without any.
 
-        The reranker reads sentences, as in a search of documents. Cancelled, it stops after the job
-        under way. Raises `InvalidRequestError` where there is too much to read.
+        Cancelled, it stops after the job under way. Raises `InvalidRequestError` where there is too
+        much to read.
         """
-        split: list[list[str]] = []
-        rows: list[str] = []
+        split: list[list[list[Line]]] = []
         for text in texts:
-            split.append(await asyncio.to_thread(self._sentences, text))
-            rows += split[-1]
-            if len(rows) > MOST_SENTENCES:
+            split.append(await asyncio.to_thread(_passages, text))
+            if sum(map(len, split)) > MOST_PARTS:
                 raise InvalidRequestError(
-                    f"documents: at most {MOST_SENTENCES} sentences or lines, all of them together",
+                    f"documents: at most {MOST_PARTS * _BYTES // 1000} kB, all of them together",
                     param="documents",
                 )
-        parts = [np.empty(0)]
-        for start in range(0, len(rows), _SENTENCES):
-            work = partial(self.reranker.logits, query, rows[start : start + _SENTENCES])
-            parts.append(await asyncio.wrap_future(self.run_idle(work)))
-        likely = 1.0 / (1.0 + np.exp(-np.concatenate(parts)))
-        ends = np.cumsum([len(each) for each in split])
-        return [
-            float(likely[end - len(each) : end].max(initial=0.0))
-            for each, end in zip(split, ends, strict=True)
-        ]
+        return [await self._score(query, parts) for parts in split]
 
-    def _sentences(self, text: str) -> list[str]:
-        return [embedded_text(each.text, each.context) for each in sentences([text])]
+    async def _score(self, query: str, parts: Sequence[Sequence[Line]]) -> float:
+        best = 0.0
+        for lines in parts:
+            work = partial(self.judge.logits, query, [lines])
+            (logits,) = await asyncio.wrap_future(self.run_idle(work))
+            for line, logit in zip(lines, logits.tolist(), strict=True):
+                shared = coverage(query, f"{line.text} {line.above}")
+                best = max(best, probability(log_odds(logit, shared)))
+        return best
+
+
+def _passages(text: str) -> list[list[Line]]:
+    """A text's lines, a few at a time; the first of them with what it stands under."""
+    passages, lines, size = list[list[Line]](), list[Line](), 0
+    for each in sentences([text]):
+        if lines and size + len(each.text.encode()) > _BYTES:
+            passages.append(lines)
+            lines, size = [], 0
+        lines.append(Line(each.text, "" if lines else each.context))
+        size += len(each.text.encode())
+    return [*passages, lines] if lines else passages

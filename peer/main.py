@@ -25,7 +25,7 @@ from dragon.link.address import LINK_PATH
 from dragon.retrieval import relevance
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.reranker import Reranker
+from dragon.retrieval.judge import Judge
 from peer import draining
 from peer.context import Shared
 from peer.corpus.store import Corpus
@@ -59,7 +59,7 @@ def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
     embedder = Embedder.load(settings.embedder)
-    reranker = Reranker.load(settings.reranker)
+    judge = Judge.load(settings.reranker)
     corpus = opening(embedder, None)
     # Beside the versions of the corpus: most passages are the same in several.
     store = KVStore.of(model, settings.peer_corpus / "kv", settings.kv_cache_mb << 20)
@@ -71,14 +71,14 @@ def open_state(settings: PeerSettings, opening: Opening) -> PeerState:
         retriever=Retriever(
             engine,
             embedder,
-            reranker,
+            judge,
             corpus,
             tokenizer,
             Answers.of(settings.answers, quotes=model.quotes),
         ),
         hello=control.Hello(
             tokenizer=tokenizer.fingerprint,
-            relevance=relevance.scale_of(embedder.fingerprint, reranker.fingerprint),
+            relevance=relevance.scale_of(embedder.fingerprint, judge.fingerprint),
             model=model.name,
         ),
         max_sessions=settings.peer_max_sessions,

@@ -14,15 +14,14 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import context_row, first_number
+from dragon.retrieval.context_prompt import context_row, first_number, lines_row
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.hops import SCORE
+from dragon.retrieval.find import READ, answering, ranked
+from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.passages import SENTENCES, around, heading
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import answering, nearness, ranked
-from dragon.retrieval.relevance import MINIMUM_SCORE, Hit
-from dragon.retrieval.reranker import TextReranker
+from dragon.retrieval.relevance import PUBLIC_LEAST, Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.retrieval.spelling import corrected
 from dragon.sampling.role import Role
@@ -67,7 +66,7 @@ class Found:
 
 @dataclass
 class Retriever:
-    """Embeds a question, looks it up in the corpus and reranks, on the engine's thread.
+    """Embeds a question, looks it up in the corpus and judges, on the engine's thread.
 
     `answers` says what it makes rows of: sentences that answer, or passages about the same. A
     corpus that is `far` is waited for in another thread, while the engine goes on.
@@ -75,7 +74,7 @@ class Retriever:
 
     engine: Engine
     embedder: Embedder
-    reranker: TextReranker
+    judge: TextJudge
     corpus: Corpus
     tokenizer: Tokenizer
     answers: Answers
@@ -94,7 +93,11 @@ class Retriever:
             row, kept = context_row(self.tokenizer, passages, room, first, asked.begins)
             return Found([row], kept, None)
         hits = await self.search(asked.query, asked.top_k, judged=asked.judged)
-        quotes = self.answers is Answers.QUOTES
+        if self.answers.on(raw=asked.raw) is Answers.LINES and hits:
+            first = first_number(Role.CLOUD, asked.top_k)
+            row, kept = lines_row(self.tokenizer, hits, asked.query, room, first)
+            return Found([row], kept, None)
+        quotes = self.answers in (Answers.QUOTES, Answers.LINES)
         rows, kept = document_rows(
             self.tokenizer, hits, room, raw=asked.raw, quotes=quotes, begins=asked.begins
         )
@@ -145,21 +148,35 @@ class Retriever:
     def _search(self, message: str, top_k: int, *, judged: bool) -> list[Hit]:
         query = self._computed(lambda: Query.of(message, self.embedder))
         k = min(top_k, self.engine.model.cache.slots)
-        best = ranked(query, self.corpus.search(query.text, query.vector, k))
-        if judged:
-            about = [hit for hit in best if nearness(query, hit) >= ABOUT]
-            return self._computed(lambda: answering(query, about, k, self.reranker))
-        return [hit for hit in best if hit.score >= SCORE][:k]
+        best = ranked(query.questions, query.vectors, self._candidates(query, k))
+        return self._judged(query, best)[:k] if judged else best[:k]
+
+    def _judged(self, query: Query, best: Sequence[Hit]) -> list[Hit]:
+        """The lines that answer, best first."""
+        best = [hit for hit in best if _nearness(hit, query) >= ABOUT][:READ]
+        near = {hit.id: self.corpus.near(hit) for hit in best}
+        return self._computed(
+            lambda: answering(query.questions, best, near, self.judge, self.embedder, PUBLIC_LEAST)
+        )
+
+    def _candidates(self, query: Query, k: int) -> list[Hit]:
+        """What may answer; a title is what all of its document is about."""
+        found = self.corpus.search(query.text, query.vector, k)
+        return [replace(hit, about=hit.title) for hit in found]
 
     def _passages(self, message: str, top_k: int) -> list[Hit]:
-        """Passages of a few hundred tokens about what a message asks, best first."""
+        """Passages of a few hundred tokens that answer a message, best first."""
         query = self._computed(lambda: Query.of(message, self.embedder))
-        wanted = SENTENCES * top_k
-        best = ranked(query, self.corpus.search(query.text, query.vector, wanted))
-        hits = [hit for hit in best if hit.score >= MINIMUM_SCORE][:wanted]
+        best = ranked(query.questions, query.vectors, self._candidates(query, SENTENCES * top_k))
+        hits = self._judged(query, best)
         near = {hit.id: self.corpus.near(hit) for hit in hits}
         return [
             replace(hit, text=" ".join(each.text for each in sentences), context=under)
             for hit, sentences in around(hits, near, top_k)
             for under in [heading(sentences[0], near[hit.id]).removeprefix(hit.title)]
         ]
+
+
+def _nearness(hit: Hit, query: Query) -> float:
+    """The cosine of a passage and the question that it is nearest to."""
+    return 0.0 if hit.vector is None else float(max(query.vectors @ hit.vector))

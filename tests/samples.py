@@ -7,8 +7,8 @@ from functools import cache
 
 from dragon.retrieval.chunking import embedded_text
 from dragon.retrieval.embedder import Embedder
+from dragon.retrieval.judge import Judge
 from dragon.retrieval.relevance import Hit
-from dragon.retrieval.reranker import Reranker
 
 
 @cache
@@ -17,8 +17,8 @@ def embedder() -> Embedder:
 
 
 @cache
-def reranker() -> Reranker:
-    return Reranker.load()
+def judge() -> Judge:
+    return Judge.load()
 
 
 def prose(sentences: int, seed: str = "stone") -> str:

@@ -11,17 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
-
 from app.cancellation import to_the_end
 from app.documents.hits import EVERYTHING, DocumentHit, Scope
 from app.documents.search import Finder
 from app.documents.texts import APART, text_of
-from app.storage.tables import Chunk
 from dragon.retrieval.chunking import PAGE_BREAK
 from dragon.retrieval.passages import (
-    REACH,
     SENTENCES,
     TO_READ,
     TO_WRITE_FROM,
@@ -36,17 +31,16 @@ class Passages:
     """Cuts passages from the texts of processed documents, which are under `files`."""
 
     finder: Finder
-    sessions: async_sessionmaker[AsyncSession]
     files: Path
 
     async def of(self, query: str, k: int, scope: Scope = EVERYTHING) -> list[DocumentHit]:
-        """At most k passages about what a query asks, best first; `context` is their heading.
+        """At most k passages that answer a query, best first; `context` is their heading.
 
         What a table answers, or a summary, comes before them. Raises InvalidRequestError if the
         scope names an unknown document or collection.
         """
-        computed, hits = await self.finder.related(query, SENTENCES * k, scope)
-        near = await to_the_end(self._near(hits))
+        computed, hits = await self.finder.lines(query, SENTENCES * k, scope)
+        near = await to_the_end(self.finder.near(hits))
         # Cutting reads whole texts.
         cut = await asyncio.to_thread(self._cut, hits, near, k, TO_WRITE_FROM, self._texts())
         return [*(replace(hit, context="") for hit in computed), *cut][:k]
@@ -57,27 +51,15 @@ class Passages:
         Raises InvalidRequestError as `of` does.
         """
         hits = await self.finder.search(query, SENTENCES * k, scope, relevant=False)
-        near = await to_the_end(self._near(hits))
+        near = await to_the_end(self.finder.near(hits))
         return await asyncio.to_thread(self._paragraphs, hits, near, k)
-
-    async def _near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[Chunk]]:
-        """The sentences around each hit, in order; none where its document was deleted."""
-        near: dict[int, Sequence[Chunk]] = {}
-        async with self.sessions() as session:
-            for hit in hits:
-                own = select(Chunk).where(Chunk.document_id == hit.document)
-                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(REACH)
-                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(REACH + 1)
-                nearest = (await session.scalars(before)).all()
-                near[hit.id] = [*reversed(nearest), *await session.scalars(behind)]
-        return near
 
     def _texts(self) -> Callable[[str], str]:
         """Reads the texts of documents by their ids, each once."""
         return cache(partial(text_of, self.files))
 
     def _paragraphs(
-        self, hits: Sequence[DocumentHit], near: dict[int, Sequence[Chunk]], k: int
+        self, hits: Sequence[DocumentHit], near: dict[int, Sequence[DocumentHit]], k: int
     ) -> list[DocumentHit]:
         texts = self._texts()
         near = {hit.id: _together(hit, near[hit.id], texts(hit.document)) for hit in hits}
@@ -86,7 +68,7 @@ class Passages:
     def _cut(
         self,
         hits: Sequence[DocumentHit],
-        near: dict[int, Sequence[Chunk]],
+        near: dict[int, Sequence[DocumentHit]],
         k: int,
         length: Length,
         text_by: Callable[[str], str],
@@ -113,11 +95,11 @@ class Passages:
         return passages
 
 
-def _together(hit: DocumentHit, near: Sequence[Chunk], text: str) -> Sequence[Chunk]:
+def _together(hit: DocumentHit, near: Sequence[DocumentHit], text: str) -> Sequence[DocumentHit]:
     """Of the sentences around a hit those of its paragraph; of a table its row alone."""
     if hit.tabular:
         return [chunk for chunk in near if chunk.id == hit.id]
-    paragraph: list[Chunk] = []
+    paragraph: list[DocumentHit] = []
     for chunk in near:
         if paragraph and APART.search(text, paragraph[-1].end, chunk.start):
             if paragraph[-1].id >= hit.id:

@@ -14,7 +14,6 @@ from sqlalchemy import ColumnElement, Select, column, not_, select, table, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.cancellation import to_the_end
-from app.documents.continuation import SENTENCES, continuations
 from app.documents.hits import EVERYTHING, DocumentHit, Scope, hit_of
 from app.documents.index import DocumentIndex
 from app.documents.jobs import RunJob
@@ -28,12 +27,13 @@ from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.find import CANDIDATES, READ, answering, embedded, ranked
+from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import fused, match_expression
-from dragon.retrieval.names import meeting, spellings
+from dragon.retrieval.names import spellings
+from dragon.retrieval.passages import REACH
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import CANDIDATES, answering, as_far_as_it_answers, embedded, ranked
-from dragon.retrieval.relevance import HIGHEST, MINIMUM_SCORE, WORDS
-from dragon.retrieval.reranker import TextReranker
+from dragon.retrieval.relevance import HIGHEST
 
 _TABLED = 3  # documents, at most, whose tables are asked
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
@@ -49,7 +49,7 @@ class Finder:
     tables: Shelf
     summaries: Summaries
     embedder: TextEmbedder
-    reranker: TextReranker
+    judge: TextJudge
     run_urgent: RunJob
 
     async def search(
@@ -64,39 +64,50 @@ class Finder:
         asked, best = await self._nearest(query, k, scope)
         if not relevant:
             return best[:k]
-        computed = await self._computed(query, best, scope)
-        if computed is not None:
+        if (computed := await self._computed(query, best, scope)) is not None:
             return computed
-        # Or a passage about another day, ticket or room would answer for the one that is named.
-        best = await self.run_urgent(
-            lambda: meeting(query, best, lambda hit: (hit.text, hit.context, hit.title, hit.about))
-        )
-        found = await self.run_urgent(
-            lambda: answering(asked, best, k, self.reranker, embedder=self.embedder)
-        )
-        if not found:
-            return []
+        found = (await self._judged(asked, best))[:k]
         texts = await asyncio.to_thread(self._texts, found)
-        lengths = await to_the_end(self._lengths(found[0], texts))
-        found[0] = await self.run_urgent(
-            lambda: as_far_as_it_answers(asked, lengths, self.embedder, self.reranker)
-        )
         return await asyncio.to_thread(_in_paragraphs, found, texts)
 
-    async def related(
+    async def lines(
         self, query: str, k: int, scope: Scope = EVERYTHING
     ) -> tuple[list[DocumentHit], list[DocumentHit]]:
-        """What is computed from documents for a query, and at most k sentences, best first.
+        """What is computed from documents for a query, and at most k lines that answer it.
 
-        A sentence need not answer it: its score alone says that it is about the same. Raises
-        InvalidRequestError as `search` does.
+        Raises InvalidRequestError as `search` does.
         """
         query = await to_the_end(self._respelled(query))
         asked, best = await self._nearest(query, k, scope)
         computed = await self._computed(query, best, scope)
-        # By vectors of each by itself: only these have scores on the scale of both sides.
-        exact = await self.run_urgent(lambda: ranked(asked, embedded(best[:k], self.embedder)))
-        return computed or [], [hit for hit in exact if hit.score >= MINIMUM_SCORE]
+        return computed or [], (await self._judged(asked, best))[:k]
+
+    async def _judged(self, asked: Query, best: Sequence[DocumentHit]) -> list[DocumentHit]:
+        """The lines that answer, best first."""
+        read = best[:READ]
+        near = await to_the_end(self.near(read))
+        return await self.run_urgent(
+            lambda: answering(asked.questions, read, near, self.judge, self.embedder)
+        )
+
+    async def near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[DocumentHit]]:
+        """The sentences around each hit, in order; none where its document was deleted."""
+        near: dict[int, Sequence[DocumentHit]] = {}
+        async with self.sessions() as session:
+            for hit in hits:
+                if hit.tabular:
+                    near[hit.id] = [hit]
+                    continue
+                own = select(Chunk).where(Chunk.document_id == hit.document)
+                before = own.where(Chunk.id < hit.id).order_by(Chunk.id.desc()).limit(REACH)
+                behind = own.where(Chunk.id >= hit.id).order_by(Chunk.id).limit(REACH + 1)
+                nearest = [*reversed((await session.scalars(before)).all()),
+                           *await session.scalars(behind)]  # fmt: skip
+                near[hit.id] = [
+                    replace(hit_of(each, hit.title, hit.kind, None), about=hit.about)
+                    for each in nearest
+                ]
+        return near
 
     async def _respelled(self, query: str) -> str:
         async with self.sessions() as session:
@@ -109,7 +120,7 @@ class Finder:
         hits = await to_the_end(self._candidates(asked, max(CANDIDATES, 4 * k), scope))
         newest_first = sorted(await self._seen(hits), key=lambda hit: -hit.id)
         return asked, await asyncio.to_thread(
-            lambda: ranked(asked, self._titled(distinct(newest_first)))
+            lambda: ranked(asked.questions, asked.vectors, self._titled(distinct(newest_first)))
         )
 
     def _titled(self, hits: Sequence[DocumentHit]) -> list[DocumentHit]:
@@ -135,17 +146,6 @@ class Finder:
         known = await asyncio.to_thread(self._from_tables, query, best)
         return [known] if known else None
 
-    async def _lengths(self, hit: DocumentHit, texts: Mapping[str, str]) -> list[DocumentHit]:
-        """A passage, then with the sentences behind it."""
-        if hit.tabular:
-            return [hit]
-        after = Chunk.document_id == hit.document, Chunk.id > hit.id
-        statement = select(Chunk.end).where(*after).order_by(Chunk.id).limit(SENTENCES)
-        async with self.sessions() as session:
-            ends = list(await session.scalars(statement))
-        longer = continuations(texts[hit.document], hit.start, ends)
-        return [hit, *(replace(hit, text=each, end=hit.start + len(each)) for each in longer)]
-
     def _texts(self, hits: Sequence[DocumentHit]) -> dict[str, str]:
         """The texts of documents that are no tables, by their ids."""
         prose = {hit.document for hit in hits if not hit.tabular}
@@ -163,7 +163,7 @@ class Finder:
                     return replace(
                         hit,
                         text=found.text,
-                        score=1.0 + WORDS,
+                        score=1.0,
                         relevance=HIGHEST,
                         start=found.start,
                         end=found.end,

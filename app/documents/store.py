@@ -36,7 +36,7 @@ from app.storage.tables import Document, Status, upload_order
 from dragon.errors import DocumentError, NotFoundError
 from dragon.localizable import localizable
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.reranker import TextReranker
+from dragon.retrieval.judge import TextJudge
 from dragon.whole_file import synchronise
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class DocumentStore:
         sessions: async_sessionmaker[AsyncSession],
         embedder: TextEmbedder,
         kv: DerivedStore,
-        reranker: TextReranker,
+        judge: TextJudge,
         *,
         run_urgent: RunJob = in_thread,
         run_idle: RunJob = in_thread,
@@ -80,10 +80,8 @@ class DocumentStore:
             self._files, self._index, kv, tables, self.purge, sessions, self._changing
         )
         summaries = Summaries(sessions, self._index, self._files)
-        self._finder = Finder(
-            sessions, self._index, tables, summaries, embedder, reranker, run_urgent
-        )
-        self._passages = Passages(self._finder, sessions, self._files)
+        self._finder = Finder(sessions, self._index, tables, summaries, embedder, judge, run_urgent)
+        self._passages = Passages(self._finder, self._files)
         embedding = Embedding(sessions, embedder, self._index, run_idle)
         self._ingestion = Ingestion(
             self._files, sessions, self._index, embedding, kv, self._erasure

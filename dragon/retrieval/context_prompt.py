@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from dragon.inference.grounding import Grounding
 from dragon.inference.rows import Begins, Row
 from dragon.inference.tokenizer import Tokenizer
-from dragon.retrieval.relevance import BARE_RELEVANCE
+from dragon.inference.writer import lines_prompt
+from dragon.retrieval import prompt_rows
+from dragon.retrieval.prompt_rows import bare_row, document_rows
+from dragon.retrieval.relevance import BARE_RELEVANCE, HIGHEST
 from dragon.sampling.role import Role
 
 INSTRUCTION = (
@@ -26,7 +30,13 @@ NOTHING_FOUND = (
 )
 
 
-class Passage(Protocol):
+MOST_LINES = 2
+BESIDE = 0.5
+"""By how many nats a line may be less likely than the best to be shown beside it."""
+_LONGEST = 600  # characters of a line that a reply is written from
+
+
+class Passage(prompt_rows.Passage, Protocol):
     """A retrieved text; `context` is the heading that it stands under, if any."""
 
     @property
@@ -34,12 +44,6 @@ class Passage(Protocol):
 
     @property
     def context(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def relevance(self) -> float: ...
 
 
 P = TypeVar("P", bound=Passage)
@@ -68,6 +72,31 @@ def context_row(
             return Row(tuple(tokens), kept[0].relevance), kept
         kept.pop()
     return nothing_found(tokenizer, begins), []
+
+
+def lines_row(
+    tokenizer: Tokenizer, lines: Sequence[P], question: str, room: int, first: int
+) -> tuple[Row, list[P]]:
+    """A row with the lines that a reply is written from, at most two, numbered from `first`.
+
+    A line less likely than the best is left out. What was computed has no better words, and is
+    quoted; so is what is long.
+    """
+    best = lines[0]
+    if best.relevance >= HIGHEST or len(best.text) > _LONGEST:
+        quoted = document_rows(tokenizer, [best], room, raw=False, quotes=True)
+        return quoted[0][0], quoted[1]
+    kept = [line for line in lines if line.relevance >= best.relevance - BESIDE][:MOST_LINES]
+    while kept:
+        shown = [(line.context, line.text) for line in kept]
+        tokens = tokenizer.document_row(lines_prompt(shown, first))
+        if len(tokens) <= room:
+            sources = [question, *(text for line in shown for text in line)]
+            cited = range(first, first + len(kept))
+            grounding = Grounding(tokenizer, sources, cited, tokenizer.end_ids)
+            return Row(tuple(tokens), best.relevance, grounding=grounding), kept
+        kept.pop()
+    return bare_row(tokenizer, raw=False, quotes=True), []
 
 
 def nothing_found(tokenizer: Tokenizer, begins: Begins = Begins.TURNS) -> Row:

@@ -23,8 +23,7 @@ NO_ANSWER = "I found no direct answer."
 class Passage(Protocol):
     """A retrieved text, the id of its document, and its relevance in nats.
 
-    `vector` float32 [dim] is its embedding, if known; `coverage` the share of the question's words
-    in it; `judgement` the adjustment of its score by answerability.
+    `vector` float32 [dim] is its embedding, if known.
     """
 
     @property
@@ -35,12 +34,6 @@ class Passage(Protocol):
 
     @property
     def relevance(self) -> float: ...
-
-    @property
-    def coverage(self) -> float: ...
-
-    @property
-    def judgement(self) -> float: ...
 
     @property
     def vector(self) -> npt.NDArray[np.float32] | None: ...
@@ -99,8 +92,7 @@ def document_rows(
             tokenizer, passage.text, passage.document, passage.relevance, raw=raw, begins=begins
         )
         if len(row.tokens) <= room:
-            row = replace(row, vector=passage.vector, coverage=passage.coverage)
             quoted = quotes_of(tokenizer, [passage.text]) if quotes and not raw else ()
-            rows.append(replace(row, judgement=passage.judgement, quotes=quoted))
+            rows.append(replace(row, vector=passage.vector, quotes=quoted))
             kept.append(passage)
     return rows or [bare_row(tokenizer, raw=raw, quotes=quotes, begins=begins)], kept

@@ -1,32 +1,46 @@
-"""Relevance of a passage to a question, in nats, on one scale for both sides.
+"""Relevance of a line to a question, in nats, on one scale for both sides.
 
-Both sides combine cosine, shared words and answerability (`answerability.judged`) into a score and
-map it to relevance with the same constants, so that a softmax weighs the passages of one side and
-the logsumexp of each side's relevance weighs the sides.
+It is the log-odds that the line answers, of a logistic regression over the judge's logit and the
+share of the question's words that the line has. So a softmax weighs the lines of one side, and the
+logsumexp of each side's relevance weighs the sides.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from dragon.retrieval import answerability, courtesy, lexical, query_parsing
-from dragon.retrieval.answerability import CONSTANTS, LEAST_LOG_ODDS, MOST, WEIGHT
+from dragon.retrieval import courtesy, lexical, query_parsing
 
-# Fitted with all-MiniLM-L6-v2 (bench/tools/relevance.py) on 400 questions about notes and the demo
-# corpus, and on 200 of SQuAD 2.0 whose paragraph was on one side only.
+# Fitted by training.calibrate on texts that the judge was not trained on.
+LOGIT, SHARED, BIAS = 0.897, 2.046, -1.873
+"""Log-odds a unit of the judge's logit, for all of the question's words, and of neither."""
+
+PLACE = 0.8, 2.0, 4.0
+"""What tells the line that answers from others, nats: a unit of the judge's logit, all of the
+question's words, a unit of cosine."""
+
+LEAST = -1.25
+"""The log-odds from which on a line is taken to answer."""
+
+NAMED = 2.0
+"""By how many nats a line may be less likely that has what a question names, such as a code."""
+
+PUBLIC_LEAST = -0.5
+"""`LEAST` of public lines: in a corpus about everything something is always near."""
+
+LOWEST, HIGHEST = -6.0, 12.0
+"""The range of relevance, nats."""
+
+BARE_RELEVANCE = -4.0
+"""Relevance of the bare prompt, the one row of a side on which nothing answers, nats."""
+
 SLOPE = 32.0
-"""Nats per unit of score: the maximum-likelihood weights of the side that knows."""
-
-MINIMUM_SCORE = 0.30
-"""Sentences below this score are not relevant; at this score the relevance is 0 nats.
-
-1.3 % of the sentences that answer score below it. So do all sentences for many requests unrelated
-to the documents, but for few related questions that the documents do not answer.
-"""
+"""How relevance is re-scored on a running text: nats a unit of cosine."""
 
 WORDS = 0.25
 """Score of a sentence with every word of the question (lexical.coverage), in units of cosine.
@@ -34,20 +48,14 @@ WORDS = 0.25
 With it the best sentence answers 70 % of SQuAD's questions, by the cosine alone 61 %.
 """
 
-LOWEST, HIGHEST = 0.0, SLOPE * (1.0 + WORDS - MINIMUM_SCORE)
-"""The range of relevance, nats: the whole scale, since a clamp would equate unequal passages."""
-
-BARE_RELEVANCE = -2.0
-"""Relevance of the bare prompt, the one row of a side without relevant passages, nats."""
-
 
 @dataclass(frozen=True)
 class Hit:
     """A chunk found by a search.
 
-    `id` is the chunk's, `document` and `title` are its document's. `score` combines the cosine with
-    the query, `coverage` (the share of the query's words in the chunk) and `judgement` (the
-    adjustment by answerability, where the reranker read the chunk); `relevance` is the score in
+    `id` is the chunk's, `document` and `title` are its document's. `score` of a candidate combines
+    the cosine with the query and `coverage`, the share of the query's words in the chunk; of a line
+    that the judge has read it is the probability that it answers, and `relevance` the log-odds,
     nats. `vector` float32 [dim] is the chunk's embedding, used for re-scoring; `context` is the
     first sentence of its paragraph, or else its document's title. `about` is what the document is
     about as a whole: a chunk counts as having its words.
@@ -60,7 +68,6 @@ class Hit:
     score: float
     relevance: float
     coverage: float = field(default=0.0, kw_only=True)
-    judgement: float = field(default=0.0, kw_only=True)
     context: str = field(default="", kw_only=True)
     about: str = field(default="", kw_only=True)
     vector: npt.NDArray[np.float32] | None = field(
@@ -77,14 +84,43 @@ def score(cosine: float, coverage: float) -> float:
     return cosine + WORDS * coverage
 
 
+def log_odds(logit: float, coverage: float) -> float:
+    """Log-odds that a line answers: of the judge's `logit`, and the share of words it has."""
+    return LOGIT * logit + SHARED * coverage + BIAS
+
+
+def place(logit: float, coverage: float, cosine: float) -> float:
+    """How well a line answers beside others, in nats, of the same features and the cosine."""
+    return PLACE[0] * logit + PLACE[1] * coverage + PLACE[2] * cosine
+
+
+def probability(odds: float) -> float:
+    """The probability of log-odds in nats: the score of a line that was judged."""
+    return 1.0 / (1.0 + math.exp(-min(max(odds, LOWEST), HIGHEST)))
+
+
 def relevance(score: float) -> float:
-    """Relevance in nats of a passage with this score."""
-    return min(max(SLOPE * (score - MINIMUM_SCORE), LOWEST), HIGHEST)
+    """Relevance in nats of a line with this score: the log-odds of a probability."""
+    if not 0.0 < score < 1.0:
+        return LOWEST if score <= 0.0 else HIGHEST
+    return min(max(math.log(score / (1.0 - score)), LOWEST), HIGHEST)
 
 
-def scale_of(embedder: str, reranker: str) -> str:
+def scale_of(embedder: str, judge: str) -> str:
     """Fingerprint of the scale and of the models it was fitted for; both sides must agree on it."""
-    rules = (answerability.RULES, courtesy.RULES, lexical.RULES, query_parsing.RULES)
-    judged = (CONSTANTS, WEIGHT, MOST, LEAST_LOG_ODDS, reranker, rules)
-    scale = (SLOPE, WORDS, LOWEST, HIGHEST, MINIMUM_SCORE, BARE_RELEVANCE, embedder, judged)
+    rules = (courtesy.RULES, lexical.RULES, query_parsing.RULES)
+    judged = (
+        LOGIT,
+        SHARED,
+        BIAS,
+        LEAST,
+        NAMED,
+        PUBLIC_LEAST,
+        LOWEST,
+        HIGHEST,
+        BARE_RELEVANCE,
+        judge,
+        rules,
+    )
+    scale = (SLOPE, WORDS, embedder, judged)
     return hashlib.sha256(repr(scale).encode()).hexdigest()[:32]

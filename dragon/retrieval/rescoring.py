@@ -9,7 +9,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.inference.weighting import Rescoring
 from dragon.retrieval.courtesy import plain
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.relevance import relevance, score
+from dragon.retrieval.relevance import SLOPE
 
 # An embedder truncates long texts at the end, where the newest tokens are.
 RECENT_TOKENS = 96
@@ -20,12 +20,14 @@ def rescoring(
 ) -> Rescoring | None:
     """Re-score rows every `every` tokens, by the cosine with question and latest text together.
 
-    Coverage and answerability of a row stay unchanged, and a row without a vector keeps its
-    relevance. Returns None if nothing would change: `every` is 0, or no row has a vector. Each call
+    What the running text adds to the cosine is added to a row's relevance; a row without a vector
+    keeps it. Returns None if nothing would change: `every` is 0, or no row has a vector. Each call
     embeds a text, so it runs on the engine's thread.
     """
     if not every or all(row.vector is None for row in rows):
         return None
+
+    (asked,) = embedder.embed([plain(question)])
 
     def rescored(text: Sequence[int]) -> list[float]:
         running = f"{plain(question)} {tokenizer.decode(text[-RECENT_TOKENS:])}"
@@ -33,7 +35,7 @@ def rescoring(
         return [
             row.relevance
             if row.vector is None
-            else relevance(score(float(row.vector @ vector), row.coverage) + row.judgement)
+            else row.relevance + SLOPE * float(row.vector @ (vector - asked))
             for row in rows
         ]
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from dragon.errors import ConfigurationError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.find import CANDIDATES
 from dragon.retrieval.index import IndexFileError, Vectors
 from dragon.retrieval.lexical import content_words, fused
-from dragon.retrieval.ranking import CANDIDATES
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.spelling import doubtful, likeliest, slips
 from peer.corpus.manifest import MANIFEST, Manifest

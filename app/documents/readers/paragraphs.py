@@ -24,6 +24,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _DIVIDED = re.compile(r"\w-$")
 _WORD = re.compile(r"\S+")
 _LEAST_WIDTH = 40  # characters, of the longest line: nobody breaks narrower prose by hand
+_NARROWEST = 30  # of it, where all lines reach it and one goes on in lower case, as in columns
 _NEARLY = 0.9  # of that width, for letters that differ in width
 _LEAST_SHARE = 0.5  # of it, where the next line goes on in lower case
 
@@ -53,9 +54,11 @@ def _joined(lines: list[str]) -> list[str]:
     full = [_is_full(line, following, width) for line, following in pairwise(lines)]
     # All lines but those that end a sentence reach the width: the block was broken to fit it.
     broken = all(f or _ENDS.search(line.rstrip()) for f, line in zip(full, lines, strict=False))
+    lowered = any(line.lstrip()[0].islower() for line in lines[1:])
+    prose = width >= (_NARROWEST if broken and lowered else _LEAST_WIDTH)
     joined = [[lines[0]]]  # the parts of each: a page may be one paragraph
     for n, line in enumerate(lines[1:]):
-        if _goes_on(lines[n], line, width, full=full[n] and broken):
+        if _goes_on(lines[n], line, width, full=full[n] and broken, prose=prose):
             joined[-1][-1], part = _seam(joined[-1][-1], line)
             joined[-1].append(part)
         else:
@@ -69,7 +72,7 @@ def _is_full(line: str, following: str, width: int) -> bool:
     return bool(word) and len(line.rstrip()) + 1 + len(word[0] if word else "") > _NEARLY * width
 
 
-def _goes_on(line: str, following: str, width: int, *, full: bool) -> bool:
+def _goes_on(line: str, following: str, width: int, *, full: bool, prose: bool) -> bool:
     line, begun = line.rstrip(), following.lstrip()
     if _DIVIDED.search(line) and begun[0].isalnum():
         return True
@@ -79,7 +82,7 @@ def _goes_on(line: str, following: str, width: int, *, full: bool) -> bool:
     if indented and _APART.match(line.lstrip()):  # of an item
         return begun[0].islower() or full
     listed = _first(line) == _first(begun) and not begun[0].islower()
-    if width < _LEAST_WIDTH or listed:
+    if not prose or listed:
         return False
     return full or (begun[0].islower() and len(line) >= _LEAST_SHARE * width)
 

@@ -84,7 +84,7 @@ def _raw(text: str) -> str:
 def _is_readable(text: str, page: Any) -> bool:
     """Whether a page's text is all that it says, or it shows nothing else."""
     letters = len(text.strip())
-    if 2 * len(_PRIVATE.findall(text)) > letters:
+    if 2 * len(_PRIVATE.findall(text)) >= letters:
         return not letters and not _shows_something(page)
     return letters > _STAMP or not _is_scanned(page)
 

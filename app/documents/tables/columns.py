@@ -107,11 +107,14 @@ class _Written:
 
 def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
     """What each column of a table holds, each given by its cells."""
-    written = [_numbers(column) for column in cells]
     orders = [_orders(column) for column in cells]
+    written = [  # 01.02.2000 is no number with thousands
+        [] if each else _numbers(column) for column, each in zip(cells, orders, strict=True)
+    ]
     point = _one({mark for column in written for w in column if w and (mark := _certain(w.digits))})
     order = _one({each[0] for each in orders if len(each) == 1})
-    if not point and order:  # dates tell where a table is from, too
+    by_dates = not point and bool(order)
+    if by_dates:  # they tell where a table is from, too
         dotted = any(
             "." in cell for c, each in zip(cells, orders, strict=True) if each for cell in c
         )
@@ -121,7 +124,7 @@ def columns_of(cells: Sequence[Sequence[str]]) -> tuple[Column, ...]:
         if possible:
             found.append(_dates(column, [order] if order in possible else possible))
         else:
-            found.append(_times(column) or _column(column, numbers, point))
+            found.append(_times(column) or _column(column, numbers, point, by_dates=by_dates))
     return tuple(found)
 
 
@@ -178,13 +181,20 @@ def _currency(mark: str) -> bool:
     return mark in _CODES or any(unicodedata.category(each) == "Sc" for each in mark)
 
 
-def _column(cells: Sequence[str], written: Sequence[_Written | None], table_point: str) -> Column:
+def _column(
+    cells: Sequence[str], written: Sequence[_Written | None], table_point: str, *, by_dates: bool
+) -> Column:
     if not written:
         return _WORDS
     found = [each for each in written if each]
     either = False
-    if (point := _point([each.digits for each in found]) or table_point) not in (".", ","):
-        either = not point and all(set(each.digits) & set(".,") for each in found)
+    told = _point([each.digits for each in found])
+    marked = all(set(each.digits) & set(".,") for each in found)
+    # Dates are no proof of three decimals in each number: thousands are likelier.
+    if not told and by_dates and marked and table_point in found[0].digits:
+        table_point = ""
+    if (point := told or table_point) not in (".", ","):
+        either = not point and marked
         point = "," if "," in found[0].digits else "."
         if not either:
             return Column(Holds.UNDECIDED, why=TWO_WAYS)

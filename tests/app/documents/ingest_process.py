@@ -23,7 +23,7 @@ from app.owners import DEVICE, act_as
 from app.storage import database
 from dragon.retrieval.index import Vectors
 from harness.empty_store import EmptyStore
-from tests.samples import embedder, reranker
+from tests.samples import embedder, judge
 
 
 def die() -> None:
@@ -45,7 +45,7 @@ async def ingest(data_dir: Path, name: str, content: bytes) -> None:
     url = database.database_url(data_dir)
     database.migrate(url)
     sessions = database.session_maker(database.connect(url))
-    store = DocumentStore(data_dir, sessions, embedder(), EmptyStore(), reranker())
+    store = DocumentStore(data_dir, sessions, embedder(), EmptyStore(), judge())
     await store.start()
     document = await store.add(name, content)
     async for _ in await store.watch(document.id):

@@ -55,10 +55,9 @@ async def test_of_a_long_one_comes_what_stands_around_what_was_found(
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
 
 
-async def test_a_passage_is_relevant_but_need_not_answer(store: DocumentStore) -> None:
+async def test_passages_are_those_that_answer(store: DocumentStore) -> None:
     await ingest(store, "garden.md", GARDEN.encode())
-    assert await store.search("How much does the plumber cost?", 5) == []
-    (passage,) = await store.passages_about("How much does the plumber cost?", 5)
+    (passage,) = await store.passages_about("Who is the plumber?", 5)
     assert "Okafor" in passage.text
     assert await store.passages_about("Who composed the opera Fidelio?", 5) == []
 

@@ -44,7 +44,7 @@ Ms Abernathy repaired the roof in June.
     ("query", "expected"),
     [
         ("QX-7741-B", "The pump takes seal QX-7741-B, size four."),
-        ("what is qx 7714 b for?", "The heater takes seal QX-7714-B, size six."),
+        ("what takes seal qx 7714 b?", "The heater takes seal QX-7714-B, size six."),
         ("o suilleabhain", "Mr Wojtkiewicz-Ó Súilleabháin repaired the boiler in May."),
         ("Abernathy", "Ms Abernathy repaired the roof in June."),
     ],

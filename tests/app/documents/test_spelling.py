@@ -16,7 +16,7 @@ from tests.app.stores import NOTE, OTHER, ingest
         ("Where is the spare key?", NOTE),
         ("Where is the spaer key?", NOTE),
         ("under which flowerpto does the spare key hang", NOTE),
-        ("What is the ruoter's passcode?", OTHER),
+        ("What is the passcode of the ruoter?", OTHER),
         ("what is the passcoed of the router", OTHER),
     ],
 )

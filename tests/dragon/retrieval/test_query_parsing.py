@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from dragon.retrieval.courtesy import plain
+from dragon.retrieval.find import answering, ranked
 from dragon.retrieval.query_parsing import Query, questions_of
-from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
-from tests.samples import embedder, hits, reranker
+from tests.samples import embedder, hits, judge
 
 BOTH = "What is the capital of Kenya, and what is my gym locker's code?"
 
@@ -119,5 +119,5 @@ def test_what_answers_no_question_asked_alone_takes_no_part(message: str) -> Non
 
 
 def found(query: Query, texts: Sequence[str]) -> list[Hit]:
-    best = ranked(query, hits([(text, "") for text in texts]))
-    return answering(query, best, len(texts), reranker())
+    best = ranked(query.questions, query.vectors, hits([(text, "") for text in texts]))
+    return answering(query.questions, best, {hit.id: [hit] for hit in best}, judge(), embedder())

@@ -9,7 +9,7 @@ from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import BARE_RELEVANCE, relevance
+from dragon.retrieval.relevance import BARE_RELEVANCE, SLOPE
 from dragon.retrieval.rescoring import RECENT_TOKENS, rescoring
 
 QUESTION = "What do I have to bring?"
@@ -38,8 +38,9 @@ def test_relevance_is_that_of_question_and_text(embedder: Embedder, tokenizer: T
     assert made.every == 8
     text = " For the climb in the mountains you have to bring"
     dentist, hike, bare = made.relevance(tokenizer.encode(text))
-    (vector,) = embedder.embed([f"{QUESTION} {text}"])
-    assert np.allclose([dentist, hike], [relevance(float(v @ vector)) for v in vectors], atol=1e-3)
+    asked, running = embedder.embed([QUESTION, f"{QUESTION} {text}"])
+    gained = [SLOPE * float(v @ (running - asked)) for v in vectors]
+    assert np.allclose([dentist, hike], gained, atol=1e-3)
     assert hike > dentist
     assert bare == BARE_RELEVANCE
 

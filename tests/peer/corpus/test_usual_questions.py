@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dragon.retrieval.find import READ, answering, ranked
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import answering, ranked
 from peer.corpus.store import Corpus
-from tests.samples import embedder, reranker
+from tests.samples import embedder, judge
 
 QUESTIONS = Path(__file__).with_name("usual_questions.tsv")
 
@@ -18,8 +18,10 @@ def test_usual_questions_find_their_passage_first(corpus: Path) -> None:
     for line in QUESTIONS.read_text("utf-8").splitlines():
         question, words = line.split("\t")
         query = Query.of(question, embedder())
-        best = ranked(query, opened.search(query.text, query.vector, 2))
-        found = answering(query, best, 2, reranker())
+        hits = opened.search(query.text, query.vector, 2)
+        best = ranked(query.questions, query.vectors, hits)[:READ]
+        near = {hit.id: opened.near(hit) for hit in best}
+        found = answering(query.questions, best, near, judge(), embedder())
         if not found or words.lower() not in found[0].text.lower():
             missed.append(question)
     opened.close()

@@ -1,0 +1,162 @@
+"""From the candidates of a search to the lines that answer, each with how surely it does.
+
+One function for both sides and for whoever searches: candidates are ranked by cosine and shared
+words, the best are read by the judge among the lines around them, and what is left has a calibrated
+probability, whose log-odds are its relevance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from dragon.retrieval.chunking import embedded_text
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.index import Vectors
+from dragon.retrieval.judge import Line, TextJudge
+from dragon.retrieval.lexical import coverage
+from dragon.retrieval.names import meeting, names
+from dragon.retrieval.passages import Length, around, heading
+from dragon.retrieval.relevance import (
+    LEAST,
+    NAMED,
+    Hit,
+    log_odds,
+    place,
+    probability,
+    relevance,
+    score,
+)
+
+CANDIDATES = 32
+"""The least number of candidates from each ranking, dense and BM25."""
+
+READ = 10
+"""How many of the best candidates are read, each among its neighbours."""
+
+TO_JUDGE = Length(280, 480)
+"""Bytes that are read at once: a few lines."""
+
+FAR = 5.0
+"""By how many nats a line may be less likely than the best by the judge alone, and yet be it."""
+
+H = TypeVar("H", bound=Hit)
+
+
+def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
+    """Candidates with their best score over some questions, best first, ties by id.
+
+    `vectors`, float32 [len(questions), dim], are the questions'. The same text and context get the
+    same score on either side.
+    """
+    scored = []
+    for hit in found:
+        value, shared = max(
+            (score(0.0 if hit.vector is None else float(hit.vector @ vector), shared), shared)
+            for question, vector in zip(questions, vectors, strict=True)
+            for shared in [coverage(question, _seen(hit))]
+        )
+        scored.append(replace(hit, score=value, coverage=shared))
+    return sorted(scored, key=lambda hit: (-hit.score, hit.id))
+
+
+def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:
+    """Passages with the vectors of each by itself, with its context."""
+    vectors = embedder.embed([embedded_text(hit.text, hit.context) for hit in hits])
+    return [replace(hit, vector=vector) for hit, vector in zip(hits, vectors, strict=True)]
+
+
+@dataclass(frozen=True)
+class Read(Generic[H]):
+    """A line that was judged for a question: the judge's `logit`, the share of the question's words
+    in it, and the cosine of their embeddings."""
+
+    line: H
+    logit: float
+    shared: float
+    cosine: float
+
+
+def judged(
+    question: str,
+    best: Sequence[H],
+    near: Mapping[int, Sequence[H]],
+    judge: TextJudge,
+    embedder: TextEmbedder,
+) -> list[Read[H]]:
+    """Lines of candidates and around them, as they were read for a question.
+
+    `near` are the lines around each candidate, in order, itself among them. A passage about another
+    day, ticket or room than the one named would answer for it: it is left out.
+    """
+    passages = around(best, near, READ, TO_JUDGE)
+    read = [_headed(lines, near[hit.id]) for hit, lines in passages]
+    found = [
+        (replace(line, about=hit.about), float(logit))
+        for (hit, lines), logits in zip(passages, judge.logits(question, read), strict=True)
+        for line, logit in zip(lines, logits, strict=True)
+    ]
+    likely = meeting(question, found, lambda each: _texts(each[0]))
+    highest = max((logit for _, logit in likely), default=0.0)
+    likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
+    # By vectors of each by itself: those of a search may have been made among other lines.
+    lines = embedded([line for line, _ in likely], embedder) if likely else []
+    (vector,) = embedder.embed([question])
+    return [
+        Read(line, logit, coverage(question, _seen(line)), float(each.vector @ vector))
+        for (line, logit), each in zip(likely, lines, strict=True)
+        if each.vector is not None
+    ]
+
+
+def answering(
+    questions: Sequence[str],
+    best: Sequence[H],
+    near: Mapping[int, Sequence[H]],
+    judge: TextJudge,
+    embedder: TextEmbedder,
+    least: float = LEAST,
+) -> list[H]:
+    """The lines that answer one of some questions, best first: those of `least` log-odds.
+
+    The likeliest line says how surely a question is answered; which line does, words and vectors
+    help to tell. A line's score is the probability that it answers, its relevance the log-odds.
+    """
+    likely: dict[int, H] = {}
+    for question in questions:
+        read = judged(question, best, near, judge, embedder)
+        if not read:
+            continue
+        surely = max(log_odds(each.logit, each.shared) for each in read)
+        places = [place(each.logit, each.shared, each.cosine) for each in read]
+        enough = least - NAMED if names(question) else least
+        for each, own in zip(read, places, strict=True):
+            odds = surely + own - max(places)
+            value = probability(odds)
+            before = likely.get(each.line.id)
+            if odds >= enough and (before is None or before.score < value):
+                likely[each.line.id] = replace(
+                    each.line, score=value, relevance=relevance(value), coverage=each.shared
+                )
+    return sorted(likely.values(), key=lambda line: (-line.score, line.id))
+
+
+def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:
+    """Lines as the judge reads them, with what they stand under."""
+    made, last = list[Line](), None
+    for line in lines:
+        title = heading(line, near)
+        above = line.context if last is None else title if title != last else ""
+        made.append(Line(line.text, above))
+        last = title
+    return made
+
+
+def _texts(hit: Hit) -> tuple[str, ...]:
+    """What may name the thing that is asked about."""
+    return hit.text, hit.context, hit.title, hit.about
+
+
+def _seen(hit: Hit) -> str:
+    return f"{hit.text} {hit.context} {hit.about}"

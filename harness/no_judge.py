@@ -1,0 +1,23 @@
+"""A judge that reads nothing, where what answers does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dragon.retrieval.judge import Line, Logits
+
+
+class NoJudge:
+    """Finds all lines alike, and no message needless."""
+
+    fingerprint = "none"
+
+    def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
+        """Zeros."""
+        return [np.zeros(len(passage)) for passage in passages]
+
+    def needless(self, message: str) -> float:
+        """Every message is a question."""
+        return -1.0

@@ -1,0 +1,81 @@
+"""Lines that answer, of the candidates of a search and of what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dragon.retrieval.find import answering, ranked
+from dragon.retrieval.judge import Line, Logits
+from dragon.retrieval.relevance import HIGHEST, Hit, relevance
+from tests.samples import embedder, hits
+
+
+class Names:
+    """Finds likely whatever line has a word, and takes down what it reads."""
+
+    fingerprint = "names"
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self.read: list[list[Line]] = []
+
+    def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
+        self.read += map(list, passages)
+        return [
+            np.array([9.0 if self._word in line.text else -9.0 for line in passage])
+            for passage in passages
+        ]
+
+    def needless(self, message: str) -> float:
+        return -1.0
+
+
+def numbered(*texts: str) -> list[Hit]:
+    return [Hit(n, "d", "t", text, 0.0, 0.0) for n, text in enumerate(texts)]
+
+
+def test_a_line_beside_a_candidate_may_answer() -> None:
+    lines = numbered("The boiler is in the cellar.", "It was serviced in May.", "Ask Ana.")
+    judge = Names("May")
+    (found,) = answering(
+        ["When was the boiler serviced?"], lines[:1], {0: lines}, judge, embedder()
+    )
+    assert found.text == "It was serviced in May."
+    assert found.relevance == relevance(found.score) <= HIGHEST
+    assert [line.text for line in judge.read[0]] == [line.text for line in lines]
+
+
+def test_a_heading_is_read_where_it_changes() -> None:
+    lines = [
+        Hit(0, "d", "t", "Press once.", 0.0, 0.0, context="Start"),
+        Hit(1, "d", "t", "Wait.", 0.0, 0.0, context="Start: Press once."),
+        Hit(2, "d", "t", "Press twice.", 0.0, 0.0, context="Stop"),
+    ]
+    judge = Names("twice")
+    answering(["How do I stop it?"], lines[:1], {0: lines}, judge, embedder())
+    assert [line.above for line in judge.read[0]] == ["Start", "", "Stop"]
+
+
+def test_what_is_asked_about_a_code_is_answered_where_it_is_named() -> None:
+    lines = numbered("E28: no gas.", "E41: no sensor.")
+    near = {line.id: [line] for line in lines}
+    found = answering(["What does E41 mean?"], lines, near, Names("no"), embedder())
+    assert [line.text for line in found] == ["E41: no sensor."]
+
+
+def test_the_better_of_two_questions_counts() -> None:
+    lines = numbered("The key is under the mat.", "The tent is in the attic.")
+    near = {line.id: [line] for line in lines}
+    asked = ["Where is the key?", "Where is the tent?"]
+    assert len(answering(asked, lines, near, Names("is"), embedder())) == 2
+    assert answering(asked, lines, near, Names("nowhere"), embedder()) == []
+
+
+def test_candidates_are_ranked_by_the_question_that_they_fit_best() -> None:
+    texts = [("The tent is in the attic.", ""), ("Bread needs yeast.", "")]
+    asked = ["Where is the tent?", "What does bread need?"]
+    best = ranked(asked, embedder().embed(asked), hits(texts))
+    assert all(hit.score > 0.6 for hit in best)
+    assert best == ranked(asked, embedder().embed(asked), hits(texts)[::-1])

@@ -1,0 +1,82 @@
+"""The embedded judge. Covers `dragon.retrieval.judge_network`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dragon.errors import ConfigurationError
+from dragon.models import EMBEDDED_JUDGE
+from dragon.retrieval.judge import MOST_TOKENS, NOTES, WEIGHTS, Judge, Line
+from dragon.retrieval.judge_network import Batch, Encoded, outcomes
+from tests.samples import judge
+
+LINES = (
+    Line("The boiler is in the cellar.", "The house"),
+    Line("Dr Amadi vaccinates the cat."),
+    Line("The spare key hangs behind the meter."),
+)
+
+
+def test_the_line_that_answers_comes_first() -> None:
+    for question, right in (
+        ("Where do I find the extra key?", 2),
+        ("Which vet gives the cat its shots?", 1),
+    ):
+        (logits,) = judge().logits(question, [LINES])
+        assert logits.shape == (3,)
+        assert int(logits.argmax()) == right
+
+
+def test_passages_are_judged_alike_alone_and_together() -> None:
+    question = "Where is the boiler?"
+    passages = [LINES, LINES[1:], LINES[:1]]
+    together = judge().logits(question, passages)
+    for passage, logits in zip(passages, together, strict=True):
+        (alone,) = judge().logits(question, [passage])
+        assert np.allclose(alone, logits, atol=1e-4)
+    assert judge().logits(question, []) == []
+
+
+def test_a_line_beyond_the_limit_cannot_answer() -> None:
+    long = Line("word " * 2 * MOST_TOKENS)
+    (logits,) = judge().logits("Where is the key?", [[long, LINES[2]]])
+    assert np.isneginf(logits[1])
+
+
+def test_greetings_need_no_document_and_questions_do() -> None:
+    for message in ("Hi there!", "thanks a lot", "who are you?", "Tell me a joke"):
+        assert judge().needless(message) > 0
+    for message in ("When is the rent due?", "What is my landlord's number?"):
+        assert judge().needless(message) < 0
+
+
+def test_none_and_the_lines_are_one_distribution() -> None:
+    made = outcomes(torch.tensor([[1.0, -torch.inf], [0.0, 2.0]])).exp()
+    assert made.sum(1).tolist() == pytest.approx([1.0, 1.0])
+    assert made[0, 2] == 0.0
+
+
+def test_rows_are_padded() -> None:
+    batch = Batch.of([Encoded([1, 2, 3], [0, 1, 1], [-1, 0, 0]), Encoded([4], [0], [-1])], 9, 4)
+    assert batch.tokens.tolist() == [[1, 2, 3, 9], [4, 9, 9, 9]]
+    assert batch.mask.sum(1).tolist() == [3, 1]
+    assert batch.lines.max() == 0
+
+
+@pytest.mark.parametrize("name", [*WEIGHTS, NOTES])
+def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, name: str) -> None:
+    copied = tmp_path / "judge"
+    shutil.copytree(EMBEDDED_JUDGE, copied)
+    data = bytearray((copied / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (copied / name).write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"^RERANKER: "):
+        Judge.load(copied)
+    (copied / name).unlink()
+    with pytest.raises(ConfigurationError, match="has no whole judge"):
+        Judge.load(copied)
