@@ -171,10 +171,9 @@ async def open_state(
     from dragon.inference.kv_store import KVStore
     from dragon.inference.profile import Profile
     from dragon.link.control import Hello
-    from dragon.models import EMBEDDED_RERANKER
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
-    from dragon.retrieval.reranker import Reranker
+    from dragon.retrieval.judge import Judge
 
     torch.set_num_threads(settings.threads)
     async with AsyncExitStack() as stack:
@@ -188,7 +187,7 @@ async def open_state(
         stack.push_async_callback(database.dispose)
         sessions = session_maker(database)
         embedder = await asyncio.to_thread(Embedder.load, settings.embedder)
-        reranker = await asyncio.to_thread(Reranker.load, settings.reranker)
+        judge = await asyncio.to_thread(Judge.load, settings.reranker)
         tokenizer, model = await asyncio.to_thread(settings.load)
         kv_dir, kv_bytes = settings.data_dir / "kv", settings.kv_cache_mb << 20
         store = await asyncio.to_thread(KVStore.of, model, kv_dir, kv_bytes)
@@ -199,7 +198,7 @@ async def open_state(
             sessions,
             embedder,
             store,
-            reranker,
+            judge,
             run_urgent=lambda function: asyncio.wrap_future(engine.submit_urgent(function)),
             run_idle=lambda function: asyncio.wrap_future(engine.submit_idle(function)),
         )
@@ -207,7 +206,7 @@ async def open_state(
         stack.push_async_callback(documents.close)
         hello = Hello(
             tokenizer=tokenizer.fingerprint,
-            relevance=relevance.scale_of(embedder.fingerprint, reranker.fingerprint),
+            relevance=relevance.scale_of(embedder.fingerprint, judge.fingerprint),
             model=model.name,
         )
         peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
@@ -218,7 +217,9 @@ async def open_state(
         stack.push_async_callback(ledger.close)
         link = Link(settings.peers, peer_key, hello, tokenizer.vocab_size, pace, ledger)
         generation = await stack.enter_async_context(
-            open_generation(settings, tokenizer, embedder, engine, documents, link, pace, ledger)
+            open_generation(
+                settings, tokenizer, embedder, judge, engine, documents, link, pace, ledger
+            )
         )
         conversations = ConversationStore(sessions, documents.purge)
         await conversations.start()
@@ -244,8 +245,8 @@ async def open_state(
             admission=admission,
             embeddings=EmbeddingService(embedder, engine.submit_idle),
             reranking=RerankingService(
-                reranker,
-                settings.reranker.name if settings.reranker else EMBEDDED_RERANKER.name,
+                judge,
+                settings.reranker.name if settings.reranker else "reranker",
                 engine.submit_idle,
             ),
             documents=documents,

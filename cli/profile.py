@@ -27,7 +27,7 @@ def profile() -> None:
     from dragon.retrieval import relevance
     from dragon.retrieval.answers import Answers
     from dragon.retrieval.embedder import Embedder
-    from dragon.retrieval.reranker import Reranker
+    from dragon.retrieval.judge import Judge
 
     torch.set_num_threads(settings.threads)
     tokenizer, model = settings.load()
@@ -35,8 +35,8 @@ def profile() -> None:
     rows = 1 if answers is Answers.WORDS else settings.top_k or answers.passages
     contexts, seconds = decode_delays(model, rows)
     found = Profile(model=model.name, rows=rows, decode=DecodeFit.of(contexts, seconds))
-    embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)
-    scale = relevance.scale_of(embedder.fingerprint, reranker.fingerprint)
+    embedder, judge = Embedder.load(settings.embedder), Judge.load(settings.reranker)
+    scale = relevance.scale_of(embedder.fingerprint, judge.fingerprint)
     hello = Hello(tokenizer=tokenizer.fingerprint, relevance=scale, model=model.name)
     peer_key = settings.peer_key.get_secret_value() if settings.peer_key else None
     try:

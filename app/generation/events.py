@@ -40,7 +40,8 @@ class GenerationRequest:
     which says what `query` takes over from the conversation. The cloud gets `cloud_query` instead;
     None is `query`. From `messages`, which a chat has, a model that writes makes its question stand
     alone, and from `cloud_messages` the cloud's, which may differ; `parts` are what those hold, as
-    the ledger names it.
+    the ledger names it. `prompt` is what the client's own chat begins with and holds, where another
+    one is written from.
     `max_tokens` 0 writes nothing: it is for scoring the prompt. A `stop` string ends the answer,
     and is part of it `with_stop`; so does one of the `stop_tokens`. Special tokens that do not end
     it are in its text if `special`. `documents` and `collections` limit which of the person's
@@ -61,6 +62,7 @@ class GenerationRequest:
     cloud_query: str | None = None
     messages: tuple[Message, ...] = ()
     cloud_messages: tuple[Message, ...] = ()
+    prompt: tuple[Begins, tuple[int, ...]] | None = None
     parts: tuple[Part, ...] = ()
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
@@ -108,7 +110,8 @@ class GenerationRequest:
 
     def prompt_ids(self, tokenizer: Tokenizer) -> list[int]:
         """The client's own prompt, with what the template puts before it; no passage counts."""
-        return [*tokenizer.bare_row(raw=self.raw, begins=self.begins), *self.conversation]
+        begins, own = self.prompt or (self.begins, self.conversation)
+        return [*tokenizer.bare_row(raw=self.raw, begins=begins), *own]
 
     def prompt_tokens(self, tokenizer: Tokenizer) -> int:
         """How many tokens that has."""

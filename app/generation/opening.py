@@ -20,6 +20,7 @@ from dragon.inference.estimates import Pace
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.judge import TextJudge
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ async def open_generation(
     settings: Settings,
     tokenizer: Tokenizer,
     embedder: TextEmbedder,
+    judge: TextJudge,
     engine: Engine,
     documents: Searcher,
     link: Link,
@@ -49,6 +51,7 @@ async def open_generation(
         retrieval = Retrieval(
             tokenizer,
             embedder,
+            judge,
             engine,
             documents,
             link,
@@ -56,7 +59,8 @@ async def open_generation(
             settings.top_k,
             settings.rescore_every,
         )
-        view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer)
+        taught = retrieval.answers is Answers.LINES
+        view, rewriter = CloudView(ledger.sessions), Rewriter(engine, tokenizer, taught)
         try:
             yield GenerationService(
                 settings,

@@ -17,12 +17,15 @@ from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
 from dragon.inference.engine import Engine
-from dragon.inference.rows import Row, room_for_document
+from dragon.inference.rows import Begins, Row, room_for_document
 from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.writer import EVERYDAY
+from dragon.link import control
 from dragon.retrieval.answers import Answers
-from dragon.retrieval.context_prompt import context_row, first_number, nothing_found
+from dragon.retrieval.context_prompt import context_row, first_number, lines_row, nothing_found
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import bare_row, document_rows, quotes_of
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
@@ -31,12 +34,6 @@ from dragon.sampling.role import Role
 
 CLOSEST = 3
 """Passages shown where none answers."""
-
-ANSWERING = 0.6
-"""Score of a passage from which on it is taken to answer by itself, for a model that writes.
-
-What share of questions that lets stay on the device is in bench/LOG.md.
-"""
 
 # Searches at once, and those of one caller: what they share (threads, connections of the database)
 # serves whoever came first.
@@ -76,6 +73,7 @@ class Retrieval:
 
     tokenizer: Tokenizer
     embedder: TextEmbedder
+    judge: TextJudge
     engine: Engine
     documents: Searcher
     link: Link
@@ -86,7 +84,11 @@ class Retrieval:
 
     def writes(self, request: GenerationRequest) -> bool:
         """Whether it is answered in words of the model's own, from passages in one row."""
-        return self._style(request) is Answers.WORDS
+        return self._style(request).one_row
+
+    def from_lines(self, request: GenerationRequest) -> bool:
+        """Whether it is answered by the built-in writer, from lines that answer."""
+        return self._style(request) is Answers.LINES
 
     def _style(self, request: GenerationRequest) -> Answers:
         """The baselines that fetch documents have rows of sentences."""
@@ -97,7 +99,7 @@ class Retrieval:
         style = self._style(request)
         usual = style.passages if self.top_k is None else self.top_k
         wanted = usual if request.top_k is None else request.top_k
-        if style is Answers.WORDS:
+        if style.one_row:
             return wanted
         slots = self.engine.model.cache.slots
         return min(wanted, slots if request.epsilon is None else slots - 1)
@@ -112,7 +114,9 @@ class Retrieval:
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        if self.writes(request):
+        if self.from_lines(request):
+            found = self._from_lines(request, own, limit)
+        elif self.writes(request):
             found = self._in_context(request, own, limit)
         elif request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             found = self._concatenated(request, hits, limit)
@@ -134,7 +138,7 @@ class Retrieval:
         k, before = self.passages(request), request.passed_over
         look: Callable[[str, int, Scope], Awaitable[Sequence[DocumentHit]]]
         look = partial(self.documents.search, relevant=request.judged)
-        if self.writes(request):
+        if self._style(request) is Answers.WORDS:
             look = self.documents.passages_about
         found: Sequence[DocumentHit] = []
         async with self._places.one():
@@ -181,13 +185,41 @@ class Retrieval:
 
     def without(self, request: GenerationRequest) -> Row:
         """The row that stands before a request's conversation where nothing is found."""
-        if self.writes(request) and self.asks(request):
+        if self._style(request) is Answers.WORDS and self.asks(request):
             return nothing_found(self.tokenizer, request.begins)
         return bare_row(self.tokenizer, raw=request.raw, quotes=self._quotes, begins=request.begins)
 
     @property
     def _quotes(self) -> bool:
-        return self.answers is Answers.QUOTES
+        return self.answers in (Answers.QUOTES, Answers.LINES)
+
+    async def needless(self, request: GenerationRequest) -> bool:
+        """Whether its last message needs no document: a greeting, thanks, a small task."""
+        if not request.judged or request.raw or not request.messages or request.max_tokens == 0:
+            return False
+        message = request.messages[-1].content[-control.MAX_QUERY :]
+        job = self.engine.submit_urgent(lambda: self.judge.needless(message))
+        return await asyncio.wrap_future(job) > 0.0
+
+    def everyday(self, request: GenerationRequest) -> Retrieved:
+        """The row before a message that needs no document."""
+        if self.from_lines(request) and request.begins is Begins.TURNS:
+            return Retrieved([Row(tuple(self.tokenizer.document_row(EVERYDAY)), 0.0)], [])
+        row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
+        return Retrieved([row], [])
+
+    def _from_lines(
+        self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
+    ) -> Retrieved:
+        """The lines that answer in one row, for the built-in writer."""
+        if not hits:
+            return Retrieved([self.without(request)], [])
+        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
+        first = first_number(Role.DEVICE, self.passages(request))
+        row, kept = lines_row(self.tokenizer, hits, request.query, room, first)
+        cited = range(first, first + len(kept)) if not row.quotes else [None] * len(kept)
+        sources = [replace(_source(hit), citation=n) for hit, n in zip(kept, cited, strict=True)]
+        return Retrieved([row], sources, answers=bool(kept), passages=_digests(kept))
 
     def _in_context(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
@@ -201,7 +233,7 @@ class Retrieval:
         return Retrieved(
             [row],
             [replace(_source(hit), citation=number) for number, hit in enumerate(kept, first)],
-            answers=bool(kept) and kept[0].score >= ANSWERING,
+            answers=bool(kept),
             passages=_digests(kept),
         )
 

@@ -17,7 +17,9 @@ from app.generation.events import GenerationRequest
 from app.greedy import written
 from dragon.errors import DragonError
 from dragon.inference.engine import Engine
+from dragon.inference.rows import Row
 from dragon.inference.tokenizer import Message, Tokenizer
+from dragon.inference.writer import ALONE, transcript
 from dragon.link.control import MAX_QUERY
 from dragon.retrieval.courtesy import asks_nothing
 
@@ -33,16 +35,19 @@ _TASK = (
 )
 
 
-def task(messages: Sequence[Message]) -> str:
-    """What the model is asked; "" where no turn comes before a question, or it asks nothing."""
+def task(messages: Sequence[Message], *, taught: bool) -> str:
+    """What the model is asked; "" where no turn comes before a question, or it asks nothing.
+
+    One that was `taught` to do this has its instruction before it.
+    """
     turns = [m for m in messages if m.role != "system" and m.content.strip() not in ("", MARK)]
     if len(turns) < 2:
         return ""
     last = turns[-1].content
     if asks_nothing(last) and "?" not in last:  # thanks, but not "And when?"
         return ""
-    told = [f"{m.role.capitalize()}: {m.content.strip()[:_CHARACTERS]}" for m in turns[-_TURNS:]]
-    return "\n".join([*told, "", _TASK])
+    told = [(m.role, m.content.strip()[:_CHARACTERS]) for m in turns[-_TURNS:]]
+    return transcript(told) if taught else "\n".join([transcript(told), "", _TASK])
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Rewriter:
 
     engine: Engine
     tokenizer: Tokenizer
+    taught: bool
 
     async def alone(self, request: GenerationRequest) -> GenerationRequest:
         """With the question rewritten; as it is where that fails, or is not needed."""
@@ -70,7 +76,7 @@ class Rewriter:
         return replace(request, cloud_query=query or request.cloud_query)
 
     async def _rewritten(self, messages: Sequence[Message]) -> str | None:
-        if not (asked := task(messages)):
+        if not (asked := task(messages, taught=self.taught)):
             return None
         try:
             return (await self._written(asked))[:MAX_QUERY] or None
@@ -81,7 +87,8 @@ class Rewriter:
     async def _written(self, asked: str) -> str:
         """What the model writes, up to the end of a line; "" if it goes on for too long."""
         tokens: list[int] = []
-        async with aclosing(written(self.engine, self.tokenizer, asked, TOKENS)) as writing:
+        row = Row(tuple(self.tokenizer.document_row(ALONE)), 0.0) if self.taught else None
+        async with aclosing(written(self.engine, self.tokenizer, asked, TOKENS, row)) as writing:
             async for token in writing:
                 tokens.append(token)
                 line, ended, _ = self.tokenizer.decode(tokens).lstrip().partition("\n")

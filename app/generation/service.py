@@ -29,7 +29,8 @@ from app.settings import Cloud, Settings
 from dragon.errors import ContextLengthError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
-from dragon.inference.tokenizer import Tokenizer
+from dragon.inference.rows import Begins
+from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.usual import Usual
 from dragon.link import control
 from dragon.protocol.aggregator_policy import Schedule
@@ -133,11 +134,14 @@ class GenerationService:
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         writes = self.retrieval.writes(request)
-        if writes:
+        needless = await self.retrieval.needless(request)
+        if writes or needless:
             # What a sentence leaves open is asked of quotes only.
             request = replace(request, hops=0)
-            if self.retrieval.asks(request):
-                request = await self.rewriter.alone(request)
+        if needless:
+            request = replace(request, cloud=Cloud.NEVER)
+        elif writes and self.retrieval.asks(request):
+            request = self._alone(await self.rewriter.alone(request))
         hops = Hops(request, self.tokenizer, request.limit)
         hop: HopRequest | None = None
         following: Sequence[HopRequest] = ()
@@ -145,6 +149,10 @@ class GenerationService:
             request.id, self.tokenizer.decode, private=request.private
         ) as account:
             found: Retrieved | None = None
+            if needless:
+                found = self.retrieval.everyday(request)
+                for event in hops.take(NotAsked()):
+                    yield event
             if request.joint and not self.ledger.writable:
                 request = replace(request, cloud=Cloud.NEVER)
                 unrecorded = "nothing may leave, since the ledger cannot be written"
@@ -157,7 +165,7 @@ class GenerationService:
                     for event in hops.take(NotAsked()):
                         yield event
             if writes and request.joint:
-                request = await self.rewriter.alone_for_cloud(request)
+                request = self._alone(await self.rewriter.alone_for_cloud(request))
             if request.joint and hides(request) and not self.link.connected:
                 # Whom nobody writes with may write from all.
                 request = replace(request, cloud=Cloud.NEVER)
@@ -215,6 +223,25 @@ class GenerationService:
                 if isinstance(event, Finished):
                     event = replace(event, stats={**event.stats, **account.sent})
                 yield event
+
+    def _alone(self, request: GenerationRequest) -> GenerationRequest:
+        """A chat as it is written from: by the built-in writer, from its question alone.
+
+        A small model takes up its own mistakes from a conversation.
+        """
+        if not self.retrieval.from_lines(request):
+            return request
+        own, known = (
+            tuple(self.tokenizer.conversation([Message("user", question)]))
+            for question in (request.query, request.asked)
+        )
+        return replace(
+            request,
+            conversation=own,
+            begins=Begins.TURNS,
+            cloud_conversation=None if known == own else known,
+            prompt=request.prompt or (request.begins, request.conversation),
+        )
 
     def _name(self, request: GenerationRequest, account: Account) -> None:
         """Name in the ledger what the cloud is asked with, if it is."""

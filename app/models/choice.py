@@ -18,7 +18,7 @@ from dragon.errors import InvalidRequestError, StorageError
 from dragon.inference.choice import CHOSEN
 from dragon.keys import is_loopback
 from dragon.localizable import localizable
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_WRITER
 
 _BY_HAND = Path(".env")
 BOTH = localizable("model.both", "`dragon up` starts the device and its peer with the same model.")
@@ -60,7 +60,7 @@ def prepare(model: Model) -> None:
 def following(data_dir: Path) -> str:
     """What `DRAGON_MODEL` is at the next start; whatever other settings say."""
     values = {**_given(data_dir / CHOSEN), **_given(_BY_HAND)}
-    return os.environ.get(SETTINGS[0]) or values.get(SETTINGS[0]) or str(EMBEDDED_MODEL)
+    return os.environ.get(SETTINGS[0]) or values.get(SETTINGS[0]) or str(EMBEDDED_WRITER)
 
 
 def kept(data_dir: Path) -> dict[Path, dict[str, str]]:

@@ -18,7 +18,7 @@ from app.settings import Settings
 from dragon.errors import NotFoundError
 from dragon.inference.choice import is_server
 from dragon.localizable import localizable
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_WRITER
 
 _NONE: Mapping[str, SecretStr] = MappingProxyType({})
 
@@ -97,12 +97,12 @@ def _everywhere(settings: Settings, keys: Keys) -> Iterator[Model]:
 
 
 def _demo() -> Model:
-    size = (EMBEDDED_MODEL / "model.safetensors").stat().st_size
+    size = EMBEDDED_WRITER.stat().st_size if EMBEDDED_WRITER.exists() else 0
     return Model(
-        EMBEDDED_MODEL.name,
+        EMBEDDED_WRITER.stem,
         Kind.DEMO,
         localizable("model.where.demo", "built in"),
-        str(EMBEDDED_MODEL),
+        str(EMBEDDED_WRITER),
         size=size,
     )
 

@@ -279,10 +279,10 @@ def _compared(settings: Settings, fingerprint: str, name: str) -> tuple[bool | N
     from dragon.link.control import Hello
     from dragon.retrieval import relevance
     from dragon.retrieval.embedder import Embedder
-    from dragon.retrieval.reranker import Reranker
+    from dragon.retrieval.judge import Judge
 
-    embedder, reranker = Embedder.load(settings.embedder), Reranker.load(settings.reranker)
-    scale = relevance.scale_of(embedder.fingerprint, reranker.fingerprint)
+    embedder, judge = Embedder.load(settings.embedder), Judge.load(settings.reranker)
+    scale = relevance.scale_of(embedder.fingerprint, judge.fingerprint)
     key = settings.peer_key.get_secret_value() if settings.peer_key else None
     hello = Hello(tokenizer=fingerprint, relevance=scale, model=name)
     try:

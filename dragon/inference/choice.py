@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
 
+from dragon.errors import ConfigurationError
 from dragon.keys import require_sendable
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_ADAPTER, EMBEDDED_WRITER
 
 if TYPE_CHECKING:
     from dragon.inference.backends.backend import Backend
@@ -35,12 +36,12 @@ class ModelChoice(BaseModel):
     is how it answers, by default as the model says.
     """
 
-    model: str = str(EMBEDDED_MODEL)
+    model: str = str(EMBEDDED_WRITER)
     model_key: SecretStr | None = None
     model_name: str | None = None
     tokenizer: str | None = Field(default=None, validate_default=True)
-    adapter: Path | None = None
-    answers: Literal["quotes", "words"] | None = None
+    adapter: Path | None = Field(default=None, validate_default=True)
+    answers: Literal["lines", "quotes", "words"] | None = Field(default=None, validate_default=True)
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     torch_device: str = "cpu"
     threads: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
@@ -78,15 +79,26 @@ class ModelChoice(BaseModel):
     @field_validator("adapter")
     @classmethod
     def _has_a_model(cls, adapter: Path | None, info: ValidationInfo) -> Path | None:
-        if adapter is not None and not info.data.get("model", "").endswith(".gguf"):
+        model = info.data.get("model", "")
+        if adapter is not None and not model.endswith(".gguf"):
             raise ValueError("an adapter needs a model in a .gguf file")
-        return adapter
+        return EMBEDDED_ADAPTER if adapter is None and model == str(EMBEDDED_WRITER) else adapter
+
+    @field_validator("answers")
+    @classmethod
+    def _as_it_was_taught(cls, answers: str | None, info: ValidationInfo) -> str | None:
+        taught = info.data.get("adapter") == EMBEDDED_ADAPTER
+        return "lines" if answers is None and taught else answers
 
     def load_tokenizer(self) -> Tokenizer:
         """The model's tokenizer. Raises `ConfigurationError` when it cannot be loaded."""
         # Imported late: settings are read before anything that takes seconds to import.
         from dragon.inference.tokenizer import Tokenizer
 
+        if self.model == str(EMBEDDED_WRITER) and not EMBEDDED_WRITER.exists():
+            raise ConfigurationError(
+                "the built-in language model is not installed: `dragon models get` fetches it"
+            )
         return Tokenizer.load(self.tokenizer or self.model)
 
     def usual(self, *, quotes: bool) -> Usual:

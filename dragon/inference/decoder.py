@@ -75,6 +75,7 @@ class Decoder:
         # What is held to a grammar is no quote.
         free = adjustment is not None and adjustment.held
         self._quoting = Quoting([() if free else row.quotes for row in rows], model.ends)
+        self._grounded = not free and any(row.grounding for row in rows)
         self._rows = tuple(rows)
         self._conversation = tuple(conversation)
         self.bases = [len(row.tokens) + len(conversation) for row in rows]
@@ -185,6 +186,8 @@ class Decoder:
         weights = self.weighting.at(position)
         if not self._quoting.free:
             logits, weights = self._quoted(logits, weights, position)
+        if self._grounded:
+            logits = self._held(logits, position)
         whole = logits
         # Where most of a vocabulary has no name, it takes longer than all else.
         named = None
@@ -219,6 +222,17 @@ class Decoder:
                 quoted[row] = -torch.inf
                 quoted[row, ids] = logits[row, ids].clamp_min(least)
         return quoted, weights.among(able)
+
+    def _held(self, logits: torch.Tensor, position: int) -> torch.Tensor:
+        """Only what stands in the sources of each row."""
+        text = self.weighting.text(position)
+        held = logits.clone()
+        for number, row in enumerate(self._rows):
+            if row.grounding is not None:
+                ids = row.grounding.allowed(text, logits[number])
+                held[number] = -torch.inf
+                held[number, ids] = logits[number, ids]
+        return held
 
 
 def _cut(probabilities: torch.Tensor, named: Ids | None) -> Cut:

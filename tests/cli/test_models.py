@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dragon.models import EMBEDDED_WRITER
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -35,7 +37,8 @@ def dragon(environment: dict[str, str], *arguments: str) -> subprocess.Completed
 
 def test_list_try_and_use(environment: dict[str, str]) -> None:
     listed = dragon(environment).stdout
-    assert "dragon-7m  (in use)" in listed
+    assert f"{EMBEDDED_WRITER.stem}  (in use)" in listed
+    assert str(EMBEDDED_WRITER) in dragon(environment, "get").stdout
     assert f"DRAGON_MODEL={environment['HOME']}/models/small.gguf" in listed
     tried = dragon(environment, "try", "small")
     assert tried.returncode == 0, tried.stderr

@@ -95,7 +95,7 @@ def request_of(
 
 def rewriter(tokenizer: Tokenizer, text: str, **more: Any) -> tuple[Rewriter, Scripted]:
     engine = Scripted(tokenizer, text, **more)
-    return Rewriter(engine, tokenizer), engine  # type: ignore[arg-type]
+    return Rewriter(engine, tokenizer, taught=False), engine  # type: ignore[arg-type]
 
 
 async def test_the_models_question_is_searched_on_both_sides(tokenizer: Tokenizer) -> None:
@@ -146,12 +146,12 @@ async def test_only_the_first_line_is_taken(tokenizer: Tokenizer) -> None:
 
 
 def test_there_is_no_task_without_a_history_or_a_question() -> None:
-    assert not task([QUESTION])
-    assert not task([Message("system", "Be brief."), QUESTION])
-    assert not task([Message("user", MARK), Message("assistant", MARK), QUESTION])
-    assert not task([*HISTORY, Message("user", "Thanks!")])
-    assert not task([])
-    told = task([Message("system", "Be brief."), *HISTORY, QUESTION])
+    assert not task([QUESTION], taught=False)
+    assert not task([Message("system", "Be brief."), QUESTION], taught=False)
+    assert not task([Message("user", MARK), Message("assistant", MARK), QUESTION], taught=False)
+    assert not task([*HISTORY, Message("user", "Thanks!")], taught=False)
+    assert not task([], taught=False)
+    told = task([Message("system", "Be brief."), *HISTORY, QUESTION], taught=False)
     assert told.startswith("User: Who fixes the leaking tap?\nAssistant: Ms Okafor does.")
     assert "\nUser: And when?\n" in told
     assert "brief" not in told
@@ -159,7 +159,7 @@ def test_there_is_no_task_without_a_history_or_a_question() -> None:
 
 def test_a_long_conversation_is_told_from_its_end() -> None:
     turns = [Message("user" if n % 2 == 0 else "assistant", f"turn {n}") for n in range(99)]
-    told = task([*turns[:-1], Message("user", "So what? " * 1000)])
+    told = task([*turns[:-1], Message("user", "So what? " * 1000)], taught=False)
     assert "turn 97" in told
     assert "turn 92" not in told
     assert len(told) < 1500
@@ -170,7 +170,7 @@ async def test_one_that_is_given_up_frees_the_engine(tmp_path: Path, tokenizer: 
     engine = Engine(model)
     try:
         free = engine.free_slots
-        own = Rewriter(engine, tokenizer)
+        own = Rewriter(engine, tokenizer, taught=False)
         asked = request_of([*HISTORY, QUESTION])
         writing = asyncio.ensure_future(own.alone(asked))
         while engine.free_slots == free:

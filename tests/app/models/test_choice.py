@@ -12,10 +12,10 @@ from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import InvalidRequestError, StorageError
 from dragon.inference.choice import CHOSEN
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_WRITER
 from peer.settings import PeerSettings
 
-DEMO = Model("dragon-7m", Kind.DEMO, "built in", str(EMBEDDED_MODEL))
+DEMO = Model(EMBEDDED_WRITER.stem, Kind.DEMO, "built in", str(EMBEDDED_WRITER))
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_it_goes_with_the_data_whatever_the_working_directory(
     choose(model("/b.gguf"), Settings.read())
     assert Path(".env").read_text() == "DRAGON_MODEL='/b.gguf'\n"
     choose(DEMO, Settings.read())
-    assert Settings.read().model == str(EMBEDDED_MODEL)
+    assert Settings.read().model == str(EMBEDDED_WRITER)
 
 
 @pytest.mark.parametrize("by_hand", ["", "OTHER=1\n", "DRAGON_MODEL=/first.gguf\nOTHER=1\n"])
@@ -98,7 +98,7 @@ def test_all_else_in_the_file_stays(tmp_path: Path) -> None:
 
 def test_the_demo_model_needs_no_file(tmp_path: Path) -> None:
     choose(DEMO, settings())
-    assert Settings.read().model == str(EMBEDDED_MODEL)
+    assert Settings.read().model == str(EMBEDDED_WRITER)
 
 
 def test_what_is_left_to_do_depends_on_where_the_peer_is() -> None:

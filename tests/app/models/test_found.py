@@ -17,6 +17,7 @@ from app.models.found import look, model_named
 from app.models.model import Kind, Model
 from app.settings import Settings
 from dragon.errors import NotFoundError
+from dragon.models import EMBEDDED_WRITER
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_any_other_the_demo_model_is_there(home: Path) -> None:
     listing = look(Settings(_env_file=None))
     assert [model.kind for model in listing.models] == [Kind.DEMO]
-    assert listing.current == listing.next == "dragon-7m"
+    assert listing.current == listing.next == EMBEDDED_WRITER.stem
 
 
 def test_a_file_counts_once_and_names_are_distinct(home: Path, embedded_gguf: Path) -> None:
@@ -44,7 +45,7 @@ def test_a_file_counts_once_and_names_are_distinct(home: Path, embedded_gguf: Pa
     (home / "Downloads/b.gguf").symlink_to(home / "models/a.gguf")
     shutil.copy(embedded_gguf, home / ".lmstudio/models/a.gguf")
     names = [model.name for model in look(Settings(_env_file=None)).models]
-    assert names == ["dragon-7m", "a", str(home / "models/a.gguf")]
+    assert names == [EMBEDDED_WRITER.stem, "a", str(home / "models/a.gguf")]
 
 
 def test_it_tells_the_model_in_use_from_that_of_the_next_start(
@@ -52,7 +53,7 @@ def test_it_tells_the_model_in_use_from_that_of_the_next_start(
 ) -> None:
     (home / ".env").write_text(f"DRAGON_MODEL={embedded_gguf}\n")
     listing = look(Settings(_env_file=None))
-    assert (listing.current, listing.next) == ("dragon-7m", embedded_gguf.stem)
+    assert (listing.current, listing.next) == (EMBEDDED_WRITER.stem, embedded_gguf.stem)
 
 
 def test_what_is_set_by_hand_is_listed_even_where_nothing_is_found(home: Path) -> None:
@@ -66,7 +67,7 @@ def test_a_name_is_one_of_the_list_or_what_the_setting_takes(
     home: Path, embedded_gguf: Path
 ) -> None:
     settings = Settings(_env_file=None)
-    assert model_named("dragon-7m", settings).kind is Kind.DEMO
+    assert model_named(EMBEDDED_WRITER.stem, settings).kind is Kind.DEMO
     assert model_named(str(embedded_gguf), settings).kind is Kind.FILE
     assert model_named("http://10.0.0.1:8080", settings).kind is Kind.SERVER
     assert model_named("someone/model", settings).kind is Kind.DIRECTORY

@@ -1,4 +1,7 @@
-"""Which model a service runs: what both services take, and what they refuse by name."""
+"""Which model a service runs: what both services take, and what they refuse by name.
+
+Covers `dragon.models.__init__`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 from app.settings import Settings
 from dragon.errors import ConfigurationError
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_ADAPTER, EMBEDDED_MODEL, EMBEDDED_WRITER
 from peer.settings import PeerSettings
 
 SERVICES = pytest.mark.parametrize("settings", [Settings, PeerSettings])
@@ -72,14 +75,26 @@ def test_a_wrong_value_is_named(
 
 def test_the_tokenizer_may_be_named_for_any_model(embedded_gguf: Path) -> None:
     own, named = (
-        ModelChoice(tokenizer=tokenizer).load_tokenizer()
+        ModelChoice(model=str(EMBEDDED_MODEL), tokenizer=tokenizer).load_tokenizer()
         for tokenizer in (None, str(embedded_gguf))
     )
     assert own.fingerprint == named.fingerprint
 
 
 def test_the_embedded_model_is_the_default() -> None:
-    tokenizer, model = ModelChoice(threads=1).load()
-    assert model.name == EMBEDDED_MODEL.name
+    choice = ModelChoice(threads=1)
+    tokenizer, model = choice.load()
+    assert (choice.adapter, choice.answers) == (EMBEDDED_ADAPTER, "lines")
+    assert model.name == EMBEDDED_WRITER.stem
     assert model.vocab_size == tokenizer.vocab_size
+    assert len(model.weights.split("+")) == 2
     model.close()
+
+
+def test_without_the_embedded_model_it_is_said_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = tmp_path / "model.gguf"
+    monkeypatch.setattr("dragon.inference.choice.EMBEDDED_WRITER", missing)
+    with pytest.raises(ConfigurationError, match="`dragon models get` fetches it"):
+        ModelChoice(model=str(missing)).load_tokenizer()

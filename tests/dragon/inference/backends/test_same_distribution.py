@@ -82,7 +82,7 @@ def running(name: str, gguf: Path, folder: Path, reference: Backend) -> Iterator
 def test_chi_square_over_forty_positions(
     pair: tuple[str, str], embedded_gguf: Path, tmp_path: Path
 ) -> None:
-    tokenizer, reference = ModelChoice().load()
+    tokenizer, reference = ModelChoice(model=str(EMBEDDED_MODEL)).load()
     text = tokenizer.encode("kept the lamp through the winter of that year, " * 8)[:POSITIONS]
     found, wanted = [], []
     with ExitStack() as stack:

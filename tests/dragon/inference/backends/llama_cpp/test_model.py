@@ -1,6 +1,7 @@
 """llama.cpp against torch: the embedded model as a `.gguf` file and from its directory.
 
-Covers `dragon.inference.backends.llama_cpp.metadata` and `dragon.inference.backends.backend`.
+Covers `dragon.inference.backends.llama_cpp.metadata`,
+`dragon.inference.backends.llama_cpp.context` and `dragon.inference.backends.backend`.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def test_what_is_no_adapter_is_refused(embedded_gguf: Path, tokenizer: Tokenizer
     with pytest.raises(ConfigurationError, match="cannot load"):
         LlamaCpp(embedded_gguf, tokenizer.vocab_size, threads=1, adapter=embedded_gguf)
     with pytest.raises(ValueError, match=r"an adapter needs a model in a \.gguf file"):
-        ModelChoice(adapter=embedded_gguf)
+        ModelChoice(model="folder", adapter=embedded_gguf)
 
 
 def test_slots_are_counted(llama: LlamaCpp) -> None:

@@ -29,13 +29,13 @@ def reference() -> Iterator[Backend]:
     """The model in this process, with one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield ModelChoice().load()[1]
+    yield ModelChoice(model=str(EMBEDDED_MODEL)).load()[1]
     torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="package")
 def served(tokenizer: Tokenizer) -> Served:
-    return Served(tokenizer, ModelChoice().load()[1])
+    return Served(tokenizer, ModelChoice(model=str(EMBEDDED_MODEL)).load()[1])
 
 
 @pytest.fixture(scope="package")
