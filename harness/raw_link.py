@@ -15,7 +15,7 @@ from dragon.link import control, registry
 from dragon.models import EMBEDDED_MODEL
 from dragon.retrieval import relevance
 from dragon.retrieval.embedder import PACKAGED_WEIGHTS_SHA256
-from dragon.retrieval.reranker import Reranker
+from dragon.retrieval.judge import Judge
 from dragon.sampling.params import Mode, Sampling
 from harness.services import KEY
 
@@ -31,7 +31,7 @@ def tokenizer() -> Tokenizer:
 
 @cache
 def _scale() -> str:
-    return relevance.scale_of(PACKAGED_WEIGHTS_SHA256, Reranker.load().fingerprint)
+    return relevance.scale_of(PACKAGED_WEIGHTS_SHA256, Judge.load().fingerprint)
 
 
 def hello(**changes: Any) -> registry.Frame:

@@ -25,7 +25,7 @@ from dragon.sampling.role import Role
 
 @dataclass(frozen=True)
 class Passage:
-    """A document and its cosine with the question, as a response or a workload has it."""
+    """A document and how likely it answers, as a response or a workload has it."""
 
     text: str
     score: float
@@ -35,16 +35,6 @@ class Passage:
     def relevance(self) -> float:
         """The score in nats."""
         return relevance(self.score)
-
-    @property
-    def coverage(self) -> float:
-        """Part of the score."""
-        return 0.0
-
-    @property
-    def judgement(self) -> float:
-        """Part of the score."""
-        return 0.0
 
     @property
     def vector(self) -> None:

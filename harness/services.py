@@ -140,7 +140,11 @@ def free_port() -> int:
 AS_INSTALLED = {"DRAGON_CLOUD": "when_needed", "DRAGON_LEAST_CLOUD_WEIGHT": "0.125"}
 """The defaults of a device that experiments and tests change: they are about both sides."""
 
-_BOTH_SIDES = {"DRAGON_CLOUD": "always", "DRAGON_LEAST_CLOUD_WEIGHT": "0"}
+_BOTH_SIDES = {
+    "DRAGON_CLOUD": "always",
+    "DRAGON_LEAST_CLOUD_WEIGHT": "0",
+    "DRAGON_MODEL": str(EMBEDDED_MODEL),
+}
 
 
 def _start(setup: Setup, name: str, port: int, floor: Floor, env: dict[str, str]) -> Service:

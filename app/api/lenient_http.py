@@ -33,7 +33,16 @@ class LenientHttp:
             return await self._app(scope, receive, send)
         ignored: list[str] | None = None if self._strict else []
         IGNORED.set(ignored)
-        scope = dict(scope)
+        outer, scope = scope, dict(scope)
+        try:
+            await self._read(scope, receive, send, ignored)
+        finally:
+            if "route" in scope:  # for whoever counts requests by it
+                outer["route"] = scope["route"]
+
+    async def _read(
+        self, scope: Scope, receive: Receive, send: Send, ignored: list[str] | None
+    ) -> None:
         path: str = scope["path"]
         if path.startswith(_ROUTES) and path.endswith("/"):
             scope["path"] = path.rstrip("/")

@@ -25,6 +25,7 @@ from app.storage import database
 from dragon.retrieval.index import Vectors
 from dragon.retrieval.windows import Passage
 from harness.empty_store import EmptyStore
+from harness.no_judge import NoJudge
 
 DIM = 384
 SENTENCES = 50
@@ -61,16 +62,6 @@ class StandIn:
         return unit
 
 
-class Unread:
-    """Judges no passage: what a reranker takes is the same at every size."""
-
-    fingerprint = "unread"
-
-    def logits(self, question: str, passages: Sequence[str]) -> npt.NDArray[np.float64]:
-        """Zeros, float64 [len(passages)]."""
-        return np.zeros(len(passages))
-
-
 def sentence(chance: random.Random) -> str:
     """A sentence of common and of rare words, some of them codes."""
     words = [f"w{int(_WORDS ** chance.random())}" for _ in range(chance.randint(8, 16))]
@@ -91,7 +82,7 @@ async def opened(directory: Path) -> Any:
     await asyncio.to_thread(database.migrate, url)
     engine = database.connect(url)
     sessions = database.session_maker(engine)
-    store = DocumentStore(directory, sessions, StandIn(), EmptyStore(), Unread())
+    store = DocumentStore(directory, sessions, StandIn(), EmptyStore(), NoJudge())
     await store.start()
     yield store
     await store.close()

@@ -12,12 +12,6 @@ wire form.
 - `CRCG/device`, `CRCG/cloud`: one side's passages before the text, in one row.
 - `DRCG/Text`, `DRCG/KV`: both sides' passages, the cloud's first; as KV these are in bfloat16.
 
-The embedded model quotes documents and is hardly a language model. To be made one takes half an
-hour of two cores; its figures get a section of their own:
-
-    python -m training.language --wikitext PATH --out lm
-    python -m bench.perplexity --wikitext PATH --model lm
-
 `gain` is (PPL_none - PPL_DRAGON) / (PPL_none - the best of CRCG and DRCG), null where none of these
 is better than `none`. Standard errors are of the jackknife over windows.
 """

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import string
 import tempfile
@@ -33,9 +32,8 @@ from bench.experiments import perplexity, two_sided, wire
 from bench.lib import distributions, report, squad, workload
 from bench.lib.alone import Alone
 from bench.lib.rare_strings import rare_strings
-from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.reranker import Reranker
+from dragon.retrieval.judge import Judge
 from dragon.sampling.quantized import cut
 from harness import services
 from harness.fixed_documents import Query
@@ -137,17 +135,13 @@ def loop_measure(client: httpx.Client, options: argparse.Namespace, alone: Alone
 
 def alone_measures(options: argparse.Namespace, alone: Alone) -> Iterator[Measure]:
     """Three sentences and rare strings, on one side."""
-    embedder, reranker = Embedder.load(), Reranker.load()
+    embedder, judge = Embedder.load(), Judge.load()
     asked = squad.among_three(squad.read(options.data / "squad2_dev_open.jsonl"), options.squad)
-    for name, least, goal in (
-        ("given as rows", -math.inf, ">= 0.6"),
-        ("as retrieval finds them", LEAST_LOG_ODDS, ""),
-    ):
-        right = []
-        for one, text in asked:
-            passages = alone.found(one.question, text, embedder, reranker, TOP_K, least)
-            right.append(one.answered_by(alone.reply(one.question, passages)))
-        yield Measure(f"SQuAD among three sentences, {name}", mean(right), len(right), goal)
+    right = []
+    for one, text in asked:
+        passages = alone.found(one.question, text, embedder, judge, TOP_K)
+        right.append(one.answered_by(alone.reply(one.question, passages)))
+    yield Measure("SQuAD among three sentences, as retrieval finds them", mean(right), len(right))
     whole = [
         one.answered_by(alone.reply(one.question, [Passage(text, 0.6)])) for one, text in asked
     ]

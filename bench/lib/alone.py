@@ -10,14 +10,13 @@ from dragon.inference.backends.torch.model import LanguageModel
 from dragon.inference.decoder import Decoder, step
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.protocol.messages import Work
-from dragon.retrieval.answerability import LEAST_LOG_ODDS
 from dragon.retrieval.chunking import embedded_text, sentences
 from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.find import answering, ranked
+from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.prompt_rows import document_rows
 from dragon.retrieval.query_parsing import Query
-from dragon.retrieval.ranking import answering, ranked
 from dragon.retrieval.relevance import Hit
-from dragon.retrieval.reranker import TextReranker
 from dragon.sampling import mixture
 from dragon.sampling.params import Sampling
 from harness.reference import Passage
@@ -55,18 +54,9 @@ class Alone:
         return self.tokenizer.decode(text)
 
     def found(
-        self,
-        question: str,
-        text: str,
-        embedder: TextEmbedder,
-        reranker: TextReranker,
-        count: int,
-        least: float = LEAST_LOG_ODDS,
+        self, question: str, text: str, embedder: TextEmbedder, judge: TextJudge, count: int
     ) -> list[Passage]:
-        """At most `count` sentences of a text that answer a question, as retrieval finds them.
-
-        With a `least` of minus infinity the best are given, whether or not they answer.
-        """
+        """At most `count` sentences of a text that answer a question, as retrieval finds them."""
         query = Query.of(question, embedder)
         pieces = sentences([text])
         vectors = embedder.embed([embedded_text(piece.text, piece.context) for piece in pieces])
@@ -74,5 +64,6 @@ class Alone:
             Hit(number, "", "", piece.text, 0.0, 0.0, context=piece.context, vector=vector)
             for number, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
         ]
-        best = answering(query, ranked(query, hits), count, reranker, least)
-        return [Passage(hit.text, hit.score) for hit in best]
+        best = ranked(query.questions, query.vectors, hits)
+        found = answering(query.questions, best, {hit.id: hits for hit in best}, judge, embedder)
+        return [Passage(hit.text, hit.score) for hit in found[:count]]

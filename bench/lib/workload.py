@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ import numpy as np
 
 from dragon.inference.tokenizer import Tokenizer
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.relevance import MINIMUM_SCORE, SLOPE
+from dragon.retrieval.relevance import SLOPE, probability
 from harness.fixed_documents import Query
 from harness.reference import Passage
 from harness.services import ROOT
@@ -31,6 +30,7 @@ WINDOW_TOKENS = 64
 DOCUMENTS_A_SIDE = 2
 # Characters that hold a window whatever the tokenizer.
 _WINDOW_CHARACTERS = 16 * WINDOW_TOKENS
+_NEUTRAL = 0.3  # the cosine of a window that is as likely about a prompt as not
 
 
 def add_options(parser: argparse.ArgumentParser, prompts: int) -> None:
@@ -74,19 +74,19 @@ def match(
     best = np.argsort(-cosines, axis=1, kind="stable")[:, : 2 * documents]
     queries = []
     for prompt, scores, order in zip(prompts, cosines, best, strict=True):
-        passages = [Passage(windows[i], float(scores[i])) for i in order]
+        passages = [
+            Passage(windows[i], probability(SLOPE * (float(scores[i]) - _NEUTRAL))) for i in order
+        ]
         queries.append(Query(prompt, tuple(passages[::2]), tuple(passages[1::2])))
     return queries
 
 
 def weighed(query: Query, eta: float) -> Query:
     """The same documents, all of one relevance a side: the device's weight is `eta`."""
-    device = MINIMUM_SCORE + 0.1
-    cloud = device + math.log((1.0 - eta) / eta) / SLOPE
     return Query(
         query.text,
-        tuple(replace(passage, score=device) for passage in query.device),
-        tuple(replace(passage, score=cloud) for passage in query.cloud),
+        tuple(replace(passage, score=0.5) for passage in query.device),
+        tuple(replace(passage, score=1.0 - eta) for passage in query.cloud),
     )
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from app.documents.store import DocumentStore
 from app.documents.uploads import identity
@@ -18,6 +15,7 @@ from app.owners import DEVICE, act_as
 from app.storage import database
 from harness.empty_store import EmptyStore
 from harness.letters import Letters
+from harness.no_judge import NoJudge
 
 
 @dataclass(frozen=True)
@@ -53,23 +51,13 @@ STEPS = (
 )
 
 
-class NoReranker:
-    """Judges nothing."""
-
-    fingerprint = "none"
-
-    def logits(self, question: str, passages: Sequence[str]) -> npt.NDArray[np.float64]:
-        """All alike."""
-        return np.zeros(len(passages))
-
-
 @asynccontextmanager
 async def storage(data_dir: Path) -> AsyncIterator[tuple[DocumentStore, Ledger]]:
     """A running store and ledger on a data directory, for the device's own key."""
     act_as(DEVICE)
     engine = database.connect(database.database_url(data_dir))
     sessions = database.session_maker(engine)
-    store = DocumentStore(data_dir, sessions, Letters(), EmptyStore(), NoReranker())
+    store = DocumentStore(data_dir, sessions, Letters(), EmptyStore(), NoJudge())
     ledger = Ledger(sessions)
     await store.start()
     await ledger.start()

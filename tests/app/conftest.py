@@ -38,7 +38,7 @@ from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from tests.app.stores import opened
 from tests.fakes import FakeDocuments, FakeGeneration
-from tests.samples import embedder, reranker
+from tests.samples import embedder, judge
 
 KEY = "test-key"
 
@@ -61,7 +61,7 @@ def generation(tokenizer: Tokenizer) -> FakeGeneration:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY)
+    return Settings(_env_file=None, data_dir=tmp_path, api_key=KEY, model=str(EMBEDDED_MODEL))
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +73,7 @@ def embeddings() -> Iterator[EmbeddingService]:
 @pytest.fixture(scope="session")
 def reranking() -> Iterator[RerankingService]:
     with ThreadPoolExecutor(1) as chores:
-        yield RerankingService(reranker(), "reranker", chores.submit)
+        yield RerankingService(judge(), "reranker", chores.submit)
 
 
 @pytest.fixture

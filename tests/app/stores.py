@@ -21,7 +21,7 @@ from app.storage.tables import Chunk, Document, Status
 from dragon.retrieval.embedder import Embedder
 from dragon.retrieval.vector_files import Segments
 from harness.empty_store import EmptyStore
-from tests.samples import embedder, reranker
+from tests.samples import embedder, judge
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
 OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
@@ -44,7 +44,7 @@ async def opened(
         database.session_maker(engine),
         model or embedder(),
         kv or EmptyStore(),
-        reranker(),
+        judge(),
     )
     await store.start(watch)
     yield store

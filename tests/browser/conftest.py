@@ -47,7 +47,7 @@ from tests import memorised, tiny
 from tests.app.conftest import serving
 from tests.browser.page import ChatPage
 from tests.fakes import FakeDocuments, FakeGeneration
-from tests.samples import embedder, reranker
+from tests.samples import embedder, judge
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FOLDER = Path(__file__).parent
@@ -131,7 +131,7 @@ class Scripted:
 @pytest.fixture(scope="package")
 def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
     folder = tmp_path_factory.mktemp("scripted")
-    settings = Settings(_env_file=None, data_dir=folder, api_key=KEY)
+    settings = Settings(_env_file=None, data_dir=folder, api_key=KEY, model=str(EMBEDDED_MODEL))
     generation = FakeGeneration(Tokenizer.load(EMBEDDED_MODEL), context_length=32_768)
     migrate(database_url(folder))
     sessions = session_maker(connect(database_url(folder)))
@@ -147,7 +147,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         answers=answers,
         admission=Admission(),
         embeddings=EmbeddingService(embedder(), errands.submit),
-        reranking=RerankingService(reranker(), "reranker", errands.submit),
+        reranking=RerankingService(judge(), "reranker", errands.submit),
         documents=FakeDocuments(),
         ledger=Ledger(sessions),
         metrics=metrics,

@@ -120,13 +120,15 @@ def test_a_question_for_both_sides_lists_both_sources(device: Service, chat: Cha
 
 
 def test_two_questions_are_answered_one_after_the_other(device: Service, chat: ChatPage) -> None:
-    """The seam stands between the two sentences, and a passage that both found is listed once."""
+    """A seam stands between the two sentences, and a passage that both found is listed once."""
     note = b"Holiday flat in Ravello.\nThe key safe code is 7731-M."
     with kept(device, "ravello.txt", note):
         answer = chat.ask("What is the capital of Kenya, and what is the code of the key safe?")
         assert chat.wait_answer(answer) == "done"
-    assert "capital. The key safe code is 7731-M" in chat.text(answer)
-    before = answer.get_by_test_id("seam").evaluate("(seam) => seam.previousSibling.textContent")
-    assert before == "Nairobi is the Kenyan capital."
+    said = ["Nairobi is the Kenyan capital.", "The key safe code is 7731-M."]
+    # First the one that its passage answers more surely.
+    assert chat.text(answer).strip() in (" ".join(said), " ".join(reversed(said)))
+    for seam in answer.get_by_test_id("seam").all():
+        assert seam.evaluate("(seam) => seam.previousSibling.textContent").strip() in said
     passages = chat.sources("private", answer).locator(".source-start").all_inner_texts()
     assert len(set(passages)) == len(passages)

@@ -12,7 +12,7 @@ from tests.app.conftest import wait_until
 from tests.browser.conftest import ANSWER, Pair, signed_in
 from tests.browser.page import SHADED, WATCH_SHIFTS, ChatPage
 
-QUESTION = "Show me."
+QUESTION = "Where is the key?"
 # The words of an answer as they stand on the page; highlighted code is cut up further.
 WORDS = """(text) => {
   const walker = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);

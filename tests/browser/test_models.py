@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 
 from app.models import servers
 from dragon.inference.choice import ModelChoice
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_MODEL, EMBEDDED_WRITER
 from harness.faults.openai_server import Behaviour, Served, serving
 from harness.services import KEY, ROOT, free_port
 from tests.browser.conftest import Scripted, signed_in
@@ -25,7 +25,7 @@ from tests.browser.conftest import Scripted, signed_in
 
 @pytest.fixture
 def served() -> Served:
-    return Served(*ModelChoice().load())
+    return Served(*ModelChoice(model=str(EMBEDDED_MODEL)).load())
 
 
 @pytest.fixture
@@ -90,6 +90,7 @@ def test_a_server_that_wants_a_key_is_given_it_on_the_page(
         assert "sesame" not in str(page.evaluate("() => ({ ...localStorage, ...sessionStorage })"))
 
 
+@pytest.mark.timeout(600)  # it starts both services twice
 def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_path: Path) -> None:
     signed_in(page, alone)
     page.get_by_test_id("open-settings").click()
@@ -105,15 +106,16 @@ def test_a_model_that_does_not_start_is_not_taken(page: Page, alone: str, tmp_pa
         expect(page.get_by_test_id("peer-status")).to_contain_text("Restarting")
         expect(page.get_by_test_id("connection")).to_be_hidden()
     expect(page.locator("#models")).to_contain_text("small could not be started")
-    expect(page.get_by_test_id("model-now")).to_contain_text("built-in demo model")
+    expect(page.get_by_test_id("model-now")).to_contain_text("the built-in model")
     expect(page.get_by_test_id("restart")).to_have_count(0)
 
 
+@pytest.mark.timeout(600)  # it starts both services twice
 def test_from_the_welcome_to_a_model(page: Page, alone: str) -> None:
     signed_in(page, alone)
-    expect(page.get_by_test_id("in-use")).to_contain_text("dragon-7m, only quotes sentences")
+    expect(page.get_by_test_id("in-use")).to_contain_text(f"written by {EMBEDDED_WRITER.stem}")
     page.get_by_test_id("choose-model").click()
-    expect(page.get_by_test_id("model-now")).to_contain_text("built-in demo model")
+    expect(page.get_by_test_id("model-now")).to_contain_text("the built-in model")
     row = {name: page.locator(f"[data-name='{name}']") for name in ("small", "damaged")}
     expect(row["damaged"]).to_contain_text("damaged.gguf is damaged")
     expect(row["damaged"].get_by_role("button")).to_have_count(0)

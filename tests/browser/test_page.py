@@ -42,7 +42,7 @@ def test_from_nothing_to_an_answer_in_three_clicks(page: Page, device: Service) 
 
 def test_stop_keeps_what_is_written_and_frees_both_sides(page: Page, endless_device: Pair) -> None:
     chat = signed_in(page, endless_device.device.url)
-    answer = chat.ask("Tell me everything.")
+    answer = chat.ask("Where is the key?")
     chat.wait_text(answer)
     chat.stop()
     assert chat.state(answer) == "stopped"
@@ -56,7 +56,7 @@ def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
 ) -> None:
     chat = signed_in(page, endless_device.device.url)
     chat.wait_peer("connected")
-    answer = chat.ask("Tell me everything.")
+    answer = chat.ask("Where is the key?")
     chat.wait_text(answer)
     chat.open_panel("live")
     expect(page.get_by_test_id("live")).to_contain_text("Being written.")
@@ -91,7 +91,7 @@ def test_losing_the_cloud_shows_as_a_seam_and_its_return_too(
 ) -> None:
     chat = signed_in(page, endless_device.device.url)
     chat.wait_peer("connected")
-    answer = chat.ask("Tell me everything.")
+    answer = chat.ask("Where is the key?")
     chat.wait_text(answer)
     endless_device.peer.kill()
     answer.get_by_test_id("seam").wait_for()

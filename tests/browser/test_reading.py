@@ -140,7 +140,7 @@ def test_numbers_are_written_as_in_the_language(browser: Browser, telling_device
     expect(temperature).to_be_visible()
     expect(temperature).to_have_attribute("placeholder", "0,15")
     page.keyboard.press("Escape")
-    chat.wait_answer(chat.ask("Show me."))
+    chat.wait_answer(chat.ask("Where is the key?"))
     panel = chat.how_written()
     expect(panel.locator("dt", has_text="Temperatur").locator("+ dd")).to_have_text("0,15")
     assert not re.search(r"\d\.\d", panel.inner_text())

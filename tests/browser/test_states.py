@@ -89,7 +89,7 @@ def test_the_same_answer_again_says_so_and_offers_another_passage(
     chat.last_answer.get_by_test_id("again").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
     chat.wait_answer()
-    expect(chat.last_answer).to_contain_text("the same text as before: the demo model quotes")
+    expect(chat.last_answer).to_contain_text("the same text as before: the model quotes")
     expect(chat.last_answer.get_by_test_id("ask-cloud")).to_have_count(0)
     chat.last_answer.get_by_test_id("other-passage").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("3/3")

@@ -29,7 +29,7 @@ from harness import services
 from harness.network_emulator import Network, relay
 from harness.services import KEY, ROOT, Service, Setup
 from tests import tiny
-from tests.samples import reranker
+from tests.samples import judge
 
 pytestmark = pytest.mark.services
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.services
 def hello() -> Hello:
     return Hello(
         tokenizer=Tokenizer.load(EMBEDDED_MODEL).fingerprint,
-        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, reranker().fingerprint),
+        relevance=relevance.scale_of(PACKAGED_WEIGHTS_SHA256, judge().fingerprint),
         model="tiny",
     )
 

@@ -85,10 +85,11 @@ def test_both_sides_take_part_in_an_answer_where_it_is_to_be_asked(tapped: Tappe
 def test_tokens_are_due_to_passages_in_equal_parts(tapped: Tapped) -> None:
     """Of one row they cannot be told apart."""
     answer, _ = tapped.ask(f"{ASKED} {PUBLIC}", cloud="always", top_k=2, provenance=True)
-    assert len(answer["sources"]) == 3
+    public = [n for n, each in enumerate(answer["sources"]) if each["side"] == "public"]
+    assert public
     for token in answer["provenance"]:
         assert sum(token["documents"]) == pytest.approx(1.0)
-        assert token["documents"][1] == pytest.approx(token["documents"][2])
+        assert len({round(token["documents"][n], 6) for n in public}) == 1
 
 
 def test_nothing_private_of_a_conversation_is_in_what_leaves(

@@ -11,6 +11,7 @@ import torch
 from fastapi import FastAPI
 
 from app.generation.events import GenerationRequest
+from app.generation.given import Given
 from app.generation.plan import opening
 from app.main import create_app
 from app.settings import Settings
@@ -110,11 +111,13 @@ def test_a_usual_service_is_started_by_the_usual_program(tmp_path: Path) -> None
 
 
 async def test_a_device_aggregates_as_its_options_say(tmp_path: Path) -> None:
-    app = create_app(Settings(_env_file=None, data_dir=tmp_path, api_key="key"))
+    app = create_app(
+        Settings(_env_file=None, data_dir=tmp_path, api_key="key", model=str(EMBEDDED_MODEL))
+    )
     options = parser().parse_args(["device", "--schedule", "paper", "--no-catch-up"])
     running = started(app, lambda: adapt_device(app, options))
     async with running.router.lifespan_context(running):
         service = app.state.dragon.generation
         request = GenerationRequest((1,), "q", Sampling())
-        sent = opening(request, service._plan(request), (), 0, joint=True)
+        sent = opening(Given.of(request), service._plan(request), (), 0, joint=True)
     assert (sent.schedule, sent.catch_up) == (Schedule.PAPER, False)

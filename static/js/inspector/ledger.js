@@ -70,7 +70,7 @@ function together(entries) {
   const asked = [...new Set(sent.map((entry) => entry.asked ?? "question"))].filter((what) => what !== "nothing");
   const words = [...new Set(sent.flatMap((entry) => entry.words ?? []))];
   const given = sent.flatMap((entry) => entry.given ?? []);
-  return { asked, given, words, lost: sent.some((entry) => entry.words === null), frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
+  return { asked, given, words, lost: sent.some((entry) => entry.words === null), recorded: sent.every((entry) => entry.given), frames: entries.flatMap((entry) => entry.frames), bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0), kinds, fivegrams };
 }
 
 /** What left the device, in words. @param {any} entry @returns {string[]} */
@@ -97,7 +97,7 @@ function described(entry, about, unfolded) {
     const asked = about?.question ? [el("p", { class: "hint asked" }, t("quoted", { text: about.question }))] : [];
     return [...asked, said(t("ledger.nothing"), t("ledger.nothing.text"))];
   }
-  const alone = about?.follows && !entry.given.some((/** @type {any} */ part) => part.kind === "earlier") ? ` ${t("ledger.chat.none")}` : "";
+  const alone = about?.follows && entry.recorded && !entry.given.some((/** @type {any} */ part) => part.kind === "earlier") ? ` ${t("ledger.chat.none")}` : "";
   const { documents, drafts, answer } = entry.fivegrams;
   const rows = Object.entries(entry.kinds).map(([kind, { frames, bytes }]) =>
     el("tr", {}, el("th", { scope: "row" }, KINDS.includes(kind) ? t(`ledger.${kind}`) : "", el("small", {}, kind)), el("td", {}, String(frames)), el("td", {}, number(bytes))),

@@ -27,7 +27,7 @@ from dragon.inference.tokenizer import Tokenizer
 from harness.empty_store import EmptyStore
 from harness.pdf import pdf
 from tests.app.conftest import serving
-from tests.samples import embedder, prose, reranker
+from tests.samples import embedder, judge, prose
 
 NOTE = b"The spare key hangs under the third flowerpot on the balcony.\n"
 OTHER = b"The router's passcode is K7-QX41; it sits behind the bookshelf.\n"
@@ -41,7 +41,7 @@ def address(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[str]:
         await asyncio.to_thread(database.migrate, url)
         engine = database.connect(url)
         sessions = database.session_maker(engine)
-        store = DocumentStore(tmp_path, sessions, embedder(), EmptyStore(), reranker())
+        store = DocumentStore(tmp_path, sessions, embedder(), EmptyStore(), judge())
         await store.start()
         app.state.dragon = SimpleNamespace(documents=store)
         yield

@@ -35,7 +35,7 @@ async def test_what_answers_comes_first(client: httpx.AsyncClient) -> None:
     assert [each["index"] for each in results[:2]] in ([1, 2], [2, 1])  # also deep in a long text
     scores = [each["relevance_score"] for each in results]
     assert scores == sorted(scores, reverse=True)
-    assert scores[1] > 0.5 > scores[2]
+    assert scores[1] > 2 * scores[2]
     assert (results[3]["index"], scores[3]) == (3, 0.0)
     assert "document" not in results[0]
 
@@ -58,7 +58,6 @@ async def test_only_so_many_with_their_texts(client: httpx.AsyncClient) -> None:
         ({"max_tokens_per_doc": 9}, "max_tokens_per_doc"),
         ({"documents": ["x" * 50_001]}, "documents[0]"),
         ({"documents": ["x" * 40_000] * 13}, "documents"),
-        ({"documents": ["a\n" * 5001]}, "documents"),
     ],
 )
 async def test_what_is_wrong_is_named(

@@ -7,6 +7,7 @@ Covers `app.api.openai.file_batches`, `app.api.openai.paging`,
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -113,7 +114,7 @@ def test_the_same_file_again_is_the_same_file(client: openai.OpenAI) -> None:
 def test_a_file_that_cannot_be_read(client: openai.OpenAI) -> None:
     store = client.vector_stores.create(name="home")
     added = client.vector_stores.files.upload_and_poll(
-        vector_store_id=store.id, file=("a.txt", b"\xff\xfe\xfd")
+        vector_store_id=store.id, file=("a.txt", random.Random(1).randbytes(5000))
     )
     assert added.status == "failed"
     assert added.last_error.message

@@ -20,7 +20,7 @@ from app.models.trial import Report
 from dragon.errors import InvalidRequestError
 from dragon.inference.choice import ModelChoice
 from dragon.localizable import Localizable
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_MODEL, EMBEDDED_WRITER
 from harness.faults.openai_server import Behaviour, Served, serving
 
 REPORT = Report(
@@ -55,9 +55,9 @@ def machine(tmp_path: Path, embedded_gguf: Path, monkeypatch: pytest.MonkeyPatch
 
 async def test_it_lists_what_there_is(client: httpx.AsyncClient) -> None:
     listing = (await client.get("/api/models")).json()
-    assert listing["current"] == listing["next"] == "dragon-7m"
+    assert (listing["current"], listing["next"]) == (EMBEDDED_MODEL.name, EMBEDDED_WRITER.stem)
     models = {model["name"]: model for model in listing["data"]}
-    assert set(models) == {"dragon-7m", "real", "damaged"}
+    assert set(models) == {EMBEDDED_WRITER.stem, EMBEDDED_MODEL.name, "real", "damaged"}
     assert models["real"]["memory"] > models["real"]["size"] > 0
     assert not models["real"]["refusal"]
     assert "damaged.gguf is damaged" in models["damaged"]["refusal"]
@@ -134,7 +134,7 @@ async def test_a_server_is_given_the_key_that_it_asks_for(
 ) -> None:
     """A wrong one is refused; the right one is told nobody, and kept with the model chosen."""
     caplog.set_level(logging.DEBUG)
-    served = Served(*ModelChoice().load())
+    served = Served(*ModelChoice(model=str(EMBEDDED_MODEL)).load())
     with serving(served, Behaviour(key="sesame", root=str(EMBEDDED_MODEL))) as url:
         monkeypatch.setattr(servers, "PORTS", {int(url.rpartition(":")[2]): "vLLM"})
         told = []
