@@ -24,7 +24,7 @@ PLACE = 0.8, 2.0, 4.0
 """What tells the line that answers from others, nats: a unit of the judge's logit, all of the
 question's words, a unit of cosine."""
 
-LEAST = -1.25
+LEAST = -1.75
 """The log-odds from which on a line is taken to answer."""
 
 NAMED = 2.0
