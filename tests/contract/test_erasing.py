@@ -21,7 +21,7 @@ pytestmark = pytest.mark.services
 
 WAIT_S = 60.0
 # Where a device says when it was started; an empty store has no other date.
-SINCE_START = {"/api/tags", "/v1/models", "/v1/vector_stores"}
+SINCE_START = {"/api/ps", "/api/tags", "/v1/models", "/v1/vector_stores"}
 
 
 @pytest.fixture
