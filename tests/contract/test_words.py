@@ -113,7 +113,7 @@ def test_what_the_cloud_was_asked_may_help_to_ask_it_again(
     tapped: Tapped, tokenizer: Tokenizer
 ) -> None:
     public, _ = tapped.ask(PUBLIC)
-    _, sent = tapped.ask(PUBLIC, public["text"], "And how many people live there?")
+    _, sent = tapped.ask(PUBLIC, public["text"], "And how many people live there?", cloud="always")
     (asked,) = [message for message in sent if isinstance(message, control.Open)]
     assert asked.query
     assert PUBLIC in tokenizer.decode(asked.conversation)
