@@ -114,10 +114,8 @@ class Retrieval:
         own, fetched = await asyncio.gather(self.search(request), self._fetch(request))
         hits = sorted([*own, *fetched], key=lambda hit: hit.relevance, reverse=True)
         hits = hits[: self.engine.model.cache.slots]
-        if self.from_lines(request):
-            found = self._from_lines(request, own, limit)
-        elif self.writes(request):
-            found = self._in_context(request, own, limit)
+        if self.writes(request):
+            found = self._in_one_row(request, own, limit)
         elif request.mode in (Mode.CONTEXT, Mode.CONTEXT_TEXT):
             found = self._concatenated(request, hits, limit)
         else:
@@ -208,34 +206,21 @@ class Retrieval:
         row = bare_row(self.tokenizer, raw=request.raw, quotes=False, begins=request.begins)
         return Retrieved([row], [])
 
-    def _from_lines(
+    def _in_one_row(
         self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
     ) -> Retrieved:
-        """The lines that answer in one row, for the built-in writer."""
+        """What was found in one row, numbered, for a model that writes; what is quoted has none."""
         if not hits:
             return Retrieved([self.without(request)], [])
         room = room_for_document(self.engine.model.context, len(request.conversation), limit)
         first = first_number(Role.DEVICE, self.passages(request))
-        row, kept = lines_row(self.tokenizer, hits, request.query, room, first)
-        cited = range(first, first + len(kept)) if not row.quotes else [None] * len(kept)
+        if self.from_lines(request):
+            row, kept = lines_row(self.tokenizer, hits, request.query, room, first)
+        else:
+            row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
+        cited = [None] * len(kept) if row.quotes else range(first, first + len(kept))
         sources = [replace(_source(hit), citation=n) for hit, n in zip(kept, cited, strict=True)]
         return Retrieved([row], sources, answers=bool(kept), passages=_digests(kept))
-
-    def _in_context(
-        self, request: GenerationRequest, hits: Sequence[DocumentHit], limit: int
-    ) -> Retrieved:
-        """All passages in one row, numbered, for a model that writes."""
-        if not hits:
-            return Retrieved([self.without(request)], [])
-        room = room_for_document(self.engine.model.context, len(request.conversation), limit)
-        first = first_number(Role.DEVICE, self.passages(request))
-        row, kept = context_row(self.tokenizer, hits, room, first, request.begins)
-        return Retrieved(
-            [row],
-            [replace(_source(hit), citation=number) for number, hit in enumerate(kept, first)],
-            answers=bool(kept),
-            passages=_digests(kept),
-        )
 
     async def _fetch(self, request: GenerationRequest) -> Sequence[PublicHit]:
         """The cloud's documents, where the mode fetches them."""
