@@ -137,16 +137,14 @@ class OpenQuestion:
     def answered_by(self, passage: str, score: float) -> bool:
         """Whether a passage found by the query with this score continues the answer.
 
-        It must not repeat the text, and must name what the text brought into the answer; for a
-        question left it only has to differ from the text.
+        It must not repeat the text, and must name what the text brought into the answer. What was
+        found for a question left has been judged to answer it: it only has to differ from the text.
         """
         said = coverage(passage, f"{self.written} {self.source}")
         if self.left:
-            continues = said < 1.0
-        else:
-            named = any(_names(passage, word) for word in self._distinctive)
-            continues = said < _REPEATED and named
-        return continues and score >= SCORE
+            return said < 1.0
+        named = any(_names(passage, word) for word in self._distinctive)
+        return said < _REPEATED and named and score >= SCORE
 
     @property
     def brought(self) -> list[str]:

@@ -109,4 +109,4 @@ def run(found: Sequence[Example], device: Service, **more: str) -> None:
         assert done.returncode == 0, (example, done.stderr)
         printed, said = ("".join(each.split()) for each in (done.stdout, example.output))
         pattern = ".*".join(map(re.escape, said.split("...")))
-        assert re.fullmatch(pattern, printed), (example, done.stdout)
+        assert re.fullmatch(pattern, printed), f"{example.command}\n{done.stdout}\n{example.output}"

@@ -161,12 +161,16 @@ def exact(
 
 @pytest.mark.services
 @pytest.mark.timeout(1500)
-def test_one_text_in_every_mode_beside_four_others(exact: Service) -> None:
+def test_one_text_in_every_mode_beside_others(exact: Service) -> None:
     modes = [Mode.ONEWAY, Mode.COUPLED, Mode.EXCHANGE, Mode.TOKENWISE]
-    for number, question in enumerate(questions()):
+    for number, question in enumerate(questions()[:20]):
         other = Ask(question.text, "coupled", 1.0, seed=3, tokens=1 + number)
-        for temperature in (0.0, 1.0):
-            asked = [Ask(question.text, mode, temperature, tokens=24) for mode in modes]
-            replies = ask_all(exact, [*asked, other])[:-1]
-            assert all(joint(reply) for reply in replies)
-            assert len({reply.text for reply in replies}) == 1
+        greedy, drawn = (
+            [Ask(question.text, mode, temperature, tokens=24) for mode in modes]
+            for temperature in (0.0, 1.0)
+        )
+        replies = ask_all(exact, [*greedy, other, *drawn])
+        replies.pop(len(greedy))
+        assert all(joint(reply) for reply in replies)
+        assert len({reply.text for reply in replies[: len(greedy)]}) == 1
+        assert len({reply.text for reply in replies[len(greedy) :]}) == 1

@@ -88,6 +88,7 @@ class Made:
     content: bytes
     frame: pd.DataFrame  # name, group, amount, day
     written: list[list[str]]
+    marked: bool  # some amount, or the total, has a mark of thousands or of decimals
     notation: Notation
 
 
@@ -122,9 +123,9 @@ def tables(draw: st.DrawFn) -> Made:
     kind = draw(st.sampled_from(["csv", "html", "md", "xlsx"]))
     render = {"csv": _csv, "html": _html, "md": _markdown, "xlsx": _xlsx}[kind]
     rows = [*written, total] if total else written
-    return Made(
-        f"made.{kind}", render(draw, above, rows, frame, notation), frame, written, notation
-    )
+    content = render(draw, above, rows, frame, notation)
+    marked = any(mark in row[2] for row in rows for mark in ".,")
+    return Made(f"made.{kind}", content, frame, written, marked, notation)
 
 
 HEADER = ["Group", "Name", "Amount", "Day"]
@@ -239,9 +240,7 @@ def _right(said: str, wanted: object, made: Made) -> bool:
     assert isinstance(wanted, Decimal)
     if found is None:
         return False
-    point = made.notation.point
-    if not any(mark in row[2] for row in made.written for mark in ".,"):
-        point = "."
+    point = made.notation.point if made.marked else "."
     digits = re.sub(rf"[^\d{point}-]", "", found[1]).replace(point, ".")
     return abs(Decimal(digits) - wanted) <= Decimal("0.005")
 
