@@ -93,10 +93,16 @@ class Grounding:
             before = plain[found.start() : since]
             if before and not self._may_be(before, opens, begun=True):
                 continue
+            if not whole and self._joins(plain[found.start() :]):
+                continue
             begun = not whole and found.end() == len(plain)
             if not self._may_be(word, opens, begun):
                 return False
         return True
+
+    def _joins(self, word: str) -> bool:
+        """Whether a word with a mark at its end begins one of the sources: "AM-55-"."""
+        return not word[-1].isalnum() and any(each.startswith(word.lower()) for each in self._known)
 
     def _may_be(self, word: str, opens: bool, begun: bool) -> bool:
         """Whether a word, perhaps `begun`, stands in the sources, or need not."""

@@ -141,35 +141,37 @@ def test_biases_and_penalties_act_on_what_is_not_likely(device: Service) -> None
     assert penalised.text != plain.text
 
 
-@pytest.fixture(scope="module", params=[(LLAMA, LLAMA), (LLAMA, TORCH), (TORCH, LLAMA)])
+@pytest.fixture(scope="module", params=[(LLAMA, LLAMA, 20), (LLAMA, TORCH, 5), (TORCH, LLAMA, 5)])
 def exact(
     request: pytest.FixtureRequest,
     embedded_gguf: Path,
     corpus: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Service]:
-    """A device in exact mode, as its peer is."""
+) -> Iterator[tuple[Service, int]]:
+    """A device in exact mode, as its peer is, and how many questions to ask it."""
     folder = tmp_path_factory.mktemp("exact")
+    *sides, count = request.param
     own, cloud = (
         replace(made, env={**made.env, "DRAGON_EXACT": "true"})
-        for made in (setup(folder, backend, embedded_gguf) for backend in request.param)
+        for made in (setup(folder, backend, embedded_gguf) for backend in sides)
     )
     with services.peer(cloud, corpus) as peer, services.device(own, peer.port) as running:
         prepare(running)
-        yield running
+        yield running, count
 
 
 @pytest.mark.services
 @pytest.mark.timeout(1500)
-def test_one_text_in_every_mode_beside_others(exact: Service) -> None:
+def test_one_text_in_every_mode_beside_others(exact: tuple[Service, int]) -> None:
+    device, count = exact
     modes = [Mode.ONEWAY, Mode.COUPLED, Mode.EXCHANGE, Mode.TOKENWISE]
-    for number, question in enumerate(questions()[:20]):
+    for number, question in enumerate(questions()[:count]):
         other = Ask(question.text, "coupled", 1.0, seed=3, tokens=1 + number)
         greedy, drawn = (
             [Ask(question.text, mode, temperature, tokens=24) for mode in modes]
             for temperature in (0.0, 1.0)
         )
-        replies = ask_all(exact, [*greedy, other, *drawn])
+        replies = ask_all(device, [*greedy, other, *drawn])
         replies.pop(len(greedy))
         assert all(joint(reply) for reply in replies)
         assert len({reply.text for reply in replies[: len(greedy)]}) == 1

@@ -9,7 +9,10 @@ from dragon.inference.grounding import LIKELIEST, Grounding
 from dragon.inference.tokenizer import Tokenizer
 from dragon.models import EMBEDDED_MODEL
 
-SOURCES = ["Who fixes it?", "Dow & Sons fix the standpipe on 2 April for 1,140 euros, code E28."]
+SOURCES = [
+    "Who fixes it?",
+    "Dow & Sons fix the standpipe on 2 April for 1,140 euros, code E28, policy AM-55-2093.",
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,7 @@ def may(tokenizer: Tokenizer, text: str) -> bool:
         "Dow & Sons do, on 2 April. [1]",
         "It costs 1,140 euros.",
         "The code is E28, and that is all.",
+        "The policy is AM-55-2093.",
         "Yes, it is fixed.",
     ],
 )
@@ -48,6 +52,8 @@ def test_what_stands_there_may_be_said(tokenizer: Tokenizer, text: str) -> None:
         "It is fixed on 3 April.",
         "It costs 1,400 euros.",
         "The code is E29.",
+        "The policy is AM-55.",
+        "The policy is AM-55-2094.",
         "Okonjo & Sons fix it.",
         "They fix it in Lisbon.",
         "They do. [2]",
