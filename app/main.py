@@ -246,6 +246,7 @@ async def open_state(
             embeddings=EmbeddingService(embedder, engine.submit_idle),
             reranking=RerankingService(
                 judge,
+                embedder,
                 settings.reranker.name if settings.reranker else "reranker",
                 engine.submit_idle,
             ),

@@ -10,9 +10,10 @@ from functools import partial
 
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.chunking import sentences
-from dragon.retrieval.judge import Line, Logits, TextJudge
-from dragon.retrieval.lexical import coverage
-from dragon.retrieval.relevance import log_odds, probability
+from dragon.retrieval.embedder import TextEmbedder
+from dragon.retrieval.find import best_odds
+from dragon.retrieval.judge import Line, TextJudge
+from dragon.retrieval.relevance import probability
 
 _BYTES = 700
 """Of lines that are read at once, between answers."""
@@ -25,8 +26,9 @@ class RerankingService:
     """Ranks texts for the API. `run_idle` queues a job, which waits until answers leave time."""
 
     judge: TextJudge
+    embedder: TextEmbedder
     model_name: str
-    run_idle: Callable[[Callable[[], list[Logits]]], Future[list[Logits]]]
+    run_idle: Callable[[Callable[[], float]], Future[float]]
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """How likely each text answers, 0 to 1: that of its best line, 0 without any.
@@ -45,14 +47,11 @@ class RerankingService:
         return [await self._score(query, parts) for parts in split]
 
     async def _score(self, query: str, parts: Sequence[Sequence[Line]]) -> float:
-        best = 0.0
+        odds = []
         for lines in parts:
-            work = partial(self.judge.logits, query, [lines])
-            (logits,) = await asyncio.wrap_future(self.run_idle(work))
-            for line, logit in zip(lines, logits.tolist(), strict=True):
-                shared = coverage(query, f"{line.text} {line.above}")
-                best = max(best, probability(log_odds(logit, shared)))
-        return best
+            work = partial(best_odds, query, lines, self.judge, self.embedder)
+            odds.append(await asyncio.wrap_future(self.run_idle(work)))
+        return probability(max(odds)) if odds else 0.0
 
 
 def _passages(text: str) -> list[list[Line]]:

@@ -2,8 +2,9 @@
 
 Questions about texts that the judge was not trained on are searched as in the product: candidates
 by cosine and shared words, read among the lines around them. A logistic regression of whether a
-line answers, over its logit and the share of the question's words in it, gives the constants of
-`dragon.retrieval.relevance`. Long documents, on which nothing is fitted, are measured.
+line answers, over its logit, the share of the question's words in it and the cosine of the two,
+gives the constants of `dragon.retrieval.relevance`. Long documents, on which nothing is fitted, are
+measured.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class Asked:
 
     def surely(self) -> float:
         """Log-odds that it is answered, with the constants in use; low where nothing is met."""
-        return max((relevance.log_odds(r.logit, r.shared) for r in self.lines), default=-99.0)
+        return max((each.odds for each in self.lines), default=-99.0)
 
     def first(self) -> bool:
         """Whether the line in the first place answers."""
-        places = [relevance.place(r.logit, r.shared, r.cosine) for r in self.lines]
-        return bool(places) and self.right[int(np.argmax(places))]
+        odds = [each.odds for each in self.lines]
+        return bool(odds) and self.right[int(np.argmax(odds))]
 
 
 def asked(
@@ -65,16 +66,16 @@ def asked(
             yield Asked(read, right, bool(answer))
 
 
-def fitted(questions: Sequence[Asked]) -> tuple[float, float, float]:
-    """`LOGIT`, `SHARED` and `BIAS` of greatest likelihood."""
+def fitted(questions: Sequence[Asked]) -> tuple[float, ...]:
+    """`LOGIT`, `SHARED`, `COSINE` and `BIAS` of greatest likelihood."""
     pairs = [
         (each, right)
         for question in questions
         for each, right in zip(question.lines, question.right, strict=True)
     ]
-    features = np.array([(each.logit, each.shared) for each, _ in pairs])
+    features = np.array([(each.logit, each.shared, each.cosine) for each, _ in pairs])
     model = LogisticRegression(C=1e4).fit(features, [right for _, right in pairs])
-    return float(model.coef_[0][0]), float(model.coef_[0][1]), float(model.intercept_[0])
+    return (*map(float, model.coef_[0]), float(model.intercept_[0]))
 
 
 def measured(name: str, questions: Sequence[Asked]) -> None:
@@ -102,8 +103,8 @@ def main() -> None:
     held = [text for text in read_texts() if held_out(text.text)]
     questions = list(asked(held, judge, embedder, 2, rng))
     constants = fitted(questions)
-    print("LOGIT, SHARED, BIAS = {:.3f}, {:.3f}, {:.3f}".format(*constants))
-    relevance.LOGIT, relevance.SHARED, relevance.BIAS = constants
+    print("LOGIT, SHARED, COSINE, BIAS = {:.3f}, {:.3f}, {:.3f}, {:.3f}".format(*constants))
+    relevance.LOGIT, relevance.SHARED, relevance.COSINE, relevance.BIAS = constants
     measured("held out", questions)
     apart = list(read_file(FOLDER / "questions" / KEPT_APART))
     measured("documents", list(asked(apart, judge, embedder, options.each, rng)))

@@ -8,6 +8,7 @@ two passages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -29,11 +30,14 @@ NOTHING_FOUND = (
     "do not know."
 )
 
-
 MOST_LINES = 2
 BESIDE = 0.5
 """By how many nats a line may be less likely than the best to be shown beside it."""
+LIKELY = 0.0
+"""The relevance, nats, from which on a reply is written: as likely as not the line answers."""
 _LONGEST = 600  # characters of a line that a reply is written from
+_LETTERS = re.compile(r"[^\W\d_]+")
+_FLUENT = 2.6  # letters a token: English has 2.6 or more, other languages have fewer
 
 
 class Passage(prompt_rows.Passage, Protocol):
@@ -80,10 +84,15 @@ def lines_row(
     """A row with the lines that a reply is written from, at most two, numbered from `first`.
 
     A line less likely than the best is left out. What was computed has no better words, and is
-    quoted; so is what is long.
+    quoted; so is what is long, what may not answer, and what is in a language that the model does
+    not write well.
     """
     best = lines[0]
-    if best.relevance >= HIGHEST or len(best.text) > _LONGEST:
+    if (
+        not LIKELY <= best.relevance < HIGHEST
+        or len(best.text) > _LONGEST
+        or not _fluent(tokenizer, f"{question} {best.text}")
+    ):
         quoted = document_rows(tokenizer, [best], room, raw=False, quotes=True)
         return quoted[0][0], quoted[1]
     kept = [line for line in lines if line.relevance >= best.relevance - BESIDE][:MOST_LINES]
@@ -97,6 +106,12 @@ def lines_row(
             return Row(tuple(tokens), best.relevance, grounding=grounding), kept
         kept.pop()
     return bare_row(tokenizer, raw=False, quotes=True), []
+
+
+def _fluent(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text is in the model's own language: in others it takes more tokens a letter."""
+    spoken = " ".join(_LETTERS.findall(text))
+    return len(spoken.replace(" ", "")) >= _FLUENT * len(tokenizer.encode(f" {spoken}"))
 
 
 def nothing_found(tokenizer: Tokenizer, begins: Begins = Begins.TURNS) -> Row:

@@ -24,7 +24,6 @@ from dragon.retrieval.relevance import (
     NAMED,
     Hit,
     log_odds,
-    place,
     probability,
     relevance,
     score,
@@ -87,6 +86,11 @@ class Read(Generic[H]):
     shared: float
     cosine: float
 
+    @property
+    def odds(self) -> float:
+        """Log-odds that it answers."""
+        return log_odds(self.logit, self.shared, self.cosine)
+
 
 def judged(
     question: str,
@@ -130,26 +134,35 @@ def answering(
 ) -> list[H]:
     """The lines that answer one of some questions, best first: those of `least` log-odds.
 
-    The likeliest line says how surely a question is answered; which line does, words and vectors
-    help to tell. A line's score is the probability that it answers, its relevance the log-odds.
+    A line's score is the probability that it answers, its relevance the log-odds.
     """
     likely: dict[int, H] = {}
     for question in questions:
-        read = judged(question, best, near, judge, embedder)
-        if not read:
-            continue
-        surely = max(log_odds(each.logit, each.shared) for each in read)
-        places = [place(each.logit, each.shared, each.cosine) for each in read]
         enough = least - NAMED if names(question) else least
-        for each, own in zip(read, places, strict=True):
-            odds = surely + own - max(places)
-            value = probability(odds)
+        for each in judged(question, best, near, judge, embedder):
+            value = probability(each.odds)
             before = likely.get(each.line.id)
-            if odds >= enough and (before is None or before.score < value):
+            if each.odds >= enough and (before is None or before.score < value):
                 likely[each.line.id] = replace(
                     each.line, score=value, relevance=relevance(value), coverage=each.shared
                 )
     return sorted(likely.values(), key=lambda line: (-line.score, line.id))
+
+
+def best_odds(
+    question: str, lines: Sequence[Line], judge: TextJudge, embedder: TextEmbedder
+) -> float:
+    """Log-odds that the likeliest of a passage's lines answers a question."""
+    (logits,) = judge.logits(question, [lines])
+    asked, *vectors = embedder.embed(
+        [question, *(embedded_text(line.text, line.above) for line in lines)]
+    )
+    return max(
+        log_odds(
+            float(logit), coverage(question, f"{line.text} {line.above}"), float(vector @ asked)
+        )
+        for line, logit, vector in zip(lines, logits, vectors, strict=True)
+    )
 
 
 def _headed(lines: Sequence[H], near: Sequence[H]) -> list[Line]:

@@ -1,8 +1,8 @@
 """Relevance of a line to a question, in nats, on one scale for both sides.
 
-It is the log-odds that the line answers, of a logistic regression over the judge's logit and the
-share of the question's words that the line has. So a softmax weighs the lines of one side, and the
-logsumexp of each side's relevance weighs the sides.
+It is the log-odds that the line answers, of a logistic regression over the judge's logit, the share
+of the question's words that the line has, and the cosine of their embeddings. So a softmax weighs
+the lines of one side, and the logsumexp of each side's relevance weighs the sides.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ import numpy.typing as npt
 from dragon.retrieval import courtesy, lexical, query_parsing
 
 # Fitted by training.calibrate on texts that the judge was not trained on.
-LOGIT, SHARED, BIAS = 0.897, 2.046, -1.873
-"""Log-odds a unit of the judge's logit, for all of the question's words, and of neither."""
-
-PLACE = 0.8, 2.0, 4.0
-"""What tells the line that answers from others, nats: a unit of the judge's logit, all of the
-question's words, a unit of cosine."""
+LOGIT, SHARED, COSINE, BIAS = 0.81, 0.53, 3.59, -2.73
+"""Log-odds a unit of the judge's logit, for all of the question's words, a unit of the cosine of
+question and line, and of none of these."""
 
 LEAST = -1.75
 """The log-odds from which on a line is taken to answer."""
@@ -84,14 +81,10 @@ def score(cosine: float, coverage: float) -> float:
     return cosine + WORDS * coverage
 
 
-def log_odds(logit: float, coverage: float) -> float:
-    """Log-odds that a line answers: of the judge's `logit`, and the share of words it has."""
-    return LOGIT * logit + SHARED * coverage + BIAS
-
-
-def place(logit: float, coverage: float, cosine: float) -> float:
-    """How well a line answers beside others, in nats, of the same features and the cosine."""
-    return PLACE[0] * logit + PLACE[1] * coverage + PLACE[2] * cosine
+def log_odds(logit: float, coverage: float, cosine: float) -> float:
+    """Log-odds that a line answers: of the judge's `logit`, the share of the question's words that
+    it has, and the cosine of their embeddings."""
+    return LOGIT * logit + SHARED * coverage + COSINE * cosine + BIAS
 
 
 def probability(odds: float) -> float:
@@ -112,6 +105,7 @@ def scale_of(embedder: str, judge: str) -> str:
     judged = (
         LOGIT,
         SHARED,
+        COSINE,
         BIAS,
         LEAST,
         NAMED,

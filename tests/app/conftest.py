@@ -73,7 +73,7 @@ def embeddings() -> Iterator[EmbeddingService]:
 @pytest.fixture(scope="session")
 def reranking() -> Iterator[RerankingService]:
     with ThreadPoolExecutor(1) as chores:
-        yield RerankingService(judge(), "reranker", chores.submit)
+        yield RerankingService(judge(), embedder(), "reranker", chores.submit)
 
 
 @pytest.fixture

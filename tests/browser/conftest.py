@@ -147,7 +147,7 @@ def scripted_device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Script
         answers=answers,
         admission=Admission(),
         embeddings=EmbeddingService(embedder(), errands.submit),
-        reranking=RerankingService(judge(), "reranker", errands.submit),
+        reranking=RerankingService(judge(), embedder(), "reranker", errands.submit),
         documents=FakeDocuments(),
         ledger=Ledger(sessions),
         metrics=metrics,

@@ -78,7 +78,7 @@ def test_the_scale_is_named_with_its_models() -> None:
     "place",
     [
         *(f"relevance.{name}" for name in ("SLOPE", "WORDS", "LOWEST", "HIGHEST")),
-        *(f"relevance.{name}" for name in ("LOGIT", "SHARED", "BIAS", "LEAST", "BARE_RELEVANCE")),
+        *(f"relevance.{name}" for name in ("LOGIT", "COSINE", "BIAS", "LEAST", "BARE_RELEVANCE")),
         *(f"{module}.RULES" for module in ("courtesy", "lexical", "query_parsing")),
     ],
 )
