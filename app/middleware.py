@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
 from app.api_keys import KEY, ApiKey, Credential, May
-from app.auth import has_bearer, needs_key
+from app.auth import given_key, needs_key
 from app.container import AppState
 from app.generation.admission import MOST_CALLS, refusal
 from app.owners import act_as
@@ -175,7 +175,7 @@ class Gate:
         scope[KEY] = credential.key
         if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
             return problem(refusal())  # before its body is read
-        if has_bearer(headers) or scope.get("method") in _SAFE_METHODS:
+        if given_key(headers) is not None or scope.get("method") in _SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
@@ -274,7 +274,8 @@ def _not_permitted(credential: Credential) -> str:
 
 def _caller(scope: Scope, headers: Headers, credential: Credential) -> str:
     """Who shares the device with others: a page, or a key's clients of one machine."""
-    by = f"key {credential.name}" if has_bearer(headers) else f"page {credential.name}".strip()
+    keyed = given_key(headers) is not None
+    by = f"key {credential.name}" if keyed else f"page {credential.name}".strip()
     host, _ = scope.get("client") or ("", 0)
     return f"{by} {host}"
 
