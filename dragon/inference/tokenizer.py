@@ -298,6 +298,7 @@ class TextStream:
         self._context: list[int] = []  # the tokens before, since spacing depends on them
         self._held = ""  # text that may be the beginning of a stop string
         self.stopped = False
+        self.met: str | None = None  # the stop string that has ended it
 
     def push(self, tokens: Sequence[int]) -> str:
         """Text that has become final with these tokens; empty once a stop string was met."""
@@ -330,11 +331,12 @@ class TextStream:
     def _release(self, text: str, *, final: bool) -> str:
         text = self._held + text
         # The stop string that is complete first, however the tokens that brought it are cut.
-        found = [(text.index(s) + len(s), text.index(s)) for s in self._stop if s in text]
+        found = [(text.index(s) + len(s), text.index(s), s) for s in self._stop if s in text]
         if found:
+            end, start, self.met = min(found)
             self.stopped = True
             self._held = ""
-            return text[: min(found)[0 if self._with_stop else 1]]
+            return text[: end if self._with_stop else start]
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

@@ -229,8 +229,9 @@ def test_text_that_may_begin_a_stop_string_is_held_back() -> None:
     text = TextStream(of, ["abab!"])
     assert text.push(of.encode("xabab")) == "x"
     assert text.push(of.encode("ab")) == "ab"
+    assert (text.stopped, text.met) == (False, None)
     assert text.push(of.encode("!tail")) == ""
-    assert text.stopped
+    assert (text.stopped, text.met) == (True, "abab!")
     assert (text.push(of.encode("more")), text.finish()) == ("", "")
 
 
