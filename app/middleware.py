@@ -41,10 +41,8 @@ SECURITY_HEADERS = {
 }
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _PROBES = frozenset({"/health", "/ready", "/metrics"})
-_ANSWERS = frozenset(
-    {"/v1/completions", "/v1/chat/completions", "/v1/responses", "/api/chat", "/api/generate"}
-)
-_CHATS = frozenset({"/v1/chat/completions", "/v1/responses", "/api/chat"})
+_CHATS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"})
+_ANSWERS = _CHATS | {"/v1/completions", "/api/generate"}
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _NOT_PERMITTED = "not_permitted"
@@ -85,7 +83,7 @@ class RequestContext:
             found = reported(error, f"request {request_id}")
             if status or scope["type"] == "websocket":
                 raise  # too late for an answer: the server cuts the connection
-            await error_response(found)(scope, receive, send_with_headers)
+            await error_response(scope, found)(scope, receive, send_with_headers)
         finally:
             if scope["type"] == "http":
                 self._record(scope, request_id, status, time.perf_counter() - started)
@@ -123,7 +121,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
-            return await error_response(refusal)(scope, receive, send)
+            return await error_response(scope, refusal)(scope, receive, send)
         answers = scope["type"] == "http" and scope["path"] in _ANSWERS
         self._asking += answers
         try:
@@ -258,7 +256,7 @@ class BodyLimit:
                     more = part.get("more_body", False)
         message = f"The body is over the limit of {self._limit // 2**20} MiB."
         found = Problem(413, message, code="request_too_large")
-        await error_response(found)(scope, receive, send)
+        await error_response(scope, found)(scope, receive, send)
 
 
 class _BodyTooLargeError(Exception):

@@ -64,7 +64,7 @@ class LenientHttp:
             found = Problem(
                 415, "A body may be packed by gzip or deflate.", code="unsupported_encoding"
             )
-            return await error_response(found)(scope, receive, sending)
+            return await error_response(scope, found)(scope, receive, sending)
         dropped = (b"content-encoding", b"content-length")
         scope["headers"] = [each for each in scope["headers"] if each[0] not in dropped]
         pieces = _unpacked(receive, _WINDOWS[packed])
