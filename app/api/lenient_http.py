@@ -18,7 +18,9 @@ from app.problems import Problem
 _PIECE = 1 << 16  # bytes that are unpacked at a time
 _GZIP = zlib.MAX_WBITS | 16
 _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
-_ROUTES = ("/v1/", "/api/", "/tokenize/", "/detokenize/", "/health/", "/ready/", "/metrics/")
+_ROUTES = (
+    "/v1/", "/api/", "/mcp/", "/tokenize/", "/detokenize/", "/health/", "/ready/", "/metrics/",
+)  # fmt: skip
 
 
 class LenientHttp:
