@@ -94,8 +94,9 @@ _ASK = re.compile(
     POST\ /v1/(chat/)?completions | POST\ /v1/(embeddings|rerank|search)
     | POST\ /v1/vector_stores/[^/]+/search
     | POST\ /v1/responses | (GET|DELETE)\ /v1/responses/[^/]+
+    | GET\ /v1/responses/[^/]+/input_items | POST\ /v1/messages(/count_tokens)?
     | GET\ /v1/models(/.*)? | POST\ /(de)?tokenize
-    | POST\ /api/(chat|generate|embed|show) | GET\ /api/(tags|version)
+    | POST\ /api/(chat|generate|embed|embeddings|show) | GET\ /api/(tags|ps|version)
     """,
     re.VERBOSE,
 )
@@ -103,7 +104,8 @@ _UPLOAD = re.compile(
     r"""
     GET\ /v1/(files|collections)(/.*)?
     | POST\ /v1/files(/[^/]+/(cancel|retry|share|unshare))?
-    | GET\ /v1/vector_stores(/.*)? | POST\ /v1/vector_stores(/[^/]+/files)?
+    | GET\ /v1/vector_stores(/.*)?
+    | POST\ /v1/vector_stores(/[^/]+/(files|file_batches(/[^/]+/cancel)?))?
     | [A-Z]+\ /mcp
     """,
     re.VERBOSE,

@@ -220,8 +220,7 @@ class Authenticator:
 
         Raises `AuthenticationError`, saying what to send, without a valid credential.
         """
-        if has_bearer(headers):
-            given = headers["authorization"].partition(" ")[2].strip()
+        if (given := given_key(headers)) is not None:
             if self.accepts_key(given):
                 return Credential()
             if (key := self.named(given)) is None:
@@ -257,9 +256,13 @@ class Authenticator:
         return self._named.existing
 
 
-def has_bearer(headers: Headers) -> bool:
-    """Whether the request brings a key, so that its cookie does not count."""
-    return headers.get("authorization", "").partition(" ")[0].lower() == "bearer"
+def given_key(headers: Headers) -> str | None:
+    """The key that a request brings, so that its cookie does not count.
+
+    OpenAI's clients send it as a bearer's, Anthropic's as `x-api-key`.
+    """
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
 
 
 def _digest(token: str) -> str:

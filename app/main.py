@@ -13,6 +13,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from app.api import errors, health
+from app.api.anthropic import messages
 from app.api.lenient_http import LenientHttp
 from app.api.mcp.endpoint import Endpoint
 from app.api.ollama import generation as ollama_generation
@@ -63,6 +64,7 @@ _ROUTERS = (
     search,
     rerank,
     responses,
+    messages,
     ollama_models,
     ollama_generation,
     conversations,

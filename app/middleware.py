@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
 from app.api_keys import KEY, ApiKey, Credential, May
-from app.auth import has_bearer, needs_key
+from app.auth import given_key, needs_key
 from app.container import AppState
 from app.generation.admission import MOST_CALLS, refusal
 from app.owners import act_as
@@ -41,10 +41,8 @@ SECURITY_HEADERS = {
 }
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _PROBES = frozenset({"/health", "/ready", "/metrics"})
-_ANSWERS = frozenset(
-    {"/v1/completions", "/v1/chat/completions", "/v1/responses", "/api/chat", "/api/generate"}
-)
-_CHATS = frozenset({"/v1/chat/completions", "/v1/responses", "/api/chat"})
+_CHATS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"})
+_ANSWERS = _CHATS | {"/v1/completions", "/api/generate"}
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _NOT_PERMITTED = "not_permitted"
@@ -85,7 +83,7 @@ class RequestContext:
             found = reported(error, f"request {request_id}")
             if status or scope["type"] == "websocket":
                 raise  # too late for an answer: the server cuts the connection
-            await error_response(found)(scope, receive, send_with_headers)
+            await error_response(scope, found)(scope, receive, send_with_headers)
         finally:
             if scope["type"] == "http":
                 self._record(scope, request_id, status, time.perf_counter() - started)
@@ -123,7 +121,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (refusal := self._refusal(scope)):
-            return await error_response(refusal)(scope, receive, send)
+            return await error_response(scope, refusal)(scope, receive, send)
         answers = scope["type"] == "http" and scope["path"] in _ANSWERS
         self._asking += answers
         try:
@@ -175,7 +173,7 @@ class Gate:
         scope[KEY] = credential.key
         if scope["path"] in _ANSWERS and self._asking >= MOST_CALLS:
             return problem(refusal())  # before its body is read
-        if has_bearer(headers) or scope.get("method") in _SAFE_METHODS:
+        if given_key(headers) is not None or scope.get("method") in _SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
@@ -258,7 +256,7 @@ class BodyLimit:
                     more = part.get("more_body", False)
         message = f"The body is over the limit of {self._limit // 2**20} MiB."
         found = Problem(413, message, code="request_too_large")
-        await error_response(found)(scope, receive, send)
+        await error_response(scope, found)(scope, receive, send)
 
 
 class _BodyTooLargeError(Exception):
@@ -274,7 +272,8 @@ def _not_permitted(credential: Credential) -> str:
 
 def _caller(scope: Scope, headers: Headers, credential: Credential) -> str:
     """Who shares the device with others: a page, or a key's clients of one machine."""
-    by = f"key {credential.name}" if has_bearer(headers) else f"page {credential.name}".strip()
+    keyed = given_key(headers) is not None
+    by = f"key {credential.name}" if keyed else f"page {credential.name}".strip()
     host, _ = scope.get("client") or ("", 0)
     return f"{by} {host}"
 

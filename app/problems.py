@@ -36,6 +36,14 @@ _STATUS: tuple[tuple[type[DragonError], int, str], ...] = (
     (ModelServerError, 502, "server_error"),
 )
 
+_ANTHROPIC = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -57,6 +65,12 @@ class Problem:
                 "code": self.code,
             }
         }
+
+    def as_anthropic(self) -> dict[str, Any]:
+        """The same as clients of Anthropic's API get it."""
+        usual = "api_error" if self.status >= 500 else "invalid_request_error"
+        kind = _ANTHROPIC.get(self.status, usual)
+        return {"type": "error", "error": {"type": kind, "message": encodable(self.message)}}
 
     def shown(self) -> dict[str, Any]:
         """The body and what makes it localizable, as stored and sent to the page."""

@@ -132,6 +132,7 @@ class FakeGeneration:
             completion_tokens=written,
             participation=((0, min(3, written)),) if self.no_room is None else (),
             stats={"document_tokens": 7.0},
+            stop=stream.met,
         )
 
 

@@ -70,7 +70,7 @@ def fit(case: Case, file: str) -> None:
     for limit in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         if type(body.get(limit)) is int:
             body[limit] = min(_TOKENS, body[limit])
-    if case.path.endswith("completions") and body.get("max_tokens", None) is None:
+    if case.path.endswith(("completions", "/messages")) and body.get("max_tokens", None) is None:
         body["max_tokens"] = _TOKENS
     if case.path == "/v1/responses" and body.get("max_output_tokens") is None:
         body["max_output_tokens"] = _TOKENS

@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: every failure leaves in OpenAI's error shape."""
+"""Errors as HTTP responses: in OpenAI's shape, or in Anthropic's where its API was asked."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from app.problems import INTERNAL, Problem, problem
 from dragon.errors import DragonError
 from dragon.localizable import Localizable
 
 LOCALIZABLE = "X-Dragon-Localizable"
+MESSAGES = "/v1/messages"
+"""Where Anthropic's API begins."""
 _LONGEST = 8192  # a client may refuse longer ones
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 # Details that the framework gives of a route it does not have.
@@ -26,10 +29,13 @@ _NO_ROUTE = frozenset({"Not Found", "Method Not Allowed"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
-def error_response(found: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem as a response of its own."""
+def error_response(
+    scope: Scope, found: Problem, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A problem as a response of its own to the request of this scope."""
+    anthropic = scope["path"].startswith(MESSAGES)
     return Response(
-        orjson.dumps(found.body()),
+        orjson.dumps(found.as_anthropic() if anthropic else found.body()),
         found.status,
         {**_HEADERS.get(found.status, {}), **_localizable(found), **(headers or {})},
         "application/json",
@@ -53,12 +59,12 @@ def install(app: FastAPI) -> None:
 
 async def _answer(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
-        return error_response(_malformed(error))
+        return error_response(request.scope, _malformed(error))
     if isinstance(error, HTTPException):
-        return error_response(_refused(request, error), error.headers)
+        return error_response(request.scope, _refused(request, error), error.headers)
     if (found := problem(error)) is INTERNAL:
         raise error  # to the middleware, which logs it with the request's id
-    return error_response(found)
+    return error_response(request.scope, found)
 
 
 def _malformed(error: RequestValidationError) -> Problem:

@@ -18,7 +18,9 @@ from app.problems import Problem
 _PIECE = 1 << 16  # bytes that are unpacked at a time
 _GZIP = zlib.MAX_WBITS | 16
 _WINDOWS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
-_ROUTES = ("/v1/", "/api/", "/tokenize/", "/detokenize/", "/health/", "/ready/", "/metrics/")
+_ROUTES = (
+    "/v1/", "/api/", "/mcp/", "/tokenize/", "/detokenize/", "/health/", "/ready/", "/metrics/",
+)  # fmt: skip
 
 
 class LenientHttp:
@@ -64,7 +66,7 @@ class LenientHttp:
             found = Problem(
                 415, "A body may be packed by gzip or deflate.", code="unsupported_encoding"
             )
-            return await error_response(found)(scope, receive, sending)
+            return await error_response(scope, found)(scope, receive, sending)
         dropped = (b"content-encoding", b"content-length")
         scope["headers"] = [each for each in scope["headers"] if each[0] not in dropped]
         pieces = _unpacked(receive, _WINDOWS[packed])

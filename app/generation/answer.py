@@ -139,6 +139,7 @@ class Answer:
             stats={name: round(value, 4) for name, value in stats.items()},
             verdicts=verdicts(session.agreement.verdicts[:count]),
             trace=tuple(self.trace.entries),
+            stop=self._stream.met,
         )
 
     def _take_sources(self, found: SourcesFound) -> SourcesFound:

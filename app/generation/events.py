@@ -284,7 +284,8 @@ class Finished:
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
     device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`timeline`).
-    `hops` are the tokens that begin a further hop.
+    `hops` are the tokens that begin a further hop. `stop` is the stop string that ended it, if one
+    did.
     """
 
     reason: Literal["stop", "length"]
@@ -295,6 +296,7 @@ class Finished:
     verdicts: str = ""
     trace: tuple[Entry, ...] = ()
     hops: tuple[int, ...] = ()
+    stop: str | None = None
 
 
 Event = (

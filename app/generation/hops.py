@@ -295,6 +295,7 @@ def whole(ends: Sequence[Finished], started: Sequence[float]) -> Finished:
         verdicts="".join(end.verdicts for end in ends),
         trace=tuple(trace),
         hops=tuple(starts[1:-1]),
+        stop=ends[-1].stop,
     )
 
 

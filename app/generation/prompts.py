@@ -137,17 +137,19 @@ def _questions(messages: Sequence[Message]) -> list[str]:
     return [message.content for message in messages if message.role == "user"]
 
 
-async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool = False) -> Prompt:
+async def text_prompt(
+    model: Model, prompt: str | Sequence[int], suffix: str = "", *, to_cut: bool = False
+) -> Prompt:
     """A prompt as it stands, text or token ids, with the tokens before every text or without.
 
-    Special tokens are known by their names.
+    Special tokens are known by their names. With a `suffix` it is what is between them that is to
+    be written. A prompt that is `to_cut` may be too long.
 
-    One that is `to_cut` may be too long.
-
-    Raises `InvalidRequestError` for an empty prompt or an unknown token, `ContextLengthError`
-    when too long.
+    Raises `InvalidRequestError` for an empty prompt, an unknown token, or a suffix where the model
+    fills nothing in; `ContextLengthError` when too long.
     """
     tokenizer = model.tokenizer
+    require_room(len(suffix), model, "suffix")
     if isinstance(prompt, str):
         require_room(len(prompt), model, "prompt", to_cut=to_cut)
         tokens, query = await asyncio.to_thread(tokenizer.read, prompt), prompt
@@ -158,7 +160,9 @@ async def text_prompt(model: Model, prompt: str | Sequence[int], *, to_cut: bool
     start = tokenizer.bare_row(raw=True)
     if start and tokens[: len(start)] == start:
         tokens = tokens[len(start) :]
-    query = query or await asyncio.to_thread(tokenizer.decode, tokens)
+    query = query or await asyncio.to_thread(tokenizer.decode, tokens) or suffix
+    if suffix:
+        tokens = await asyncio.to_thread(tokenizer.around, tokens, suffix)
     if not tokens:
         raise InvalidRequestError("prompt: must not be empty", param="prompt")
     return Prompt(_fitting(tokens, model, "prompt", to_cut=to_cut), query)

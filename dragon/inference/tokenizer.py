@@ -19,12 +19,14 @@ from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.backends.llama_cpp.metadata import tokenizer_of
 from dragon.inference.chat_template import ChatTemplate, Rendering
 from dragon.inference.chat_template import Message as Message
+from dragon.inference.filling import Marks, marks_of
 from dragon.inference.grammar import Grammars, Mask
 from dragon.inference.rows import Begins
 from dragon.inference.tools import Form, Tool
 
 _REPLACEMENT = "\ufffd"
 _LONG = 1 << 14  # characters
+_APART = "☺"  # which nothing is joined with
 _BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 
 
@@ -135,6 +137,38 @@ class Tokenizer:
             core = self._backend.backend_tokenizer
             ids = core.encode_batch([text], add_special_tokens=False)[0].ids
         return ids
+
+    def around(self, before: Sequence[int], behind: str) -> list[int]:
+        """Tokens of a text and of the one behind it, so marked that what is between is written.
+
+        Raises `InvalidRequestError` where the model has no marks for that.
+        """
+        if (marks := self._marks) is None:
+            raise InvalidRequestError(
+                "suffix: not supported by this model, which has no tokens to fill in between two "
+                "texts; leave it out",
+                param="suffix",
+                code="unsupported_parameter",
+            )
+        names = (marks.before, marks.behind, marks.between)
+        first, second, last = map(self._backend.convert_tokens_to_ids, names)
+        return [first, *before, second, *self._going_on(behind), last]
+
+    @cached_property
+    def filled(self) -> frozenset[int]:
+        """Tokens that end what is written between two texts."""
+        ends = () if self._marks is None else self._marks.ends
+        return frozenset(map(self._backend.convert_tokens_to_ids, ends))
+
+    @cached_property
+    def _marks(self) -> Marks | None:
+        return marks_of(self._backend.get_vocab())
+
+    def _going_on(self, text: str) -> list[int]:
+        """Tokens of a text behind another, without the space that SentencePiece puts before one."""
+        if self.byte_level:
+            return self.read(text)
+        return self.read(_APART + text)[len(self.read(_APART)) :]
 
     @cached_property
     def longest_token(self) -> int:
@@ -298,6 +332,7 @@ class TextStream:
         self._context: list[int] = []  # the tokens before, since spacing depends on them
         self._held = ""  # text that may be the beginning of a stop string
         self.stopped = False
+        self.met: str | None = None  # the stop string that has ended it
 
     def push(self, tokens: Sequence[int]) -> str:
         """Text that has become final with these tokens; empty once a stop string was met."""
@@ -330,11 +365,12 @@ class TextStream:
     def _release(self, text: str, *, final: bool) -> str:
         text = self._held + text
         # The stop string that is complete first, however the tokens that brought it are cut.
-        found = [(text.index(s) + len(s), text.index(s)) for s in self._stop if s in text]
+        found = [(text.index(s) + len(s), text.index(s), s) for s in self._stop if s in text]
         if found:
+            end, start, self.met = min(found)
             self.stopped = True
             self._held = ""
-            return text[: min(found)[0 if self._with_stop else 1]]
+            return text[: end if self._with_stop else start]
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

@@ -22,7 +22,8 @@ ASKING = {
     "POST /v1/search", "POST /v1/responses", "GET /v1/responses/a", "DELETE /v1/responses/a",
     "GET /v1/models", "GET /v1/models/a/b", "POST /tokenize", "POST /detokenize",
     "POST /api/chat", "POST /api/generate", "POST /api/embed", "POST /api/show", "GET /api/tags",
-    "GET /api/version", "POST /v1/vector_stores/a/search",
+    "GET /api/version", "POST /v1/vector_stores/a/search", "GET /v1/responses/a/input_items",
+    "POST /v1/messages", "POST /v1/messages/count_tokens", "POST /api/embeddings", "GET /api/ps",
 }  # fmt: skip
 UPLOADING = {
     "GET /v1/files", "POST /v1/files", "GET /v1/files/a", "GET /v1/files/a/content",
@@ -31,7 +32,9 @@ UPLOADING = {
     "GET /v1/collections", "POST /mcp", "GET /mcp", "DELETE /mcp",
     "GET /v1/vector_stores", "POST /v1/vector_stores", "GET /v1/vector_stores/a",
     "GET /v1/vector_stores/a/files", "POST /v1/vector_stores/a/files",
-    "GET /v1/vector_stores/a/files/b",
+    "GET /v1/vector_stores/a/files/b", "POST /v1/vector_stores/a/file_batches",
+    "GET /v1/vector_stores/a/file_batches/b", "GET /v1/vector_stores/a/file_batches/b/files",
+    "POST /v1/vector_stores/a/file_batches/b/cancel",
 }  # fmt: skip
 DEVICE = {"POST /api/models/use", "POST /api/models/try", "POST /api/folders"}
 NEITHER = DEVICE | {

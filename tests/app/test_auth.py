@@ -57,6 +57,8 @@ def test_an_empty_key_file_is_no_key(tmp_path: Path) -> None:
         {"authorization": "Bearer"},
         {"authorization": "Bearer wrong"},
         {"authorization": f"Basic {KEY}"},
+        {"x-api-key": "wrong"},
+        {"x-api-key": KEY, "authorization": "Bearer wrong"},
         {"cookie": f"{COOKIE}=wrong"},
         {"cookie": f"{COOKIE}={KEY}"},
         {"cookie": '";;=;"'},
@@ -73,6 +75,12 @@ def test_a_wrong_key_beside_a_good_cookie_is_wrong() -> None:
     auth.check(Headers({"cookie": cookie}))
     with pytest.raises(AuthenticationError, match="Incorrect"):
         auth.check(Headers({"cookie": cookie, "authorization": "Bearer wrong"}))
+    with pytest.raises(AuthenticationError, match="Incorrect"):
+        auth.check(Headers({"cookie": cookie, "x-api-key": "wrong"}))
+
+
+def test_the_key_may_come_as_anthropics_clients_send_it() -> None:
+    assert Authenticator(KEY).check(Headers({"x-api-key": KEY})).key is None
 
 
 def test_browsers_stay_signed_in_over_a_restart_until_they_expire(

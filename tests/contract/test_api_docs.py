@@ -28,6 +28,7 @@ SECTIONS = (
     "Structured output",
     "Tools",
     "Responses",
+    "Messages",
     "Vector stores",
     "Reranking",
     "Ollama",

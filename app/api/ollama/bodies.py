@@ -250,23 +250,24 @@ class OllamaChatBody(_Body):
 class OllamaGenerateBody(_Body):
     """`POST /api/generate`: a prompt under the chat template, or `raw`, as it stands.
 
-    Without one nothing is written: the model is loaded already.
+    With a `suffix` what is between the two is written. Without either nothing is: the model is
+    loaded already.
     """
 
     prompt: Str = ""
     system: Str = ""
     raw: bool | None = None
+    suffix: Str = ""
 
-    suffix: Annotated[Any, neutral("")] = None
     template: Annotated[Any, neutral("")] = None
     context: Annotated[Any, neutral([])] = None
     images: Annotated[Any, neutral([])] = None
 
     def as_openai(self, usual_temperature: float | None) -> ChatBody | CompletionBody:
         """The same in OpenAI's shape."""
-        if self.raw:
+        if self.raw or self.suffix:
             top = (self.top_logprobs or 0) if self.logprobs else None
-            shown = {"prompt": self.prompt, "logprobs": top}
+            shown = {"prompt": self.prompt, "suffix": self.suffix, "logprobs": top}
             return _Completion.model_validate(shown | self._shared(usual_temperature))
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
         question = ChatMessage(role="user", content=self.prompt)

@@ -59,8 +59,8 @@ async def chat(http: Request, body: OllamaChatBody, state: State) -> Response:
     responses={200: _LINES, **failures(404, 502, 503)},
 )
 async def generate(http: Request, body: OllamaGenerateBody, state: State) -> Response:
-    """Answer a prompt, or go on with it."""
-    return await _respond(http, state, body, GenerateLines, wanted=bool(body.prompt))
+    """Answer a prompt, go on with it, or fill in what is between it and a suffix."""
+    return await _respond(http, state, body, GenerateLines, wanted=bool(body.prompt or body.suffix))
 
 
 async def _respond(

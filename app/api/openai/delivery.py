@@ -13,15 +13,18 @@ from app.api.openai.sse import EventStream, unless_gone
 from app.container import AppState
 from app.generation.accumulator import AnswerState
 from app.generation.events import Event
+from dragon.inference.fairness import CALLER
 
 Events = AsyncGenerator[tuple[int, Event], None]
 
 
-def begun(state: AppState, answers: Sequence[AnswerState]) -> Events:
-    """The events of the answers of a call, each with the answer's index.
+def begun(state: AppState, answers: Sequence[AnswerState], user: str | None = None) -> Events:
+    """The events of the answers of a call, each with the answer's index, shared out by `user`.
 
     Raises `InvalidRequestError` for what the model cannot do, before one begins.
     """
+    if user:
+        CALLER.set(f"{CALLER.get()} {user}")
     for answer in answers:
         state.generation.check(answer.request)
     return state.admission.admitted(merged(state.answers.write, answers))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from app.api.errors import MESSAGES
 from app.api.openai.responses import ChatCompletionChunk, Completion
 from app.auth import needs_key
 
@@ -40,9 +41,25 @@ class ErrorReply(BaseModel):
     error: Failure
 
 
-def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+class MessageFailure(BaseModel):
+    """What went wrong, as Anthropic's API says it."""
+
+    type: str
+    message: str
+
+
+class MessageErrorReply(BaseModel):
+    """The shape of every failure of Anthropic's API."""
+
+    type: Literal["error"]
+    error: MessageFailure
+
+
+def failures(
+    *statuses: int, shape: type[BaseModel] = ErrorReply
+) -> dict[int | str, dict[str, Any]]:
     """What a route declares of the failures that are its own."""
-    return {status: {"model": ErrorReply, "description": _REASONS[status]} for status in statuses}
+    return {status: {"model": shape, "description": _REASONS[status]} for status in statuses}
 
 
 def streamed(chunk: type[BaseModel]) -> dict[str, Any]:
@@ -101,7 +118,8 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         statuses.add(404)
     if "requestBody" in operation:
         statuses.add(413)
+    shape = MessageErrorReply if path.startswith(MESSAGES) else ErrorReply
     for status in statuses - {int(known) for known in responses}:
-        content = {"application/json": {"schema": {"$ref": f"{_REF}ErrorReply"}}}
+        content = {"application/json": {"schema": {"$ref": f"{_REF}{shape.__name__}"}}}
         responses[str(status)] = {"description": _REASONS[status], "content": content}
     operation["responses"] = dict(sorted(responses.items()))

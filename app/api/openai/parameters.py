@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -105,7 +105,10 @@ def _held(body: ChatBody, tools: Sequence[Tool], form: Form | None) -> tuple[str
 async def completion_requests(body: CompletionBody, state: AppState) -> list[GenerationRequest]:
     """A generation for each choice of each prompt of a completion."""
     cut = body.truncate_prompt_tokens is not None
-    prompts = [await text_prompt(state.generation, each, to_cut=cut) for each in body.prompt]
+    suffix = body.suffix or ""
+    prompts = [
+        await text_prompt(state.generation, each, suffix, to_cut=cut) for each in body.prompt
+    ]
     grammar = await checked(body.grammar, state, raw=True)
     return requests_of(
         body,
@@ -116,6 +119,7 @@ async def completion_requests(body: CompletionBody, state: AppState) -> list[Gen
         details=body.details,
         best_of=body.best_of,
         grammar=grammar,
+        ends=state.generation.tokenizer.filled if suffix else (),
     )
 
 
@@ -129,11 +133,12 @@ def requests_of(
     details: Details | None,
     best_of: int | None = None,
     grammar: str = "",
+    ends: Iterable[int] = (),
 ) -> list[GenerationRequest]:
     """A generation for each choice of each prompt, the choices of a prompt together.
 
     Of `best_of` choices only the likeliest are answered with. Each is held to the `grammar`, if
-    there is one. Raises `InvalidRequestError`.
+    there is one, and is ended by the tokens `ends`, too. Raises `InvalidRequestError`.
     """
     options = body.dragon or DragonOptions()
     choices = best_of or body.n or 1
@@ -155,7 +160,7 @@ def requests_of(
         mode,
         max_tokens=limit,
         stop=body.stop,
-        stop_tokens=body.stop_token_ids or (),
+        stop_tokens=(*(body.stop_token_ids or ()), *ends),
         with_stop=bool(body.include_stop_str_in_output),
         special=body.skip_special_tokens is False,
         raw=raw,

@@ -32,7 +32,6 @@ from app.generation.events import (
     TokenDetail,
 )
 from app.problems import reported
-from dragon.inference.fairness import CALLER
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -52,9 +51,7 @@ async def respond(http: Request, state: AppState, call: Call) -> Response:
 
     Raises `ClientDisconnect` when nobody is left to answer.
     """
-    if call.body.user:
-        CALLER.set(f"{CALLER.get()} {call.body.user}")
-    events = begun(state, [choice.answer for choice in call.choices])
+    events = begun(state, [choice.answer for choice in call.choices], call.body.user)
     if call.body.stream:
         return await as_stream(http, events, partial(_frames, call))
     return await at_once(http, events, partial(_whole, call))

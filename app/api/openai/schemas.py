@@ -246,7 +246,15 @@ class CompletionBody(GenerationBody):
     best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     echo: Annotated[bool | None, Field(validate_default=True)] = None
     logprobs: Top | None = None
-    suffix: Annotated[Any, neutral("")] = None
+    suffix: Str | None = None
+
+    @field_validator("suffix")
+    @classmethod
+    def _behind_the_whole_prompt(cls, suffix: str | None, info: ValidationInfo) -> str | None:
+        for other in ("echo", "truncate_prompt_tokens"):
+            if suffix and info.data.get(other):
+                raise invalid(f"contradicts {other}; send one of them")
+        return suffix
 
     @field_validator("best_of")
     @classmethod

@@ -8,7 +8,9 @@ import time
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, TypeVar
 
+import orjson
 from fastapi.responses import Response
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
@@ -16,6 +18,17 @@ log = logging.getLogger("dragon.answers")
 T = TypeVar("T")
 # Proxies and clients take a connection that is silent for longer for dead.
 KEEP_ALIVE_S = 10.0
+
+
+def named(kind: str, **fields: Any) -> bytes:
+    """An event that has a name, and fields of plain values and models."""
+    data = orjson.dumps({"type": kind, **fields}, default=_plain)
+    return f"event: {kind}\ndata: ".encode() + data + b"\n\n"
+
+
+def _plain(value: Any) -> Any:
+    assert isinstance(value, BaseModel), "events hold models and plain values"
+    return value.model_dump(mode="json")
 
 
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:

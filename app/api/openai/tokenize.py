@@ -46,13 +46,10 @@ async def tokenize(body: TokenizeBody, state: State) -> Tokenized:
     if body.messages is not None:
         if tokenizer is not state.generation.tokenizer:
             raise InvalidRequestError("messages: this model does not chat", param="messages")
-        if sum(len(message.content or "") for message in body.messages) > MAX_TEXT:
-            message = f"messages: at most {MAX_TEXT} characters, all of them together"
-            raise InvalidRequestError(message, param="messages")
         messages = as_messages(body.messages)
         require_tools(messages, tokenizer)
         rendering = rendering_of(body, [each.tool() for each in body.tools], tokenizer)
-        tokens = await asyncio.to_thread(_chat, tokenizer, messages, rendering)
+        tokens = await chat_ids(tokenizer, messages, rendering)
     else:
         tokens = await asyncio.to_thread(tokenizer.read, body.prompt or "")
         if body.add_special_tokens is not False:
@@ -70,8 +67,18 @@ async def detokenize(body: DetokenizeBody, state: State) -> Detokenized:
     return Detokenized(prompt=await asyncio.to_thread(tokenizer.decode, tokens, special=True))
 
 
-def _chat(tokenizer: Tokenizer, messages: Sequence[Message], rendering: Rendering) -> list[int]:
-    chat = tokenizer.chat(messages, rendering)
+async def chat_ids(
+    tokenizer: Tokenizer, messages: Sequence[Message], rendering: Rendering
+) -> list[int]:
+    """The ids of a chat, with those that stand before every one.
+
+    Raises `InvalidRequestError` for one that would take long to tokenize.
+    """
+    if sum(len(message.content) for message in messages) > MAX_TEXT:
+        raise InvalidRequestError(
+            f"messages: at most {MAX_TEXT} characters, all of them together", param="messages"
+        )
+    chat = await asyncio.to_thread(tokenizer.chat, messages, rendering)
     return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 
 from app.api.openai.logprobs import TokenLogprob
+from app.api.openai.sse import named
 from app.api.responses.shapes import (
     FileCitation,
     FileSearchCall,
@@ -296,10 +296,4 @@ class StreamRenderer:
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         number, self._number = self._number, self._number + 1
-        data = orjson.dumps({"type": kind, "sequence_number": number, **fields}, default=_plain)
-        return f"event: {kind}\ndata: ".encode() + data + b"\n\n"
-
-
-def _plain(value: Any) -> Any:
-    assert isinstance(value, BaseModel), "events hold models and plain values"
-    return value.model_dump(mode="json")
+        return named(kind, sequence_number=number, **fields)

@@ -30,7 +30,6 @@ from app.api.responses.shapes import InputItems, ResponseDeleted, ResponseObject
 from app.container import AppState, State
 from app.generation.events import Finished, GenerationRequest
 from app.problems import reported
-from dragon.inference.fairness import CALLER
 from dragon.inference.reading import Reading
 
 router = APIRouter(prefix="/v1/responses", tags=["responses"])
@@ -83,11 +82,9 @@ async def create_response(http: Request, body: ResponseBody, state: State) -> Re
     chat = body.as_chat(past, await limits(stores, state))
     requests = await chat_requests(chat, state)
     (choice,) = choices_of(requests, 1)
-    if body.user:
-        CALLER.set(f"{CALLER.get()} {body.user}")
     reading = reading_of(chat, requests[0], state.generation.tokenizer)
     asked = _asked(body, model, requests[0], reading)
-    events = begun(state, [choice.answer])
+    events = begun(state, [choice.answer], body.user)
     if body.store is not False:
         conversation = None if last is None else last.conversation_id
         parent = None if last is None else last.id

@@ -31,8 +31,10 @@ async def test_a_head_is_a_get_without_its_body(client: httpx.AsyncClient) -> No
 async def test_a_slash_at_the_end(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/models/")).json() == (await client.get("/v1/models")).json()
     assert (await client.post(f"{CHAT}/", json=ASK)).status_code == 200
+    assert (await client.post("/mcp/", json={})).status_code != 404
     client.headers.pop("Authorization")
-    assert (await client.get("/v1/models/")).status_code == 401
+    for path in ("/v1/models/", "/mcp/"):
+        assert (await client.get(path)).status_code == 401
 
 
 @pytest.mark.parametrize(

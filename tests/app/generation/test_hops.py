@@ -87,7 +87,9 @@ def test_two_hops_are_one_answer(tokenizer: Tokenizer, request_: GenerationReque
     events = placed(hops, hop_of(tokenizer, FIRST, NOTE))
     (following,) = hops.next()
     list(hops.begin(following))
-    events += placed(hops, hop_of(tokenizer, SECOND, CAPITAL))
+    *second, ended = hop_of(tokenizer, SECOND, CAPITAL)
+    assert isinstance(ended, Finished)
+    events += placed(hops, [*second, replace(ended, stop="\n")])
     assert not hops.next(), "one hop was allowed"
     events += hops.finish()
 
@@ -108,6 +110,7 @@ def test_two_hops_are_one_answer(tokenizer: Tokenizer, request_: GenerationReque
     end = whole.end
     assert isinstance(events[-1], Finished)
     assert (end.reason, end.prompt_tokens, end.completion_tokens) == ("stop", 9, count)
+    assert end.stop == "\n"
     assert (end.hops, end.participation, end.verdicts) == ((first,), ((0, count),), "=" * count)
     assert [(kind, position) for kind, position, *_ in end.trace] == [("t", 0), ("t", first)]
     assert end.stats == {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models
+from tokenizers import decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
@@ -229,8 +229,9 @@ def test_text_that_may_begin_a_stop_string_is_held_back() -> None:
     text = TextStream(of, ["abab!"])
     assert text.push(of.encode("xabab")) == "x"
     assert text.push(of.encode("ab")) == "ab"
+    assert (text.stopped, text.met) == (False, None)
     assert text.push(of.encode("!tail")) == ""
-    assert text.stopped
+    assert (text.stopped, text.met) == (True, "abab!")
     assert (text.push(of.encode("more")), text.finish()) == ("", "")
 
 
@@ -288,6 +289,37 @@ def test_the_bytes_of_special_tokens_and_of_other_alphabets() -> None:
     core.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback()])
     sentencepiece = Tokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
     assert [sentencepiece.piece(token) for token in range(3)] == [b" a", b"\xe2", b"b"]
+
+
+def test_a_text_is_marked_with_the_one_behind_it() -> None:
+    made = backend(None)
+    names = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>"]
+    made.add_special_tokens({"additional_special_tokens": names})
+    own = Tokenizer(made)
+    marked = own.around(own.read("where "), " when")
+    assert (
+        own.decode(marked, special=True) == "<|fim_prefix|>where <|fim_suffix|> when<|fim_middle|>"
+    )
+    assert len(marked) == len(own.read("where ")) + len(own.read(" when")) + 3
+    assert own.filled == set(own.read("<|fim_pad|>"))
+    with pytest.raises(InvalidRequestError, match="suffix: not supported by this model"):
+        tokenizer("plain").around([1], "a")
+
+
+def test_no_space_is_put_before_what_stands_behind_a_text() -> None:
+    pieces = ["\u2581", "a", "b", "<0xE2>", "<0x98>", "<0xBA>"]
+    names = ["\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>"]
+    core = Backend(models.BPE({each: n for n, each in enumerate(pieces)}, [], byte_fallback=True))
+    core.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
+    core.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback()])
+    made = PreTrainedTokenizerFast(tokenizer_object=core)
+    made.add_special_tokens({"additional_special_tokens": names})
+    own = Tokenizer(made)
+    assert own.read("b") == [0, 2]
+    before, behind, between = map(made.convert_tokens_to_ids, names)
+    assert own.around(own.read("a"), "b a") == [before, 0, 1, behind, 2, 0, 1, between]
 
 
 def test_a_vocabulary_padded_at_its_end_is_the_same() -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from schemathesis import Case
 
+from app.api.errors import MESSAGES
 from app.main import create_app
 from app.settings import Settings
 from tests import schema
@@ -60,7 +61,8 @@ def test_every_failure_has_the_error_shape() -> None:
             for status, response in operation["responses"].items():
                 if status >= "400" and (path, status) != ("/ready", "503"):
                     schema_of = response["content"]["application/json"]["schema"]
-                    assert schema_of == {"$ref": "#/components/schemas/ErrorReply"}
+                    shape = "MessageErrorReply" if path.startswith(MESSAGES) else "ErrorReply"
+                    assert schema_of == {"$ref": f"#/components/schemas/{shape}"}
 
 
 def test_a_stream_is_declared_with_its_chunks() -> None:

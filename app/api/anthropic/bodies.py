@@ -1,0 +1,317 @@
+"""Requests in the shape of Anthropic's Messages API, and the chats that ask for the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from app.api.openai.field_types import (
+    JsonObject,
+    Limit,
+    Stop,
+    Str,
+    Temperature,
+    TopK,
+    TopP,
+    invalid,
+    neutral,
+    text_of_parts,
+)
+from app.api.openai.schemas import MAX_TURNS, ChatBody, ChatMessage, DragonOptions
+from app.api.openai.spellings import NOTHING, Lenient
+from app.api.openai.structured import JsonSchema, ResponseFormat
+from app.api.openai.tools import (
+    MAX_TOOLS,
+    CallBody,
+    CalledFunction,
+    FunctionBody,
+    Name,
+    NamedFunction,
+    NamedTool,
+    ToolBody,
+    ToolChoice,
+)
+from dragon.errors import InvalidRequestError
+
+
+class TextBlock(Lenient):
+    """Text of a turn."""
+
+    AT: ClassVar = "messages[].content[]."
+    NOTHING: ClassVar = frozenset({"cache_control", "citations"})
+
+    type: Literal["text"]
+    text: Str
+
+
+Text = Annotated[Str, BeforeValidator(text_of_parts, json_schema_input_type=str | list[TextBlock])]
+
+
+class ThinkingBlock(Lenient):
+    """What the assistant thought before it answered."""
+
+    AT: ClassVar = "messages[].content[]."
+    NOTHING: ClassVar = frozenset({"cache_control", "signature"})
+
+    type: Literal["thinking"]
+    thinking: Str
+
+
+class RedactedBlock(Lenient):
+    """A thought that nobody here can read."""
+
+    AT: ClassVar = "messages[].content[]."
+    NOTHING: ClassVar = frozenset({"cache_control", "data"})
+
+    type: Literal["redacted_thinking"]
+
+
+class ToolUseBlock(Lenient):
+    """A tool that the assistant called."""
+
+    AT: ClassVar = "messages[].content[]."
+    NOTHING: ClassVar = frozenset({"cache_control", "caller"})
+
+    type: Literal["tool_use"]
+    id: Str
+    name: Name
+    input: JsonObject
+
+    def call(self) -> CallBody:
+        """As a chat takes it."""
+        called = CalledFunction(name=self.name, arguments=json.dumps(self.input))
+        return CallBody(id=self.id, function=called)
+
+
+class ToolResultBlock(Lenient):
+    """What a tool returned; that it failed is what its text says."""
+
+    AT: ClassVar = "messages[].content[]."
+    NOTHING: ClassVar = frozenset({"cache_control", "is_error"})
+
+    type: Literal["tool_result"]
+    tool_use_id: Str
+    content: Text = ""
+
+
+Block = Annotated[
+    TextBlock | ThinkingBlock | RedactedBlock | ToolUseBlock | ToolResultBlock,
+    Field(discriminator="type"),
+]
+_SPEAKERS = {
+    "text": ("user", "assistant"),
+    "thinking": ("assistant",),
+    "redacted_thinking": ("assistant",),
+    "tool_use": ("assistant",),
+    "tool_result": ("user",),
+}
+
+
+def _blocks(content: Any) -> Any:
+    """A text as the one block that it is."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else None
+        if isinstance(kind, str) and kind not in _SPEAKERS:
+            raise invalid(f"{kind} is not supported by this server", "unsupported_parameter")
+    return content
+
+
+class MessageBody(Lenient):
+    """A turn: a text, or blocks."""
+
+    AT: ClassVar = "messages[]."
+
+    role: Literal["user", "assistant"]
+    content: Annotated[
+        list[Block], BeforeValidator(_blocks, json_schema_input_type=str | list[Block])
+    ]
+
+    @field_validator("content")
+    @classmethod
+    def _of_its_speaker(cls, content: list[Block], info: ValidationInfo) -> list[Block]:
+        role = info.data.get("role")
+        for block in content:
+            if role is not None and role not in _SPEAKERS[block.type]:
+                raise invalid(f"a {block.type} is not the {role}'s")
+        return content
+
+    def turns(self) -> Iterator[ChatMessage]:
+        """The same in OpenAI's shape, where each thing that a tool returned is a turn."""
+        texts, thoughts, calls = [], [], []
+        for block in self.content:
+            match block:
+                case ToolResultBlock():
+                    yield ChatMessage(
+                        role="tool", content=block.content, tool_call_id=block.tool_use_id
+                    )
+                case ToolUseBlock():
+                    calls.append(block.call())
+                case ThinkingBlock():
+                    thoughts.append(block.thinking)
+                case TextBlock():
+                    texts.append(block.text)
+        if texts or self.role == "assistant":
+            yield ChatMessage(
+                role=self.role,
+                content="\n".join(texts),
+                reasoning_content="\n".join(thoughts) or None,
+                tool_calls=calls or None,
+            )
+
+
+class MessageTool(Lenient):
+    """A tool of the client's own. Anthropic's own tools have another type."""
+
+    AT: ClassVar = "tools[]."
+    NOTHING: ClassVar = frozenset({"cache_control", "eager_input_streaming"})
+
+    type: Annotated[Any, neutral("custom")] = None
+    name: Name
+    description: Str | None = None
+    input_schema: JsonObject
+    strict: bool | None = None
+
+    def body(self) -> ToolBody:
+        """As a chat takes it."""
+        function = FunctionBody(
+            name=self.name, description=self.description, parameters=self.input_schema
+        )
+        return ToolBody(type="function", function=function)
+
+
+class Choice(Lenient):
+    """Which tool is to be called, if any."""
+
+    AT: ClassVar = "tool_choice."
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: Annotated[Name | None, Field(validate_default=True)] = None
+    disable_parallel_tool_use: bool | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _of_a_tool(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if (name is not None) != (info.data.get("type") == "tool"):
+            raise invalid("goes with the type tool, and with no other")
+        return name
+
+    def tool_choice(self) -> ToolChoice:
+        """As a chat takes it."""
+        if self.name is not None:
+            return NamedTool(type="function", function=NamedFunction(name=self.name))
+        return "none" if self.type == "none" else "required" if self.type == "any" else "auto"
+
+
+class Thinking(Lenient):
+    """Whether a model that can is to think."""
+
+    AT: ClassVar = "thinking."
+    NOTHING: ClassVar = frozenset({"budget_tokens", "display"})
+
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+
+
+class MessageFormat(Lenient):
+    """A schema that the text keeps to."""
+
+    AT: ClassVar = "output_config.format."
+
+    type: Literal["json_schema"]
+    schema_: Annotated[JsonObject, Field(alias="schema")]
+
+
+class OutputConfig(Lenient):
+    """How hard a model is to think, and what its text is held to."""
+
+    AT: ClassVar = "output_config."
+
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: MessageFormat | None = None
+
+
+class Metadata(Lenient):
+    """Whom an answer is for."""
+
+    AT: ClassVar = "metadata."
+
+    user_id: Str | None = None
+
+
+class _Chat(ChatBody):
+    FORMAT: ClassVar = "output_config.format"
+
+
+class MessagesBody(Lenient):
+    """`POST /v1/messages`. To count its tokens the same is sent, or less of it."""
+
+    NOTHING: ClassVar = (NOTHING | {"cache_control", "inference_geo", "speed"}) - {"metadata"}
+
+    model: Str | None = None
+    messages: Annotated[list[MessageBody], Field(min_length=1, max_length=MAX_TURNS)]
+    system: Text | None = None
+    max_tokens: Limit | None = None
+    stop_sequences: Stop = Field(default_factory=list)
+    stream: bool | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    tools: Annotated[list[MessageTool], Field(max_length=MAX_TOOLS)] = Field(default_factory=list)
+    tool_choice: Choice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    metadata: Metadata | None = None
+    dragon: DragonOptions | None = None
+
+    container: Annotated[Any, neutral()] = None
+    mcp_servers: Annotated[Any, neutral([])] = None
+
+    @property
+    def user(self) -> str | None:
+        """Whom the answers are shared out by."""
+        return None if self.metadata is None else self.metadata.user_id
+
+    def as_openai(self) -> ChatBody:
+        """The chat that asks for the same.
+
+        Raises `InvalidRequestError` for too many turns, what tools returned included.
+        """
+        system = [ChatMessage(role="system", content=self.system)] if self.system else []
+        turns = [*system, *(turn for message in self.messages for turn in message.turns())]
+        if not 0 < len(turns) <= MAX_TURNS:
+            message = f"messages: from 1 to {MAX_TURNS} turns, what tools returned included"
+            raise InvalidRequestError(message, param="messages")
+        choice, output = self.tool_choice, self.output_config or OutputConfig()
+        asked = {
+            "model": self.model,
+            "messages": turns,
+            "max_tokens": self.max_tokens,
+            "stop": self.stop_sequences,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "tools": [tool.body() for tool in self.tools],
+            "tool_choice": choice and choice.tool_choice(),
+            "parallel_tool_calls": not (choice and choice.disable_parallel_tool_use),
+            "enable_thinking": self._thinks(),
+            "reasoning_effort": "xhigh" if output.effort == "max" else output.effort,
+            "response_format": _response_format(output.format),
+            "dragon": self.dragon,
+        }
+        return _Chat.model_validate(asked)
+
+    def _thinks(self) -> bool | None:
+        """Without a word about it, Anthropic's models do not think; None leaves it to the model."""
+        kind = "disabled" if self.thinking is None else self.thinking.type
+        return {"enabled": True, "disabled": False}.get(kind)
+
+
+def _response_format(given: MessageFormat | None) -> ResponseFormat | None:
+    if given is None:
+        return None
+    schema = JsonSchema.model_validate({"schema": given.schema_})
+    return ResponseFormat(type="json_schema", json_schema=schema)

@@ -1,0 +1,49 @@
+"""How models that write between two texts mark those, by the names of special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What stands before a text, before the one behind it, and before what comes between them.
+
+    One of the `ends` ends that, beside the tokens that end any answer.
+    """
+
+    before: str
+    behind: str
+    between: str
+    ends: tuple[str, ...] = ()
+
+
+SPELLINGS = (
+    # Qwen2.5-Coder, CodeGemma
+    Marks(
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        ("<|endoftext|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>"),
+    ),
+    # StarCoder, Granite
+    Marks(
+        "<fim_prefix>",
+        "<fim_suffix>",
+        "<fim_middle>",
+        ("<|endoftext|>", "<fim_pad>", "<repo_name>", "<file_sep>"),
+    ),
+    # DeepSeek-Coder
+    Marks("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+    # CodeLlama
+    Marks("▁<PRE>", "▁<SUF>", "▁<MID>", ("▁<EOT>",)),
+)
+
+
+def marks_of(vocabulary: Collection[str]) -> Marks | None:
+    """The marks that a model has among the names of its tokens; None where it has none."""
+    for marks in SPELLINGS:
+        if all(name in vocabulary for name in (marks.before, marks.behind, marks.between)):
+            return replace(marks, ends=tuple(name for name in marks.ends if name in vocabulary))
+    return None
