@@ -35,6 +35,9 @@ from dragon.sampling.role import Role
 CLOSEST = 3
 """Passages shown where none answers."""
 
+NEEDLESS = 2.0
+"""Log-odds from which on a message needs no document: to look in vain costs less than not to."""
+
 # Searches at once, and those of one caller: what they share (threads, connections of the database)
 # serves whoever came first.
 _SEARCHES, _FOR_ONE = 4, 3
@@ -197,7 +200,7 @@ class Retrieval:
             return False
         message = request.messages[-1].content[-control.MAX_QUERY :]
         job = self.engine.submit_urgent(lambda: self.judge.needless(message))
-        return await asyncio.wrap_future(job) > 0.0
+        return await asyncio.wrap_future(job) > NEEDLESS
 
     def everyday(self, request: GenerationRequest) -> Retrieved:
         """The row before a message that needs no document."""

@@ -37,6 +37,9 @@ MOST_QUESTION, MOST_TOKENS = 48, 320
 _TOGETHER = 8
 """Passages read in one forward."""
 
+_READ = 0.5
+"""The share of a question's tokens that the network must know to judge it: of Japanese none."""
+
 Logits = npt.NDArray[np.float64]
 
 
@@ -68,12 +71,17 @@ class Pairs:
         backend.no_padding()
         self._backend = backend
         ids = backend.get_vocab()
-        self._start, self._end = ids["[CLS]"], ids["[SEP]"]
+        self._start, self._end, self._unknown = ids["[CLS]"], ids["[SEP]"], ids["[UNK]"]
 
     def tokens(self, text: str) -> list[int]:
         """A text's tokens, without special ones."""
         ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
         return ids
+
+    def reads(self, question: str) -> bool:
+        """Whether most of a text's tokens are in the vocabulary."""
+        tokens = self.tokens(question)
+        return tokens.count(self._unknown) <= (1 - _READ) * len(tokens)
 
     def encode(self, question: str, passage: Sequence[Line]) -> Encoded:
         """A question with a passage; without lines, a message by itself."""
@@ -125,7 +133,12 @@ class Judge:
 
     @torch.inference_mode()
     def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
-        """As of a `TextJudge`. A line that is cut off whole cannot answer: minus infinity."""
+        """As of a `TextJudge`. A line that is cut off whole cannot answer: minus infinity.
+
+        Nor does any answer a question in a script that the network cannot read.
+        """
+        if not self._pairs.reads(question):
+            return [np.full(len(passage), -np.inf) for passage in passages]
         encoded = [self._pairs.encode(question, passage) for passage in passages]
         order = sorted(range(len(encoded)), key=lambda n: len(encoded[n].tokens))
         made: list[Logits] = [np.empty(0)] * len(encoded)
@@ -139,7 +152,9 @@ class Judge:
 
     @torch.inference_mode()
     def needless(self, message: str) -> float:
-        """As of a `TextJudge`."""
+        """As of a `TextJudge`; minus infinity of one that it cannot read."""
+        if not self._pairs.reads(message):
+            return -np.inf
         batch = Batch.of([self._pairs.encode(message, ())])
         return float(self._network.needs_none(batch)[0])
 

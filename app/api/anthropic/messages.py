@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -56,9 +55,6 @@ async def create_message(http: Request, body: MessagesBody, state: State) -> Res
     model = require_model(body.model, generation.model_name)
     chat = body.as_openai()
     (request,) = await chat_requests(chat, state)
-    if len(request.conversation) > generation.room(request):
-        # Every request has a limit here, often that of a far larger model.
-        request = replace(request, max_tokens=None)
     (choice,) = choices_of([request], 1)
     reading = reading_of(chat, request, generation.tokenizer)
     renderer = MessageRenderer(model, choice, generation.tokenizer, reading, body.dragon)

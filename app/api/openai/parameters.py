@@ -32,7 +32,10 @@ from dragon.sampling.params import Mode, Sampling
 
 
 async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationRequest]:
-    """A generation for each choice of a chat, whose cloud sees of it what it may see."""
+    """A generation for each choice of a chat, whose cloud sees of it what it may see.
+
+    A limit that the context has no room for becomes the default one.
+    """
     messages = as_messages(body.messages)
     tools, form = offered(body, state.generation.tokenizer, messages)
     rendering = rendering_of(body, tools, state.generation.tokenizer)
@@ -46,9 +49,15 @@ async def chat_requests(body: ChatBody, state: AppState) -> list[GenerationReque
     cut = body.truncate_prompt_tokens is not None
     prompt = await chat_prompt(state.generation, messages, view, rendering, to_cut=cut)
     grammar = await checked(partial(_held, body, tools, form), state, raw=False)
-    return requests_of(
+    requests = requests_of(
         body, [prompt], limit, state, raw=False, details=body.details, grammar=grammar
     )
+    # Many clients set a limit for a far larger model: it is the most that an answer may have.
+    room = state.generation.room
+    return [
+        replace(each, max_tokens=None) if len(each.conversation) > room(each) else each
+        for each in requests
+    ]
 
 
 def rendering_of(

@@ -259,13 +259,15 @@ async def test_an_answer_over_the_context(
     client: httpx.AsyncClient, generation: FakeGeneration, stream: bool
 ) -> None:
     prompts = {"prompt": [[5], [5] * 200], "max_tokens": 100}  # only the second is too long
-    for path, body, param in ((TEXT, CONTINUE | prompts, "prompt"), (CHAT, ASK, "messages")):
-        body = {"max_tokens": 300} | body | {"stream": stream}
-        reply = await client.post(path, json=body)
-        assert reply.status_code == 400
-        error = error_of(reply)
-        assert (error["param"], error["code"]) == (param, "context_length_exceeded")
+    reply = await client.post(TEXT, json=CONTINUE | prompts | {"stream": stream})
+    assert reply.status_code == 400
+    error = error_of(reply)
+    assert (error["param"], error["code"]) == ("prompt", "context_length_exceeded")
     assert generation.requests == []
+    # In a chat it is the most that an answer may have.
+    reply = await client.post(CHAT, json=ASK | {"max_tokens": 100_000, "stream": stream})
+    assert reply.status_code == 200
+    assert [request.max_tokens for request in generation.requests] == [None]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -20,6 +20,7 @@ from tests.fakes import FakeGeneration
 
 EMBEDDER = "all-MiniLM-L6-v2"
 ASK = [{"role": "user", "content": "Where is the key?"}]
+LONG = [{"role": "user", "content": "word " * 5000}]
 
 
 @pytest.fixture
@@ -316,9 +317,7 @@ async def test_the_asynchronous_client(address: str, generation: FakeGeneration)
 
 def test_refusals_come_before_the_stream(stock: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        stock.chat.completions.create(
-            model="dragon-7m", messages=ASK, max_tokens=100_000, stream=True
-        )
+        stock.chat.completions.create(model="dragon-7m", messages=LONG, stream=True)
     assert caught.value.code == "context_length_exceeded"
     with pytest.raises(openai.NotFoundError):
         stock.chat.completions.create(model="gpt-5", messages=ASK, stream=True)
