@@ -22,7 +22,7 @@ from app.documents.summaries import Summaries
 from app.documents.summary import subject
 from app.documents.tables.answer import answer
 from app.documents.tables.shelf import Shelf
-from app.documents.texts import paragraph_at, text_of, title_of
+from app.documents.texts import list_end, paragraph_at, text_of, title_of
 from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
@@ -196,11 +196,17 @@ class Finder:
 
 
 def _in_paragraphs(hits: Sequence[DocumentHit], texts: Mapping[str, str]) -> list[DocumentHit]:
-    """Sentences with what stands around them; a row of a table stands alone."""
-    return [
-        replace(hit, around=paragraph_at(texts.get(hit.document, ""), hit.start, hit.end))
-        for hit in hits
-    ]
+    """Sentences with what stands around them; a row of a table stands alone.
+
+    One that ends with a colon says nothing without the list that follows, and has it.
+    """
+    found = []
+    for hit in hits:
+        text = texts.get(hit.document, "")
+        if hit.text.endswith(":") and (end := list_end(text, hit.end)) > hit.end:
+            hit = replace(hit, text=text[hit.start : end], end=end)
+        found.append(replace(hit, around=paragraph_at(text, hit.start, hit.end)))
+    return found
 
 
 async def _chunks_within(session: AsyncSession, scope: Scope) -> list[int] | None:

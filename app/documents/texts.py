@@ -8,6 +8,7 @@ from pathlib import Path
 APART = re.compile(r"\n\s*\n|\f")
 """Stands between two paragraphs."""
 
+_LIST = re.compile(r"(?:\n{1,2}[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+[^\n]+)+")
 _TITLE = 100  # characters, at most
 _REACH = 300  # characters on each side of a passage, at most
 
@@ -28,6 +29,12 @@ def title_of(files: Path, document: str) -> str:
     except FileNotFoundError:
         return ""
     return first if len(first) <= _TITLE and not first.endswith((".", "!", "?", ";")) else ""
+
+
+def list_end(text: str, start: int) -> int:
+    """Where the list ends that begins behind `start`; there, if none or a long one follows."""
+    found = _LIST.match(text, start)
+    return found.end() if found and found.end() - start <= _REACH else start
 
 
 def paragraph_at(text: str, start: int, end: int) -> str:

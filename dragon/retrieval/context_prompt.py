@@ -84,13 +84,14 @@ def lines_row(
     """A row with the lines that a reply is written from, at most two, numbered from `first`.
 
     A line less likely than the best is left out. What was computed has no better words, and is
-    quoted; so is what is long, what may not answer, and what is in a language that the model does
-    not write well.
+    quoted; so is what is long or a list, what may not answer, and what is in a language that the
+    model does not write well.
     """
     best = lines[0]
     if (
         not LIKELY <= best.relevance < HIGHEST
         or len(best.text) > _LONGEST
+        or "\n" in best.text
         or not _fluent(tokenizer, f"{question} {best.text}")
     ):
         quoted = document_rows(tokenizer, [best], room, raw=False, quotes=True)

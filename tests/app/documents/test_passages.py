@@ -11,7 +11,7 @@ import pytest
 
 from app.documents.hits import Scope
 from app.documents.store import DocumentStore
-from app.documents.texts import paragraph_at
+from app.documents.texts import list_end, paragraph_at
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.passages import TO_READ, TO_WRITE_FROM
 from tests.app.stores import NOTE, ingest
@@ -126,3 +126,16 @@ async def test_a_deleted_document_has_no_passages(store: DocumentStore) -> None:
     document = await ingest(store, "garden.md", GARDEN.encode())
     await store.delete(document.id)
     assert await store.passages_about("When does the plumber come?", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "whole"),
+    [
+        ("Shopping:\n- milk\n- bread\n\nBoats.", "Shopping:", "Shopping:\n- milk\n- bread"),
+        ("To do:\n\n1. Rake.\n2. Rest.", "To do:", "To do:\n\n1. Rake.\n2. Rest."),
+        ("Shopping:\nNothing.", "Shopping:", "Shopping:"),
+        ("All:\n" + "- a thing to carry up\n" * 40, "All:", "All:"),
+    ],
+)
+def test_what_a_colon_announces_is_the_list_behind_it(text: str, line: str, whole: str) -> None:
+    assert text[: list_end(text, len(line))] == whole
