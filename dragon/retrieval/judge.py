@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,9 @@ MOST_QUESTION, MOST_TOKENS = 48, 320
 _TOGETHER = 8
 """Passages read in one forward."""
 
-_READ = 0.5
-"""The share of a question's tokens that the network must know to judge it: of Japanese none."""
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_READ = 1.5
+"""Letters a token of what can be judged: other scripts fall apart into single letters."""
 
 Logits = npt.NDArray[np.float64]
 
@@ -71,7 +73,7 @@ class Pairs:
         backend.no_padding()
         self._backend = backend
         ids = backend.get_vocab()
-        self._start, self._end, self._unknown = ids["[CLS]"], ids["[SEP]"], ids["[UNK]"]
+        self._start, self._end = ids["[CLS]"], ids["[SEP]"]
 
     def tokens(self, text: str) -> list[int]:
         """A text's tokens, without special ones."""
@@ -79,9 +81,9 @@ class Pairs:
         return ids
 
     def reads(self, question: str) -> bool:
-        """Whether most of a text's tokens are in the vocabulary."""
-        tokens = self.tokens(question)
-        return tokens.count(self._unknown) <= (1 - _READ) * len(tokens)
+        """Whether a text is in a script that the network was taught."""
+        words = _LETTERS.findall(question)
+        return sum(map(len, words)) >= _READ * len(self.tokens(" ".join(words)))
 
     def encode(self, question: str, passage: Sequence[Line]) -> Encoded:
         """A question with a passage; without lines, a message by itself."""
@@ -135,10 +137,10 @@ class Judge:
     def logits(self, question: str, passages: Sequence[Sequence[Line]]) -> list[Logits]:
         """As of a `TextJudge`. A line that is cut off whole cannot answer: minus infinity.
 
-        Nor does any answer a question in a script that the network cannot read.
+        Of a question in a script that the network cannot read it says nothing: 0.
         """
         if not self._pairs.reads(question):
-            return [np.full(len(passage), -np.inf) for passage in passages]
+            return [np.zeros(len(passage)) for passage in passages]
         encoded = [self._pairs.encode(question, passage) for passage in passages]
         order = sorted(range(len(encoded)), key=lambda n: len(encoded[n].tokens))
         made: list[Logits] = [np.empty(0)] * len(encoded)
