@@ -1,5 +1,7 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
+import { openPreview } from "../documents/preview.js";
+import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { Provenance } from "./provenance.js";
@@ -45,6 +47,8 @@ export class AnswerView {
   #summary = el("button", { class: "summary", type: "button", "data-testid": "summary" });
   #foot = el("div", { class: "foot", hidden: true }, this.#tools, this.#summary);
   #sources = new SourcesView();
+  /** Passages that it rests on. @type {import("../core/types.js").Source[]} */
+  #used = [];
   #legend = el("div", { class: "legend", hidden: true });
   #provenance = new Provenance(this.#body);
   /** Blocks that have come but are not on the page yet, by index. @type {Map<number, any>} */
@@ -79,8 +83,18 @@ export class AnswerView {
     this.#tokens = [];
     this.#setState();
     if (message.state === "writing") return;
-    this.#sources.show(message.sources ?? [], message.closest ?? []);
+    this.#cite();
     this.#end();
+  }
+
+  /** Marks what it rests on, and lists that as its sources. */
+  #cite() {
+    const { sources = [], closest = [] } = this.message;
+    this.#used = cite(this.#body, sources, (source) => {
+      if (source.side === "private") openPreview(source.id, source.title, source);
+      else this.#sources.unfold(source);
+    });
+    this.#sources.show(this.#used, sources, closest);
   }
 
   get writing() {
@@ -119,7 +133,7 @@ export class AnswerView {
       this.message.asked = frame.dragon?.asked ?? this.message.asked;
       this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
       this.#setState();
-      this.#sources.show(this.message.sources ?? [], this.message.closest ?? []);
+      this.#cite();
       this.#end();
       announce(t(`answer.${this.message.state}`));
     }
@@ -130,6 +144,7 @@ export class AnswerView {
     Object.assign(this.message, { private: kept, private_from, state: "writing" });
     this.#tokens = [];
     this.#provenance.hide();
+    uncite(this.#body);
     this.#setState();
   }
 
@@ -247,7 +262,7 @@ export class AnswerView {
     const repeated = this.message.done && !missed && !gone && this.actions.repeats(this.message.id);
     this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
-      missed && t(`answer.${this.#missed()}${sent && !away ? ".both" : ""}`),
+      missed && this.#missing(sent && !away),
       away && t("answer.away", { reason: away }),
       unsearched && t("answer.unsearched"),
       unread && t("answer.unread", { count: unread }),
@@ -265,6 +280,17 @@ export class AnswerView {
     this.#summary.textContent = this.#summarized();
     this.#summary.hidden = !this.#summary.textContent;
     this.#drawTools();
+  }
+
+  /** What to say where no document answers. @param {boolean} both Whether the public ones were searched, too. */
+  #missing(both) {
+    const { text, phrases = [] } = this.message;
+    const why = this.#missed();
+    const declined = phrases.some(([, , phrase]) => phrase === "no_answer");
+    // That its words are the model's own must not look like an answer from somewhere.
+    if (text.trim() && !declined) return t("answer.unfounded");
+    // The text itself says that the documents do not.
+    return declined && why === "nothing" && !both ? "" : t(`answer.${why}${both ? ".both" : ""}`);
   }
 
   /** Why none of the person's documents answers: which of the words say it. */
