@@ -148,8 +148,7 @@ def test_the_page_has_no_words_of_its_own(
     chat.upload(note, broken)
     chat.ask("Where does the heron sleep?")
     chat.wait_answer()
-    page.get_by_test_id("provenance").first.click()
-    for panel in ("documents", "live", "ledger"):
+    for panel in ("documents", "who", "live", "ledger"):
         chat.open_panel(panel)
         page.wait_for_timeout(200)
         seen.append(page.evaluate(_UNMARKED, _OWN))

@@ -108,7 +108,7 @@ def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage, tmp_path: P
     expect(source.locator("mark")).to_have_text("The oar hangs behind the red door.")
     # How long it took and what a passage weighed stand in the panel.
     summary = chat.last_answer.get_by_test_id("summary")
-    expect(summary).to_have_text("Kept on this device")
+    expect(summary).to_have_text("Private")
     assert not re.search(r"\d%|\d s\b|\d\.\d", fold.inner_text())
     expect(chat.how_written().get_by_test_id("weight").first).to_contain_text("boat.md")
 

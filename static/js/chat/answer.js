@@ -3,8 +3,8 @@
 import { openPreview } from "../documents/preview.js";
 import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
+import { leftFor } from "../inspector/ledger.js";
 import { localized, phrased, t } from "../core/strings.js";
-import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
 import { branchSwitch, tool } from "./tools.js";
 
@@ -25,8 +25,7 @@ const AT_ONCE_MS = 8;
  * @property {() => boolean} quotes Whether the model can only quote.
  * @property {(id: string) => void} goOn
  * @property {(id: string, step: number) => void} branch
- * @property {(id: string, panel: "live" | "ledger") => void} inspect
- * @property {() => void} shade
+ * @property {(id: string) => void} inspect
  * @property {() => void} edit
  * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
  * @property {(id: string) => void} goOnOpenly Another answer, with the cloud.
@@ -49,29 +48,26 @@ export class AnswerView {
   #sources = new SourcesView();
   /** Passages that it rests on. @type {import("../core/types.js").Source[]} */
   #used = [];
-  #legend = el("div", { class: "legend", hidden: true });
-  #provenance = new Provenance(this.#body);
   /** Blocks that have come but are not on the page yet, by index. @type {Map<number, any>} */
   #coming = new Map();
   #frame = 0;
   #branches = { at: 0, of: 1 };
-  #shaded = false;
-  /** Asked for when they are to be shown. @type {TokenDetail[]} */
-  #tokens = [];
+  /** How many words the cloud was sent beside the question; null: not known, or not the question. @type {number | null} */
+  #sent = null;
   /** Tokens and milliseconds so far. */
   progress = { tokens: 0, ms: 0 };
   /** Holds everything; `data-state` is one of `Message["state"]`, `streaming` while it is written. */
   element = el(
     "article",
     { class: "answer", "data-testid": "answer", "aria-label": t("answer") },
-    this.#body, this.#wait, this.#problem, this.#note, this.#legend, this.#foot, this.#sources.element,
+    this.#body, this.#wait, this.#problem, this.#note, this.#foot, this.#sources.element,
   );
 
   /** @param {Message} message @param {AnswerActions} actions */
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.#summary.addEventListener("click", () => actions.inspect(message.id, "ledger"));
+    this.#summary.addEventListener("click", () => actions.inspect(message.id));
     this.#body.addEventListener("click", (event) => this.#copyCode(event));
     this.show(message);
   }
@@ -80,7 +76,6 @@ export class AnswerView {
   show(message) {
     this.message = message;
     this.#body.replaceChildren(...message.blocks.map((block) => this.#filled(el("div", { class: "block" }), block)));
-    this.#tokens = [];
     this.#setState();
     if (message.state === "writing") return;
     this.#cite();
@@ -142,8 +137,6 @@ export class AnswerView {
   /** It is written on: the end of its text is open again. @param {Message} message */
   reopen({ private: kept, private_from }) {
     Object.assign(this.message, { private: kept, private_from, state: "writing" });
-    this.#tokens = [];
-    this.#provenance.hide();
     uncite(this.#body);
     this.#setState();
   }
@@ -154,20 +147,20 @@ export class AnswerView {
     this.#drawTools();
   }
 
-  /** Shades every word by the cloud's share in it. @param {boolean} on */
-  async shade(on) {
-    this.#shaded = on;
-    this.#drawTools();
-    if (!on || this.writing) {
-      this.#provenance.hide();
-      this.#legend.hidden = true;
-      return;
-    }
-    if (!this.#tokens.length && this.message.text) this.#tokens = await this.actions.tokens(this.message.id).catch(() => []);
-    if (!this.#shaded) return;
-    this.#provenance.show(this.#tokens, this.message.sources ?? []);
-    this.#legend.replaceChildren(...this.#provenance.legend(this.message.asked?.model));
-    this.#legend.hidden = false;
+  /** Its text once more, without what stands in it to be pressed. @returns {Node[]} */
+  copied() {
+    return [...this.#body.children].map((block) => {
+      const { source, start } = /** @type {any} */ (block);
+      const copy = /** @type {HTMLElement} */ (block.cloneNode(true));
+      uncite(copy);
+      for (const button of copy.querySelectorAll(".copy-code")) button.remove();
+      return Object.assign(copy, { source, start });
+    });
+  }
+
+  /** Where each word of it came from. */
+  tokens() {
+    return this.actions.tokens(this.message.id);
   }
 
   /** There are documents now, or no more. */
@@ -182,7 +175,6 @@ export class AnswerView {
   /** Frees what lives outside of the element. */
   remove() {
     cancelAnimationFrame(this.#frame);
-    this.#provenance.hide();
     this.element.remove();
   }
 
@@ -277,9 +269,24 @@ export class AnswerView {
       this.#offer(away ? "" : t("answer.offer.question", { what: this.actions.sends() }), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.textContent;
-    this.#summary.textContent = this.#summarized();
-    this.#summary.hidden = !this.#summary.textContent;
+    this.#drawSummary();
     this.#drawTools();
+    this.#count();
+  }
+
+  /** Asks the ledger how much went to the cloud for what was written with it. */
+  async #count() {
+    const { ledgers = [] } = this.message;
+    if (!this.#joint || this.message.private || !ledgers.length) return;
+    const left = await leftFor(ledgers).catch(() => null);
+    this.#sent = left?.asked.includes("question") && !left.lost ? left.words.join(" ").split(/\s+/).filter(Boolean).length : null;
+    this.#drawSummary();
+  }
+
+  #drawSummary() {
+    const cloud = !this.message.private && this.message.done?.dragon.sent_frames > 0;
+    this.#summary.replaceChildren(icon(cloud ? "icon-public" : "icon-private"), this.#summarized());
+    this.#summary.dataset.side = cloud ? "public" : "private";
   }
 
   /** What to say where no document answers. @param {boolean} both Whether the public ones were searched, too. */
@@ -324,23 +331,22 @@ export class AnswerView {
     this.#note.append(el("div", { class: "offer" }, why, button));
   }
 
-  /** Who wrote it, and whether that is all; how long it took says the panel. */
+  /** Where it comes from, and whether that is all; the panel that it opens says the rest. */
   #summarized() {
     const { done, state } = this.message;
-    if (!done) return state === "stopped" ? t("answer.by.stopped") : "";
-    const said = t(`answer.by.${this.#authors(done)}`);
+    if (!done) return t(state === "stopped" ? "answer.by.stopped" : "panel.ledger");
+    const authors = this.#authors(done);
+    const said = authors === "cloud" && this.#sent !== null ? t(this.#sent ? "answer.by.words" : "answer.by.question", { count: this.#sent }) : t(`answer.by.${authors}`);
     return done.finish_reason === "length" ? `${said} · ${t("answer.cut")}` : said;
   }
 
-  /** Which of the words say who wrote it. @param {NonNullable<Message["done"]>} done */
-  #authors({ dragon, usage }) {
+  /** Which of the words say where it comes from. @param {NonNullable<Message["done"]>} done */
+  #authors({ dragon }) {
     const { private: kept, private_from, state, phrases } = this.message;
-    const joint = this.#joint;
     if (kept) return private_from === undefined ? "kept" : "begun";
     if (state === "stopped") return "stopped";
-    if (joint === 0) return dragon.sent_frames > 0 ? "asked" : "alone";
-    if (phrases?.some(([, , phrase]) => phrase === "no_answer")) return "vain";
-    return joint < usage.completion_tokens ? "some" : "cloud";
+    if (!this.#joint) return dragon.sent_frames > 0 ? "asked" : this.#used.length ? "alone" : "nothing";
+    return phrases?.some(([, , phrase]) => phrase === "no_answer") ? "vain" : "cloud";
   }
 
   #drawTools() {
@@ -351,12 +357,6 @@ export class AnswerView {
     if (text) tools.push(tool("icon-copy", t("answer.copy"), "copy", () => this.copy()));
     tools.push(tool("icon-again", t("answer.again"), "again", () => this.actions.again(id)));
     if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", t("answer.continue"), "continue", () => this.actions.goOn(id)));
-    if (text) {
-      const words = tool("icon-words", t("answer.provenance"), "provenance", () => this.actions.shade(), t("answer.provenance"));
-      words.setAttribute("aria-pressed", String(this.#shaded));
-      tools.push(words);
-    }
-    tools.push(tool("icon-sent", t("answer.sent"), "left", () => this.actions.inspect(id, "ledger"), t("answer.sent")));
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();

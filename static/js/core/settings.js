@@ -7,8 +7,8 @@ import { localized, number, t } from "./strings.js";
 
 const KEY = "dragon.settings";
 
-/** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, shading: boolean, keys: boolean}} */
-const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", shading: false, keys: true };
+/** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, keys: boolean}} */
+const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", keys: true };
 
 /** What is folded away, unless something of it is set. */
 const ADVANCED = /** @type {const} */ (["mode", "top_k", "temperature", "seed", "max_tokens"]);
