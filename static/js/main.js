@@ -158,7 +158,7 @@ function changed() {
   list.setCurrent(conversation?.id ?? null);
   const project = activeProject();
   scope.setProject(project);
-  documents.setProject(project);
+  documents.setProject(project, projects.all.map(({ name }) => name));
   byId("title").textContent = [project, conversation?.title ?? t("sidebar.new")].filter(Boolean).join(" · ");
   document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
   drawPrivacy();

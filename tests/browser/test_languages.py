@@ -203,6 +203,7 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
     chat.open_panel("documents")
     detail = chat.document(program.name).locator(".document-detail")
     expect(detail).to_contain_text("Die Datei ist ein Programm. Gelesen werden Texte und Dateien")
+    chat.page.get_by_test_id("folders").locator("> summary").click()
     chat.page.get_by_test_id("folder-path").fill(f"{tmp_path}/nirgends")
     chat.page.get_by_test_id("folder-path").press("Enter")
     expect(chat.page.locator("#folder-error")).to_contain_text("es gibt ihn nicht.")

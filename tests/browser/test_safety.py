@@ -120,7 +120,10 @@ def test_a_hostile_document_name_and_text_run_nothing(
         "buffer": f"The code of the hen house is 5512. {HOSTILE}".encode(),
     }
     chat.open_panel("documents")
-    page.get_by_test_id("collection").fill(name)
+    page.get_by_test_id("new-project").click()
+    page.get_by_test_id("project-name").fill(name)
+    page.get_by_test_id("project-save").click()
+    expect(page.get_by_test_id("collection")).to_have_value(name)
     page.get_by_test_id("upload").set_input_files([note])
     row = page.get_by_test_id("document").filter(has=page.get_by_title(name, exact=True))
     expect(row).to_have_attribute("data-status", "processed")

@@ -65,6 +65,9 @@ async def test_a_link_signs_in_once(browser: httpx.AsyncClient) -> None:
     assert (await browser.get(f"/sign-in?code={code}")).status_code == 303
     assert (await browser.get("/")).status_code == 200
     again = await browser.get(f"/sign-in?code={code}")
+    assert (again.status_code, again.headers["location"]) == (303, "/")
+    browser.cookies.clear()
+    again = await browser.get(f"/sign-in?code={code}")
     assert again.status_code == 401
     assert "has been used" in again.text
 
