@@ -67,7 +67,7 @@ def signed(page: Page, scripted: Scripted) -> Page:
             ["The oar hangs.<1> The roof leaks.", [1]],
         ),
         (  # of several elements
-            "<p>The <em>oar</em> hangs behind the <strong>door</strong>. [1]</p><pre>oar door</pre>",
+            "<p>The <em>oar</em> hangs behind the <b>door</b>. [1]</p><pre>oar door</pre>",
             ["The oar hangs behind the red door."],
             ["The oar hangs behind the door.<1>oar door", [0]],
         ),

@@ -39,7 +39,8 @@ def test_many_are_searched_sorted_filtered_and_selected(chat: ChatPage, tmp_path
     page = chat.page
     chat.open_panel("documents")
     expect(page.get_by_test_id("find-document")).to_be_hidden()
-    for name, text in {"Öl 10.txt": "Oil.", "oel 9.md": "# Oil\n\nMore oil.", "wood.txt": "."}.items():
+    texts = {"Öl 10.txt": "Oil.", "oel 9.md": "# Oil\n\nMore oil.", "wood.txt": "Wood."}
+    for name, text in texts.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "torn.pdf").write_bytes(b"%PDF-1.7 nothing")
     chat.upload(*sorted(tmp_path.iterdir()))
@@ -161,7 +162,7 @@ def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     page.get_by_test_id("confirm-delete").click()
     receipt = page.get_by_test_id("receipt")
     expect(receipt).to_have_attribute("data-hits", "0")
-    expect(receipt).to_contain_text("now it finds none")
+    expect(receipt).to_contain_text("finds nothing now")
     expect(receipt).not_to_contain_text(": 0 passages")
     expect(row).to_have_count(0)
 

@@ -51,6 +51,7 @@ _OWN = ", ".join(
         ".bubble, .text, .source-title, .source-start, .passage, .document-name, .title",
         ".sources-titles, .project, [data-testid=weight]",
         ".conversation, [data-testid=preview-text], #preview-title, #scope-menu .is-document",
+        "[data-testid=filter-type] option",
         "[data-testid=start-question] strong, [data-testid=only-this], .model-name, .receipt",
         ".said strong, #confirm-title, .frames th",
         "dd, .weight, .figures, .card, .summary, .number, svg.drawn text",

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.conftest import wait_until
-from tests.browser.conftest import ANSWER, Pair, signed_in
+from tests.browser.conftest import ANSWER, Pair, Scripted, signed_in
 from tests.browser.page import SHADED, WATCH_SHIFTS, ChatPage
 
 QUESTION = "Where is the key?"
@@ -128,3 +128,25 @@ def test_motion_is_reduced(page: Page, telling_device: Pair) -> None:
     page.emulate_media(reduced_motion="no-preference")
     assert page.evaluate(moving) > 0, "else the check shows nothing"
     chat.stop()
+
+
+@pytest.mark.parametrize("begin", ["<think>\n", ""])
+@pytest.mark.parametrize("end", ["\n</think>\n\n", "\n</think>\n"])
+def test_what_a_model_thinks_is_folded(
+    page: Page, scripted: Scripted, begin: str, end: str
+) -> None:
+    thought = "The person asks for the key.\n\nIt is in the note."
+    scripted.generation.script = f"{begin}{thought}{end}The key is under the mat."
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask("Where is the key?")
+    assert chat.wait_answer(answer) == "done"
+    text = answer.get_by_test_id("answer-text")
+    for _ in range(2):
+        assert text.inner_text().strip() == "The key is under the mat."
+        # Only what is said rests on something.
+        expect(answer.get_by_test_id("cite")).to_have_count(1)
+        answer.get_by_test_id("thoughts").click()
+        expect(text.get_by_text("It is in the note.")).to_be_visible()
+        assert "think>" not in text.inner_text()
+        assert copied(chat) == "The key is under the mat."
+        page.reload()

@@ -223,7 +223,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     page.get_by_label("Temperature").fill("0.7")
     page.get_by_label("Seed").fill("42")
     page.get_by_label("Passages each from device and cloud").fill("1")
-    page.get_by_test_id("mode").select_option("tokenwise")
+    page.get_by_test_id("mode").select_option("coupled")
     page.get_by_text("Dark", exact=True).click()
     page.keyboard.press("Escape")
     page.reload()
@@ -233,7 +233,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     assert chat.wait_answer(answer) == "done"
     assert chat.sources("public", answer).count() == 1
     facts = chat.how_written(answer).locator("dl.facts")
-    for term, value in (("Mode", "tokenwise"), ("Temperature", "0.7"), ("Seed", "42")):
+    for term, value in (("Mode", "coupled"), ("Temperature", "0.7"), ("Seed", "42")):
         expect(
             facts.locator("dt").get_by_text(term, exact=True).locator("+ dd").first
         ).to_have_text(value)

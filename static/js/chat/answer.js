@@ -6,6 +6,7 @@ import { announce, el, icon } from "../core/dom.js";
 import { leftFor } from "../inspector/ledger.js";
 import { localized, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
+import { said, Thoughts } from "./thoughts.js";
 import { branchSwitch, tool } from "./tools.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
@@ -29,7 +30,7 @@ const AT_ONCE_MS = 8;
  * @property {() => void} edit
  * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
  * @property {(id: string) => void} goOnOpenly Another answer, with the cloud.
- * @property {() => string} sends What the cloud gets with a question, in words.
+ * @property {(shown?: boolean) => string} sends What the cloud gets with a question, in words.
  * @property {(id: string) => boolean} opened Whether the question was kept on the device in another branch.
  * @property {() => boolean} stocked Whether there are documents.
  * @property {() => void} add Documents.
@@ -40,6 +41,7 @@ const AT_ONCE_MS = 8;
 export class AnswerView {
   #wait = el("p", { class: "wait" }, t("answer.searching"));
   #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
+  #thoughts = new Thoughts(this.#body);
   #problem = el("div", { class: "problem", role: "alert", hidden: true });
   #note = el("div", { class: "note", hidden: true });
   #tools = el("div", { class: "tools", role: "group", "aria-label": t("answer") });
@@ -60,7 +62,7 @@ export class AnswerView {
   element = el(
     "article",
     { class: "answer", "data-testid": "answer", "aria-label": t("answer") },
-    this.#body, this.#wait, this.#problem, this.#note, this.#foot, this.#sources.element,
+    this.#thoughts.element, this.#body, this.#wait, this.#problem, this.#note, this.#foot, this.#sources.element,
   );
 
   /** @param {Message} message @param {AnswerActions} actions */
@@ -85,6 +87,7 @@ export class AnswerView {
   /** Marks what it rests on, and lists that as its sources. */
   #cite() {
     const { sources = [], closest = [] } = this.message;
+    this.#thoughts.fold(false);
     this.#used = cite(this.#body, sources, (source) => {
       if (source.side === "private") openPreview(source.id, source.title, source);
       else this.#sources.unfold(source);
@@ -169,7 +172,7 @@ export class AnswerView {
   }
 
   copy() {
-    navigator.clipboard.writeText(phrased(this.message.text, this.message.phrases).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
+    navigator.clipboard.writeText(said(phrased(this.message.text, this.message.phrases)).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
   }
 
   /** Frees what lives outside of the element. */
@@ -195,6 +198,7 @@ export class AnswerView {
       if (!known) this.#body.append(element);
       element.classList.toggle("is-open", block.open);
     }
+    this.#thoughts.fold(this.writing);
     if (this.#coming.size) this.#schedule();
     if (this.#body.childElementCount) this.#wait.hidden = true;
   }
@@ -264,7 +268,7 @@ export class AnswerView {
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
     if (missed && !this.actions.stocked()) this.#offer("", "documents.add", "add-documents", () => this.actions.add());
     if (spared?.words && !this.message.private) {
-      this.#offer(t("answer.offer.words", { what: this.actions.sends(), words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.goOnOpenly(this.message.id));
+      this.#offer(t("answer.offer.words", { what: this.actions.sends(true), words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.goOnOpenly(this.message.id));
     } else if (missed && (away || !sent) && this.actions.reachable()) {
       this.#offer(away ? "" : t("answer.offer.question", { what: this.actions.sends() }), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }

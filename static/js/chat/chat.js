@@ -44,7 +44,7 @@ export class Chat {
    * @param {(depth: number) => void} options.onInspect `depth` is the answer's place in the branch.
    * @param {() => boolean} options.quotes Whether the model can only quote.
    * @param {() => boolean} options.reachable Whether the cloud is.
-   * @param {() => string} options.sends What the cloud gets with a question, in words.
+   * @param {(shown?: boolean) => string} options.sends What the cloud gets with a question, in words.
    * @param {() => Promise<boolean>} options.mayAsk Whether a question may go to the cloud, though the chat is private.
    * @param {() => boolean} options.stocked Whether there are documents.
    * @param {() => void} options.add Documents.
@@ -286,7 +286,7 @@ export class Chat {
           reachable: () => this.options.reachable(),
           stocked: () => this.options.stocked(),
           add: () => this.options.add(),
-          sends: () => this.options.sends(),
+          sends: (shown) => this.options.sends(shown),
           opened: (id) => this.#opened(id),
           askOpenly: (id) => this.#askOpenly(id),
           goOnOpenly: (id) => this.#goOnOpenly(id),

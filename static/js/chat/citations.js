@@ -8,7 +8,7 @@ import { locale, t } from "../core/strings.js";
 
 /** What holds one sentence or more. */
 const UNITS = "p, li, tr, h1, h2, h3, h4, h5, h6";
-const SKIPPED = ".seam, .code, pre, .phrase, .cite";
+const SKIPPED = ".seam, .code, pre, .phrase, .thought, .cite";
 /** The share of a sentence's words that a passage must have, for the sentence to rest on it. */
 const ENOUGH = 0.5;
 /** Of the words that no other passage of the sentence has. */

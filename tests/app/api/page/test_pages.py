@@ -69,7 +69,7 @@ async def test_a_link_signs_in_once(browser: httpx.AsyncClient) -> None:
     browser.cookies.clear()
     again = await browser.get(f"/sign-in?code={code}")
     assert again.status_code == 401
-    assert "has been used" in again.text
+    assert "no longer works" in again.text
 
 
 async def test_no_code_is_worth_anything_for_long_or_of_another_key(
