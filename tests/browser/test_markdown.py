@@ -141,10 +141,10 @@ def test_what_a_model_thinks_is_folded(
     answer = chat.ask("Where is the key?")
     assert chat.wait_answer(answer) == "done"
     text = answer.get_by_test_id("answer-text")
+    # Only what is said rests on something.
+    expect(answer.get_by_test_id("cite")).to_have_count(1)
     for _ in range(2):
         assert text.inner_text().strip() == "The key is under the mat."
-        # Only what is said rests on something.
-        expect(answer.get_by_test_id("cite")).to_have_count(1)
         answer.get_by_test_id("thoughts").click()
         expect(text.get_by_text("It is in the note.")).to_be_visible()
         assert "think>" not in text.inner_text()

@@ -288,7 +288,7 @@ export class AnswerView {
   }
 
   #drawSummary() {
-    const cloud = !this.message.private && this.message.done?.dragon.sent_frames > 0;
+    const cloud = !this.message.private && (this.#joint > 0 || this.message.done?.dragon.sent_frames > 0);
     this.#summary.replaceChildren(icon(cloud ? "icon-public" : "icon-private"), this.#summarized());
     this.#summary.dataset.side = cloud ? "public" : "private";
   }
