@@ -76,7 +76,7 @@ def test_where_the_settings_never_ask_the_cloud_every_chat_is_private(chat: Chat
     page.keyboard.press("Escape")
     expect(switch(chat)).to_be_checked()
     expect(switch(chat)).to_be_disabled()
-    expect(page.locator("#leaves-line")).to_contain_text("the settings never ask the cloud")
+    expect(page.locator("#leaves-line")).to_contain_text("the cloud is turned off in the settings")
 
 
 @pytest.mark.usefixtures("emptied")
@@ -90,7 +90,7 @@ def test_a_private_chat_sends_a_question_only_once_that_is_agreed_to(
     answer = chat.ask(KENYA, private=True)
     chat.wait_answer(answer)
     expect(answer).to_contain_text("I couldn’t find this in your documents.")
-    expect(answer).to_contain_text("It would get this question, words of the answer")
+    expect(answer).to_contain_text("It would see this question, words of the answer")
     answer.get_by_test_id("ask-cloud").click()
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("The cloud will see this question, words of the answer")
@@ -175,6 +175,8 @@ def test_what_the_cloud_had_of_a_chat_is_said_in_the_words_of_its_questions(chat
     expect(ledger).to_contain_text("What you asked before stayed on this device.")
     chat.wait_answer(chat.ask(peru))
     expect(sent).to_contain_text(f"your question: “{peru}”")
-    expect(sent).to_contain_text(f"the earlier questions that it already had: “{KENYA}”")
+    expect(sent).to_contain_text(
+        f"earlier questions of this chat that it had already seen: “{KENYA}”"
+    )
     expect(ledger).not_to_contain_text("What you asked before")
     expect(ledger).not_to_contain_text(belfry)
