@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import urljoin
 
 from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
@@ -124,7 +125,16 @@ class Tour:
 
     def upload(self, collection: str, *files: tuple[str, bytes]) -> None:
         """Add files, and wait until they can be asked or are refused."""
-        self.page.get_by_test_id("collection").fill(collection)
+        chosen = self.page.get_by_test_id("collection")
+        if collection and not chosen.locator(f"option[value='{collection}']").count():
+            project = {"name": collection, "instruction": ""}
+            self.page.request.put(urljoin(self.page.url, "/api/projects"), data=project)
+            self.page.reload()
+        chosen.locator(f"option[value='{collection}']").wait_for(state="attached")
+        chosen.evaluate(
+            "(menu, name) => { menu.value = name; menu.dispatchEvent(new Event('change')); }",
+            collection,
+        )
         for name, content in files:
             file = FilePayload(name=name, mimeType="text/plain", buffer=content)
             self.page.get_by_test_id("upload").set_input_files([file])
@@ -179,6 +189,7 @@ def folders(tour: Tour) -> None:
     notes.mkdir()
     (notes / "Oar.txt").write_text("The oar hangs behind the red door.\n")
     (notes / "Empty.txt").touch()
+    tour.page.get_by_test_id("folders").locator("> summary").click()
     tour.page.get_by_test_id("folder-path").fill("~/Notes")
     tour.press("add-folder")
     folder = tour.page.get_by_test_id("folder")
@@ -200,18 +211,16 @@ def answers(tour: Tour) -> None:
     page.get_by_test_id("sources").last.locator("> summary").click()
     tour.take("chat")
     if not tour.narrow:
-        address = page.url
-        tour.press("provenance")
-        page.get_by_test_id("answer").last.get_by_test_id("cloud-share").wait_for()
-        page.get_by_test_id("answer-text").last.focus()
+        tour.press("summary")
+        page.get_by_role("tab", name="Who wrote what").click()
+        page.get_by_test_id("who-text").focus()
         page.keyboard.press("ArrowRight")
         tour.take("provenance")
-        tour.press("provenance")
-        page.goto(address)
-    tour.press("left")
+        tour.close_panel()
+    tour.press("summary")
     page.get_by_test_id("sent").wait_for()
     tour.take("ledger")
-    page.get_by_role("tab", name="How it was written").click()
+    page.get_by_role("tab", name="Speed and details").click()
     page.get_by_test_id("pipeline").wait_for()
     tour.take("pipeline")
     tour.close_panel()
@@ -225,7 +234,7 @@ def answers(tour: Tour) -> None:
     tour.press("ask-cloud")
     page.get_by_test_id("confirm-delete").click()
     page.locator("[data-testid=answer][data-state=done]").last.wait_for()
-    expect(page.get_by_test_id("answer").last).to_contain_text("Neither")
+    expect(page.get_by_test_id("answer").last).to_contain_text("The public documents don’t")
     tour.take("miss-cloud")
     tour.new_chat()
     tour.ask("What is the code of the bicycle shed?", private=True)

@@ -14,6 +14,7 @@ import { Inspector } from "./inspector/inspector.js";
 import { setUpKeyboard, showKeys } from "./core/keyboard.js";
 import { showLedger } from "./inspector/ledger.js";
 import { showLive } from "./inspector/live.js";
+import { hideWho, showWho } from "./inspector/who.js";
 import { Projects } from "./chat/projects.js";
 import { Scope } from "./chat/scope.js";
 import { restarted } from "./core/models.js";
@@ -40,10 +41,7 @@ fillIn();
 const status = new PeerStatus();
 const scope = new Scope();
 const settings = new Settings(
-  () => {
-    chat.shade(settings.values.shading);
-    drawPrivacy();
-  },
+  () => drawPrivacy(),
   () => {
     socket.close();
     status.setPeer({ state: "restarting", rtt_ms: null, detail: "" });
@@ -82,11 +80,10 @@ const chat = new Chat({
     projects.load();
   },
   onRefused: (reason, text) => composer.refuse(reason, text),
-  onInspect: (panel, depth) => {
+  onInspect: (depth) => {
     inspected = depth;
-    inspector.show(panel);
+    inspector.show("ledger");
   },
-  onShade: () => settings.set({ shading: !settings.values.shading }),
   quotes: () => settings.quotes,
   reachable: () => status.joint && settings.joins && settings.rung !== "never",
   sends,
@@ -161,7 +158,7 @@ function changed() {
   list.setCurrent(conversation?.id ?? null);
   const project = activeProject();
   scope.setProject(project);
-  documents.setProject(project);
+  documents.setProject(project, projects.all.map(({ name }) => name));
   byId("title").textContent = [project, conversation?.title ?? t("sidebar.new")].filter(Boolean).join(" · ");
   document.title = conversation ? `${conversation.title} · DRAGON` : "DRAGON";
   drawPrivacy();
@@ -186,10 +183,11 @@ function drawPrivacy() {
   status.setRung(settings.rung === "never" || !chat.isPrivate ? settings.rung : "private", chat.openly);
 }
 
-/** What the cloud would get with a question, in words. */
-function sends() {
+/** What the cloud would get with a question, in words. @param {boolean} [shown] Whether the words of the answer are shown beside it. */
+function sends(shown = false) {
   const instruction = !settings.quotes && projects.instruction(activeProject());
-  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), settings.what(stocked), t("sends.settings")]);
+  const more = shown && settings.what(stocked) !== t("leaves.probabilities") ? [] : [settings.what(stocked), t("sends.settings")];
+  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), ...more]);
 }
 
 function drawWelcome() {
@@ -206,7 +204,10 @@ function drawWelcome() {
 }
 
 function drawPanels() {
-  const message = chat.answerAt(inspected);
+  const view = chat.answerAt(inspected);
+  const message = view?.message ?? null;
+  if (inspector.open === "who") showWho(view);
+  else hideWho();
   if (inspector.open === "live") showLive(message, chat.last?.progress ?? { tokens: 0, ms: 0 }, status.roundTrip);
   if (inspector.open === "ledger") showLedger(message, message && {
     question: chat.questionOf(message),
@@ -281,7 +282,7 @@ setUpKeyboard(
       { keys: "d", label: t("panel.documents"), act: () => inspector.toggle("documents") },
       { keys: "l", label: t("panel.live"), act: () => inspector.toggle("live") },
       { keys: "w", label: t("panel.ledger"), act: () => inspector.toggle("ledger") },
-      { keys: "p", label: t("answer.provenance"), act: () => settings.set({ shading: !settings.values.shading }) },
+      { keys: "p", label: t("answer.provenance"), act: () => inspector.toggle("who") },
       { keys: "s", label: t("sidebar.settings"), act: () => settings.open() },
     ],
   },
@@ -347,5 +348,4 @@ socket.connect();
 loadStatus().then(() => restarted() && settings.open("models"));
 documents.load();
 list.load();
-chat.shade(settings.values.shading);
 openConversation(location.hash.slice(1) || null);

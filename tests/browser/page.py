@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 Side = Literal["private", "public"]
 AnswerState = Literal["streaming", "done", "stopped", "error"]
-Panel = Literal["documents", "live", "ledger"]
+Panel = Literal["documents", "who", "ledger", "live"]
 PeerState = Literal["connected", "connecting", "refused", "unknown"]
 
 # Collects in `window.shifts` what moves without the person's doing, and how much.
@@ -52,9 +52,20 @@ class ChatPage:
     def open_panel(self, name: Panel) -> Locator:
         """Opens a panel at the side, if it is not open."""
         panel = self.page.locator(f"#panel-{name}")
-        if not panel.is_visible():
-            self.page.get_by_test_id(f"open-{name}").click()
+        if panel.is_visible():
+            return panel
+        if name == "documents":
+            self.page.get_by_test_id("open-documents").click()
+        else:
+            self.page.evaluate("() => document.activeElement.blur()")
+            self.page.keyboard.press({"who": "p", "ledger": "w", "live": "l"}[name])
         return panel
+
+    def about(self, name: Panel, answer: Locator | None = None) -> Locator:
+        """Opens the panel on an answer, the last one by default, with this tab."""
+        (answer or self.last_answer).get_by_test_id("summary").click()
+        self.page.locator(f"#tab-{name}").click()
+        return self.page.get_by_test_id(name)
 
     # Documents
 
@@ -191,9 +202,7 @@ class ChatPage:
 
     def how_written(self, answer: Locator | None = None) -> Locator:
         """Opens the panel on how an answer was written, the last one by default."""
-        (answer or self.last_answer).get_by_test_id("summary").click()
-        self.page.locator("#tab-live").click()
-        return self.page.get_by_test_id("live")
+        return self.about("live", answer)
 
     # The cloud
 

@@ -134,6 +134,7 @@ def test_of_documents(looked_at: Page, device: Service, tmp_path: Path) -> None:
     chat = signed_in(page, device.url)
     chat.open_panel("documents")
     assert serious(page) == []
+    page.get_by_test_id("folders").locator("> summary").click()
     page.get_by_test_id("folder-path").fill(str(tmp_path))
     page.get_by_test_id("add-folder").click()
     folder = page.get_by_test_id("folder")

@@ -12,7 +12,7 @@ from harness.services import Service
 from tests.browser.conftest import Scripted, signed_in
 from tests.browser.page import WATCH_SHIFTS
 
-BUDGET_BYTES = 200_000
+BUDGET_BYTES = 220_000
 PARAGRAPH = (
     "## A heading of the answer\n\nSome **bold** words and `code` in a paragraph that goes on for "
     "a while, so that there is something to lay out.\n\n- one item\n- another item\n\n"

@@ -56,7 +56,7 @@ def test_everything_by_the_keyboard(chat: ChatPage) -> None:
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("l")
-    expect(page.get_by_role("tabpanel", name="How it was written")).to_be_visible()
+    expect(page.get_by_role("tabpanel", name="Speed and details")).to_be_visible()
     page.keyboard.press("l")
     page.keyboard.press("e")
     expect(page.get_by_test_id("edit-text")).to_be_focused()

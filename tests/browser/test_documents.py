@@ -25,23 +25,67 @@ def drop(page: Page, **files: str) -> None:
     page.evaluate(_DROP, [named])
 
 
+def put_project(page: Page, name: str) -> None:
+    """A project that the chats are not of."""
+    page.get_by_test_id("new-project").click()
+    page.get_by_test_id("project-name").fill(name)
+    page.get_by_test_id("project-save").click()
+    page.get_by_test_id("project-open").first.click()
+    expect(page.get_by_test_id("scope")).to_have_text("All documents")
+
+
+@pytest.mark.usefixtures("emptied")
+def test_many_are_searched_sorted_filtered_and_selected(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    chat.open_panel("documents")
+    expect(page.get_by_test_id("find-document")).to_be_hidden()
+    texts = {"Öl 10.txt": "Oil.", "oel 9.md": "# Oil\n\nMore oil.", "wood.txt": "Wood."}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "torn.pdf").write_bytes(b"%PDF-1.7 nothing")
+    chat.upload(*sorted(tmp_path.iterdir()))
+    names = page.locator(".document-name")
+    page.get_by_test_id("find-document").fill("ol 1")
+    expect(names).to_have_text(["Öl 10.txt"])
+    page.get_by_test_id("find-document").fill("no such")
+    expect(page.locator("#documents")).to_have_text("No document matches.")
+    page.get_by_test_id("find-document").fill("")
+    page.get_by_test_id("sort-documents").select_option("name")
+    expect(names).to_have_text(["oel 9.md", "Öl 10.txt", "wood.txt", "torn.pdf"])
+    page.get_by_test_id("filter-type").select_option("TXT")
+    expect(names).to_have_text(["Öl 10.txt", "wood.txt"])
+    # Only what is seen is selected.
+    page.get_by_test_id("select").click()
+    page.get_by_test_id("select-all").click()
+    expect(page.get_by_role("group", name="Select")).to_contain_text("2 selected")
+    page.get_by_test_id("select-delete").click()
+    page.get_by_test_id("confirm-delete").click()
+    expect(page.get_by_test_id("receipt")).to_be_in_viewport()
+    expect(names).to_have_text(["oel 9.md", "torn.pdf"])
+    page.get_by_test_id("filter-state").select_option("failed")
+    expect(names).to_have_text(["torn.pdf"])
+    # What is added is seen.
+    drop(page, wood="The wood is stacked.")
+    expect(names).to_have_count(3)
+
+
 @pytest.mark.usefixtures("emptied")
 def test_many_are_dropped_into_a_collection_and_limited_to_it(chat: ChatPage) -> None:
     page = chat.page
     chat.open_panel("documents")
-    page.get_by_test_id("collection").fill("House")
+    put_project(page, "House")
+    page.get_by_test_id("collection").select_option("House")
     drop(
         page,
         boiler="The boiler is bled at the valve behind the green door.",
         attic="The attic light is switched by the third stair.",
     )
-    page.get_by_test_id("collection").fill("")
+    page.get_by_test_id("collection").select_option("")
     drop(page, garden="The garden hose is stored under the bench.")
     for name in ("boiler.txt", "attic.txt", "garden.txt"):
         assert chat.wait_document(name) == "processed"
     house = page.get_by_role("region", name="House")
     expect(house.get_by_test_id("document")).to_have_count(2)
-    expect(chat.document("garden.txt")).to_contain_text("1 passage")
 
     page.get_by_test_id("scope").click()
     page.locator("#scope-menu").get_by_label("House").uncheck()
@@ -118,7 +162,7 @@ def test_stages_cancel_retry_preview_and_a_receipt(chat: ChatPage) -> None:
     page.get_by_test_id("confirm-delete").click()
     receipt = page.get_by_test_id("receipt")
     expect(receipt).to_have_attribute("data-hits", "0")
-    expect(receipt).to_contain_text("now it finds none")
+    expect(receipt).to_contain_text("finds nothing now")
     expect(receipt).not_to_contain_text(": 0 passages")
     expect(row).to_have_count(0)
 

@@ -16,6 +16,7 @@ def test_a_folder_is_watched_followed_and_left_alone(chat: ChatPage, tmp_path: P
     (notes / "oar.txt").write_text("The oar hangs behind the red door.")
     (notes / "empty.txt").write_text("")
     chat.open_panel("documents")
+    page.get_by_test_id("folders").locator("> summary").click()
 
     page.get_by_test_id("folder-path").fill(str(notes / "nowhere"))
     page.get_by_test_id("add-folder").click()

@@ -38,38 +38,42 @@ def test_words_are_shaded_by_where_they_came_from(chat: ChatPage) -> None:
     answer = chat.ask("What is the code of the boat house?")
     assert chat.wait_answer(answer) == "done"
     assert "8823-LM" in chat.text(answer)
-    answer.get_by_test_id("provenance").click()
-    expect(answer.get_by_test_id("cloud-share")).to_be_visible()
+    panel = chat.about("who", answer)
+    expect(panel.get_by_test_id("who-text")).to_contain_text("8823-LM")
     shaded = page.evaluate(SHADED)
     words = [word for level in range(5) for word in shaded[f"cloud-{level}"]]
     assert sorted(words) == sorted(chat.text(answer).split())
     assert any("8823" in word for level in (0, 1) for word in shaded[f"cloud-{level}"])
     # Only the device knows the code, so the sides were far apart there.
     assert any("8823" in word for word in shaded["disputed"])
-    legend = f"device and cloud disagreed strongly ({len(shaded['disputed'])})"
-    expect(answer.locator(".legend")).to_contain_text(legend)
-    expect(answer.get_by_test_id("answer-model")).to_have_text(f"Model: {EMBEDDED_MODEL.name}")
+    legend = f"came from one side only ({len(shaded['disputed'])} word"
+    expect(panel.get_by_test_id("legend")).to_contain_text(legend)
+    expect(panel.get_by_test_id("answer-model")).to_have_text(f"Model: {EMBEDDED_MODEL.name}")
 
-    box = answer.get_by_test_id("answer-text").bounding_box()
+    text = panel.get_by_test_id("who-text")
+    box = text.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
+    page.mouse.move(box["x"] + 8, box["y"] + 10)
     card = page.get_by_role("tooltip", include_hidden=True)
     expect(card).to_be_visible()
     expect(card).to_contain_text("boat.txt")
     page.mouse.move(2, 2)
     expect(card).to_be_hidden()
-    answer.get_by_test_id("answer-text").focus()
+    text.focus()
     page.keyboard.press("ArrowRight")
     expect(card).to_be_visible()
 
-    page.reload()
-    expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_visible()
-    assert sorted(w for name, ws in page.evaluate(SHADED).items() if "cloud" in name for w in ws)
-    page.keyboard.press("Tab")
-    page.evaluate("() => document.activeElement.blur()")
-    page.keyboard.press("p")
-    expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_hidden()
+    # It is left with its panel, and never a colour in the chat.
+    page.locator("#inspector-close").click()
     assert not any(page.evaluate(SHADED).values())
+
+
+def test_a_refusal_has_no_colour(chat: ChatPage) -> None:
+    answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
+    chat.wait_answer(answer)
+    panel = chat.about("who", answer)
+    expect(panel.get_by_test_id("legend")).to_contain_text("DRAGON’s own words")
+    assert not any(chat.page.evaluate(SHADED).values())
 
 
 @pytest.mark.usefixtures("noted")
@@ -98,7 +102,7 @@ def test_what_left_the_device(chat: ChatPage) -> None:
     chat.wait_peer("connected")
     answer = chat.ask("What is the code of the boat house?")
     chat.wait_answer(answer)
-    answer.get_by_test_id("left").click()
+    answer.get_by_test_id("summary").click()
     panel = chat.page.get_by_test_id("ledger")
     sent = panel.get_by_test_id("sent").get_by_role("listitem")
     expect(sent).to_contain_text(["your question", "these words of", "settings such as"])

@@ -51,6 +51,7 @@ _OWN = ", ".join(
         ".bubble, .text, .source-title, .source-start, .passage, .document-name, .title",
         ".sources-titles, .project, [data-testid=weight]",
         ".conversation, [data-testid=preview-text], #preview-title, #scope-menu .is-document",
+        "[data-testid=filter-type] option",
         "[data-testid=start-question] strong, [data-testid=only-this], .model-name, .receipt",
         ".said strong, #confirm-title, .frames th",
         "dd, .weight, .figures, .card, .summary, .number, svg.drawn text",
@@ -148,8 +149,7 @@ def test_the_page_has_no_words_of_its_own(
     chat.upload(note, broken)
     chat.ask("Where does the heron sleep?")
     chat.wait_answer()
-    page.get_by_test_id("provenance").first.click()
-    for panel in ("documents", "live", "ledger"):
+    for panel in ("documents", "who", "live", "ledger"):
         chat.open_panel(panel)
         page.wait_for_timeout(200)
         seen.append(page.evaluate(_UNMARKED, _OWN))
@@ -204,6 +204,7 @@ def test_what_the_device_says_is_said_in_the_language_of_the_browser(
     chat.open_panel("documents")
     detail = chat.document(program.name).locator(".document-detail")
     expect(detail).to_contain_text("Die Datei ist ein Programm. Gelesen werden Texte und Dateien")
+    chat.page.get_by_test_id("folders").locator("> summary").click()
     chat.page.get_by_test_id("folder-path").fill(f"{tmp_path}/nirgends")
     chat.page.get_by_test_id("folder-path").press("Enter")
     expect(chat.page.locator("#folder-error")).to_contain_text("es gibt ihn nicht.")
@@ -222,12 +223,12 @@ def test_why_the_cloud_is_away_is_said_in_the_language_of_the_browser(
     """A peer of a later release may have reasons that this page has no words for."""
     context = browser.new_context(locale="de-DE", service_workers="block")
     chat = signed_in(context.new_page(), scripted.url)
-    full = "Die Cloud hat nicht mitgewirkt: sie schrieb schon so viele Antworten, wie sie kann; "
+    full = "Die Cloud konnte nicht helfen: sie schrieb schon so viele Antworten, wie sie kann; "
     for reason, said in (
         (localizable("peer.full", "the cloud peer is full"), full),
         (
             localizable("peer.moon", "the moon is full"),
-            "Die Cloud hat nicht mitgewirkt: the moon is full",
+            "Die Cloud konnte nicht helfen: the moon is full",
         ),
     ):
         scripted.generation.no_room = Refusal.now(reason, 30).message
@@ -251,7 +252,7 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     )
     chat = signed_in(german.new_page(), device.url)
     page = chat.page
-    none = "Eine direkte Antwort habe ich nicht gefunden."
+    none = "Das habe ich in Ihren Dokumenten nicht gefunden."
     chat.wait_answer(chat.ask("What is the wingspan of the gull Emma?", private=True))
     expect(chat.last_answer.get_by_test_id("answer-text")).to_have_text(none)
     chat.last_answer.get_by_test_id("copy").click()
@@ -270,7 +271,7 @@ def test_phrases_of_the_device_are_said_in_the_language_of_who_reads_them(
     other = signed_in(spanish.new_page(), device.url)
     other.page.goto(page.url)
     texts = other.page.get_by_test_id("answer-text")
-    expect(texts.first).to_have_text("No he encontrado ninguna respuesta directa.")
+    expect(texts.first).to_have_text("No he encontrado esto en sus documentos.")
     expect(texts.last).to_have_text("[palabras de un documento eliminado]")
     question = other.page.get_by_test_id("question").last
     expect(question).to_contain_text("[palabras de un documento eliminado]")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.app.conftest import wait_until
-from tests.browser.conftest import ANSWER, Pair, signed_in
+from tests.browser.conftest import ANSWER, Pair, Scripted, signed_in
 from tests.browser.page import SHADED, WATCH_SHIFTS, ChatPage
 
 QUESTION = "Where is the key?"
@@ -57,7 +57,7 @@ def test_markdown_is_drawn_while_both_sides_write_it(told: ChatPage) -> None:
     shifts = page.evaluate("() => window.shifts")
     assert sum(value for value, *_ in shifts) < 0.01, shifts
     assert copied(told) == ANSWER.strip()
-    expect(answer.get_by_test_id("summary")).to_have_text("With the cloud")
+    expect(answer.get_by_test_id("summary")).to_contain_text("With the cloud")
 
     text = answer.get_by_test_id("answer-text")
     expect(text.get_by_role("heading", level=1)).to_have_text("The boat house")
@@ -83,8 +83,8 @@ def test_markdown_is_drawn_while_both_sides_write_it(told: ChatPage) -> None:
     told.how_written(answer)
     for side in ("device", "cloud"):
         expect(page.get_by_test_id(f"accept-{side}")).to_contain_text("100 %")
-    answer.get_by_test_id("provenance").click()
-    expect(answer.get_by_test_id("cloud-share")).to_be_visible()
+    told.about("who", answer)
+    expect(page.get_by_test_id("cloud-share")).to_be_visible()
     shaded = page.evaluate(SHADED)
     words = [word for level in range(5) for word in shaded[f"cloud-{level}"]]
     assert sorted(words) == sorted(text.evaluate(WORDS))
@@ -128,3 +128,25 @@ def test_motion_is_reduced(page: Page, telling_device: Pair) -> None:
     page.emulate_media(reduced_motion="no-preference")
     assert page.evaluate(moving) > 0, "else the check shows nothing"
     chat.stop()
+
+
+@pytest.mark.parametrize("begin", ["<think>\n", ""])
+@pytest.mark.parametrize("end", ["\n</think>\n\n", "\n</think>\n"])
+def test_what_a_model_thinks_is_folded(
+    page: Page, scripted: Scripted, begin: str, end: str
+) -> None:
+    thought = "The person asks for the key.\n\nIt is in the note."
+    scripted.generation.script = f"{begin}{thought}{end}The key is under the mat."
+    chat = signed_in(page, scripted.url)
+    answer = chat.ask("Where is the key?")
+    assert chat.wait_answer(answer) == "done"
+    text = answer.get_by_test_id("answer-text")
+    # Only what is said rests on something.
+    expect(answer.get_by_test_id("cite")).to_have_count(1)
+    for _ in range(2):
+        assert text.inner_text().strip() == "The key is under the mat."
+        answer.get_by_test_id("thoughts").click()
+        expect(text.get_by_text("It is in the note.")).to_be_visible()
+        assert "think>" not in text.inner_text()
+        assert copied(chat) == "The key is under the mat."
+        page.reload()

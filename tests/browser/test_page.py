@@ -78,11 +78,11 @@ def test_a_reload_reads_on_and_a_stopped_answer_goes_on_in_private(
         arg=len(written) + 20,
     )
     chat.stop()
-    begun = "Begun with the cloud, then kept on this device"
+    begun = "Started with the cloud, finished privately"
     expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
     page.reload()
     expect(chat.last_answer.get_by_test_id("summary")).to_contain_text(begun)
-    chat.last_answer.get_by_test_id("left").click()
+    chat.last_answer.get_by_test_id("summary").click()
     expect(page.get_by_test_id("sent")).to_contain_text("your question")
 
 
@@ -110,8 +110,8 @@ def test_a_private_question_has_no_public_source(chat: ChatPage) -> None:
     answer = chat.ask("What is the capital of Kenya?", private=True)
     assert chat.wait_answer(answer) == "done"
     assert chat.sources("public", answer).count() == 0
-    expect(chat.page.get_by_test_id("question")).to_contain_text("Kept on this device")
-    answer.get_by_test_id("left").click()
+    expect(chat.page.get_by_test_id("question")).to_contain_text("Private")
+    answer.get_by_test_id("summary").click()
     expect(chat.page.get_by_test_id("ledger")).to_contain_text("Nothing left this device")
 
 
@@ -150,7 +150,7 @@ def test_a_first_answer_by_the_keyboard_alone(chat: ChatPage, tmp_path: Path) ->
         key.press("Enter")
     expect(source.get_by_test_id("passage")).to_contain_text("Nairobi")
     key.press("p")
-    expect(chat.last_answer.get_by_test_id("cloud-share")).to_be_visible()
+    expect(page.get_by_test_id("cloud-share")).to_be_visible()
     key.press("p")
     for letter, panel in (("d", "documents"), ("l", "live"), ("w", "ledger")):
         key.press(letter)
@@ -223,7 +223,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     page.get_by_label("Temperature").fill("0.7")
     page.get_by_label("Seed").fill("42")
     page.get_by_label("Passages each from device and cloud").fill("1")
-    page.get_by_test_id("mode").select_option("tokenwise")
+    page.get_by_test_id("mode").select_option("coupled")
     page.get_by_text("Dark", exact=True).click()
     page.keyboard.press("Escape")
     page.reload()
@@ -233,7 +233,7 @@ def test_settings_reach_the_services_and_stay(chat: ChatPage) -> None:
     assert chat.wait_answer(answer) == "done"
     assert chat.sources("public", answer).count() == 1
     facts = chat.how_written(answer).locator("dl.facts")
-    for term, value in (("Mode", "tokenwise"), ("Temperature", "0.7"), ("Seed", "42")):
+    for term, value in (("Mode", "coupled"), ("Temperature", "0.7"), ("Seed", "42")):
         expect(
             facts.locator("dt").get_by_text(term, exact=True).locator("+ dd").first
         ).to_have_text(value)
@@ -262,8 +262,8 @@ def test_all_fits_on_a_phone(browser: Browser, device: Service) -> None:
     chat.wait_answer(answer)
     assert "Nairobi" in chat.open_source(chat.sources("public", answer).first)
     assert fits()
-    for panel in ("documents", "ledger"):
-        page.get_by_test_id(f"open-{panel}").tap()
+    for opener in (page.get_by_test_id("open-documents"), answer.get_by_test_id("summary")):
+        opener.tap()
         box = page.locator("#inspector").bounding_box()
         assert box is not None
         assert (box["x"], box["width"]) == (0, 360)

@@ -108,8 +108,8 @@ def test_markdown_is_drawn_in_a_view_and_in_a_source(chat: ChatPage, tmp_path: P
     expect(source.locator("mark")).to_have_text("The oar hangs behind the red door.")
     # How long it took and what a passage weighed stand in the panel.
     summary = chat.last_answer.get_by_test_id("summary")
-    expect(summary).to_have_text("Kept on this device")
-    assert not re.search(r"\d", fold.inner_text().replace("boat.md", ""))
+    expect(summary).to_have_text("Private")
+    assert not re.search(r"\d%|\d s\b|\d\.\d", fold.inner_text())
     expect(chat.how_written().get_by_test_id("weight").first).to_contain_text("boat.md")
 
 
@@ -161,3 +161,27 @@ def test_on_a_phone_nothing_of_a_choice_is_cut(browser: Browser, device: Service
         )
         assert needed <= select.evaluate("s => s.offsetWidth")
     context.close()
+
+
+def test_at_twice_its_size_most_of_a_page_is_the_chat(browser: Browser, device: Service) -> None:
+    """A laptop's window of 1280 by 900 has 640 by 450 of the page's pixels then."""
+    context = browser.new_context(viewport={"width": 640, "height": 450})
+    page = context.new_page()
+    signed_in(page, device.url)
+    height = page.locator("#scroll").evaluate("e => e.clientHeight")
+    assert height > 280
+    expect(page.get_by_role("button", name="All documents")).to_be_visible()
+    assert page.evaluate("() => document.scrollingElement.scrollWidth <= innerWidth")
+    context.close()
+
+
+_MARKED = """([text, search]) => import("/static/js/chat/found.js").then((module) =>
+  module.marked(text, search).map((piece) => piece.textContent ?? piece))"""
+
+
+def test_a_hit_begins_a_little_before_the_word(page: Page, scripted: Scripted) -> None:
+    signed_in(page, scripted.url)
+    before = "All of this stands long before what is sought and would hide the "
+    found = page.evaluate(_MARKED, [f"{before}herons", "heron"])
+    assert found == ["…", "would hide the ", "herons", ""]
+    assert page.evaluate(_MARKED, ["Some herons", "heron"]) == ["Some ", "herons", ""]

@@ -120,7 +120,10 @@ def test_a_hostile_document_name_and_text_run_nothing(
         "buffer": f"The code of the hen house is 5512. {HOSTILE}".encode(),
     }
     chat.open_panel("documents")
-    page.get_by_test_id("collection").fill(name)
+    page.get_by_test_id("new-project").click()
+    page.get_by_test_id("project-name").fill(name)
+    page.get_by_test_id("project-save").click()
+    expect(page.get_by_test_id("collection")).to_have_value(name)
     page.get_by_test_id("upload").set_input_files([note])
     row = page.get_by_test_id("document").filter(has=page.get_by_title(name, exact=True))
     expect(row).to_have_attribute("data-status", "processed")
@@ -130,9 +133,8 @@ def test_a_hostile_document_name_and_text_run_nothing(
     page.get_by_test_id("scope").click()
     expect(page.locator("#scope-menu").get_by_label(name).first).to_be_visible()
     page.keyboard.press("Escape")
-    answer.get_by_test_id("provenance").click()
-    expect(answer.get_by_test_id("cloud-share")).to_be_visible()
-    answer.get_by_test_id("answer-text").focus()
+    chat.about("who", answer)
+    page.get_by_test_id("who-text").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#card")).to_contain_text("<img")
     chat.open_panel("documents")

@@ -21,7 +21,7 @@ def write(folder: Path, name: str, content: bytes) -> Path:
 def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.wait_peer("connected")
     said = chat.peer_status
-    expect(said).to_have_text("Cloud always")  # as the tests' device is set
+    expect(said).to_have_text("Cloud: always")  # as the tests' device is set
     chat.page.get_by_test_id("private-switch").check()
     expect(said).to_have_text("Private")
     expect(said).to_have_attribute("data-rung", "private")
@@ -29,14 +29,14 @@ def test_the_header_says_on_which_rung_the_chat_is(chat: ChatPage) -> None:
     chat.page.get_by_test_id("open-settings").click()
     chat.page.get_by_test_id("cloud").select_option("when_needed")
     chat.page.keyboard.press("Escape")
-    expect(said).to_have_text("Cloud when needed")
+    expect(said).to_have_text("Cloud: when needed")
     chat.page.get_by_test_id("open-settings").click()
     chat.page.get_by_test_id("cloud").select_option("never")
     chat.page.keyboard.press("Escape")
-    expect(said).to_have_text("Cloud never")
+    expect(said).to_have_text("Cloud off")
     answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
     chat.wait_answer(answer)
-    expect(answer.get_by_test_id("left")).to_be_visible()
+    expect(answer.get_by_test_id("summary")).to_be_visible()
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
 
 
@@ -71,12 +71,12 @@ def test_the_cloud_is_offered_after_a_miss_only_and_what_came_of_it_is_said(
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
     answer = chat.ask("What is the wingspan of the gull Emma?")
     chat.wait_answer(answer)
-    expect(answer).to_contain_text("Neither your documents nor those of the cloud answer this.")
-    expect(answer.get_by_test_id("summary")).to_have_text("The cloud was asked, too")
+    expect(answer).to_contain_text("The public documents don’t seem to say either.")
+    expect(answer.get_by_test_id("summary")).to_have_text("Cloud asked, nothing found")
     expect(answer.get_by_test_id("ask-cloud")).to_have_count(0)
     answer = chat.ask("What is the wingspan of the gull Emma?", private=True)
     chat.wait_answer(answer)
-    expect(answer).to_contain_text("None of your documents answers this.")
+    expect(answer).to_contain_text("I couldn’t find this in your documents.")
     expect(answer.get_by_test_id("ask-cloud")).to_be_visible()
 
 
@@ -89,7 +89,7 @@ def test_the_same_answer_again_says_so_and_offers_another_passage(
     chat.last_answer.get_by_test_id("again").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("2/2")
     chat.wait_answer()
-    expect(chat.last_answer).to_contain_text("the same text as before: the model quotes")
+    expect(chat.last_answer).to_contain_text("Same answer: this model can only quote")
     expect(chat.last_answer.get_by_test_id("ask-cloud")).to_have_count(0)
     chat.last_answer.get_by_test_id("other-passage").click()
     expect(chat.last_answer.get_by_test_id("branches")).to_have_text("3/3")

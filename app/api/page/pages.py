@@ -86,9 +86,11 @@ async def sign_in_by_link(
         return _sign_in_page(request, "sign.elsewhere", 403)
     if code:
         # Nobody guesses a code, and so none is counted as an attempt.
-        if not state.auth.accepts_code(code):
-            return _sign_in_page(request, "sign.used")
-        return _signed_in(request, state)
+        if state.auth.accepts_code(code):
+            return _signed_in(request, state)
+        if state.auth.session(request.headers) is not None:  # an old link, opened once more
+            return RedirectResponse("/", status_code=303, headers=_NO_STORE)
+        return _sign_in_page(request, "sign.used")
     return _signed_in_by(key, request, state, "sign.wrong.link")
 
 

@@ -1,9 +1,12 @@
 /** One answer: its blocks as they are written, what can be done with it, its sources. */
 
+import { openPreview } from "../documents/preview.js";
+import { cite, uncite } from "./citations.js";
 import { announce, el, icon } from "../core/dom.js";
+import { leftFor } from "../inspector/ledger.js";
 import { localized, phrased, t } from "../core/strings.js";
-import { Provenance } from "./provenance.js";
 import { SourcesView } from "./sources.js";
+import { said, Thoughts } from "./thoughts.js";
 import { branchSwitch, tool } from "./tools.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
@@ -23,12 +26,11 @@ const AT_ONCE_MS = 8;
  * @property {() => boolean} quotes Whether the model can only quote.
  * @property {(id: string) => void} goOn
  * @property {(id: string, step: number) => void} branch
- * @property {(id: string, panel: "live" | "ledger") => void} inspect
- * @property {() => void} shade
+ * @property {(id: string) => void} inspect
  * @property {() => void} edit
  * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
  * @property {(id: string) => void} goOnOpenly Another answer, with the cloud.
- * @property {() => string} sends What the cloud gets with a question, in words.
+ * @property {(shown?: boolean) => string} sends What the cloud gets with a question, in words.
  * @property {(id: string) => boolean} opened Whether the question was kept on the device in another branch.
  * @property {() => boolean} stocked Whether there are documents.
  * @property {() => void} add Documents.
@@ -39,35 +41,35 @@ const AT_ONCE_MS = 8;
 export class AnswerView {
   #wait = el("p", { class: "wait" }, t("answer.searching"));
   #body = el("div", { class: "text markdown", "data-testid": "answer-text" });
+  #thoughts = new Thoughts(this.#body);
   #problem = el("div", { class: "problem", role: "alert", hidden: true });
   #note = el("div", { class: "note", hidden: true });
   #tools = el("div", { class: "tools", role: "group", "aria-label": t("answer") });
   #summary = el("button", { class: "summary", type: "button", "data-testid": "summary" });
   #foot = el("div", { class: "foot", hidden: true }, this.#tools, this.#summary);
   #sources = new SourcesView();
-  #legend = el("div", { class: "legend", hidden: true });
-  #provenance = new Provenance(this.#body);
+  /** Passages that it rests on. @type {import("../core/types.js").Source[]} */
+  #used = [];
   /** Blocks that have come but are not on the page yet, by index. @type {Map<number, any>} */
   #coming = new Map();
   #frame = 0;
   #branches = { at: 0, of: 1 };
-  #shaded = false;
-  /** Asked for when they are to be shown. @type {TokenDetail[]} */
-  #tokens = [];
+  /** How many words the cloud was sent beside the question; null: not known, or not the question. @type {number | null} */
+  #sent = null;
   /** Tokens and milliseconds so far. */
   progress = { tokens: 0, ms: 0 };
   /** Holds everything; `data-state` is one of `Message["state"]`, `streaming` while it is written. */
   element = el(
     "article",
     { class: "answer", "data-testid": "answer", "aria-label": t("answer") },
-    this.#body, this.#wait, this.#problem, this.#note, this.#legend, this.#foot, this.#sources.element,
+    this.#thoughts.element, this.#body, this.#wait, this.#problem, this.#note, this.#foot, this.#sources.element,
   );
 
   /** @param {Message} message @param {AnswerActions} actions */
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.#summary.addEventListener("click", () => actions.inspect(message.id, "ledger"));
+    this.#summary.addEventListener("click", () => actions.inspect(message.id));
     this.#body.addEventListener("click", (event) => this.#copyCode(event));
     this.show(message);
   }
@@ -76,11 +78,21 @@ export class AnswerView {
   show(message) {
     this.message = message;
     this.#body.replaceChildren(...message.blocks.map((block) => this.#filled(el("div", { class: "block" }), block)));
-    this.#tokens = [];
     this.#setState();
     if (message.state === "writing") return;
-    this.#sources.show(message.sources ?? [], message.closest ?? []);
+    this.#cite();
     this.#end();
+  }
+
+  /** Marks what it rests on, and lists that as its sources. */
+  #cite() {
+    const { sources = [], closest = [] } = this.message;
+    this.#thoughts.fold(false);
+    this.#used = cite(this.#body, sources, (source) => {
+      if (source.side === "private") openPreview(source.id, source.title, source);
+      else this.#sources.unfold(source);
+    });
+    this.#sources.show(this.#used, sources, closest);
   }
 
   get writing() {
@@ -119,7 +131,7 @@ export class AnswerView {
       this.message.asked = frame.dragon?.asked ?? this.message.asked;
       this.message.text = [...this.#body.children].map((block) => /** @type {any} */ (block).source).join("");
       this.#setState();
-      this.#sources.show(this.message.sources ?? [], this.message.closest ?? []);
+      this.#cite();
       this.#end();
       announce(t(`answer.${this.message.state}`));
     }
@@ -128,8 +140,7 @@ export class AnswerView {
   /** It is written on: the end of its text is open again. @param {Message} message */
   reopen({ private: kept, private_from }) {
     Object.assign(this.message, { private: kept, private_from, state: "writing" });
-    this.#tokens = [];
-    this.#provenance.hide();
+    uncite(this.#body);
     this.#setState();
   }
 
@@ -139,20 +150,20 @@ export class AnswerView {
     this.#drawTools();
   }
 
-  /** Shades every word by the cloud's share in it. @param {boolean} on */
-  async shade(on) {
-    this.#shaded = on;
-    this.#drawTools();
-    if (!on || this.writing) {
-      this.#provenance.hide();
-      this.#legend.hidden = true;
-      return;
-    }
-    if (!this.#tokens.length && this.message.text) this.#tokens = await this.actions.tokens(this.message.id).catch(() => []);
-    if (!this.#shaded) return;
-    this.#provenance.show(this.#tokens, this.message.sources ?? []);
-    this.#legend.replaceChildren(...this.#provenance.legend(this.message.asked?.model));
-    this.#legend.hidden = false;
+  /** Its text once more, without what stands in it to be pressed. @returns {Node[]} */
+  copied() {
+    return [...this.#body.children].map((block) => {
+      const { source, start } = /** @type {any} */ (block);
+      const copy = /** @type {HTMLElement} */ (block.cloneNode(true));
+      uncite(copy);
+      for (const button of copy.querySelectorAll(".copy-code")) button.remove();
+      return Object.assign(copy, { source, start });
+    });
+  }
+
+  /** Where each word of it came from. */
+  tokens() {
+    return this.actions.tokens(this.message.id);
   }
 
   /** There are documents now, or no more. */
@@ -161,13 +172,12 @@ export class AnswerView {
   }
 
   copy() {
-    navigator.clipboard.writeText(phrased(this.message.text, this.message.phrases).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
+    navigator.clipboard.writeText(said(phrased(this.message.text, this.message.phrases)).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
   }
 
   /** Frees what lives outside of the element. */
   remove() {
     cancelAnimationFrame(this.#frame);
-    this.#provenance.hide();
     this.element.remove();
   }
 
@@ -188,6 +198,7 @@ export class AnswerView {
       if (!known) this.#body.append(element);
       element.classList.toggle("is-open", block.open);
     }
+    this.#thoughts.fold(this.writing);
     if (this.#coming.size) this.#schedule();
     if (this.#body.childElementCount) this.#wait.hidden = true;
   }
@@ -247,7 +258,7 @@ export class AnswerView {
     const repeated = this.message.done && !missed && !gone && this.actions.repeats(this.message.id);
     this.#note.replaceChildren(el("p", {}, [
       asked?.left_out && t("answer.left_out", { count: asked.left_out }),
-      missed && t(`answer.${this.#missed()}${sent && !away ? ".both" : ""}`),
+      missed && this.#missing(sent && !away),
       away && t("answer.away", { reason: away }),
       unsearched && t("answer.unsearched"),
       unread && t("answer.unread", { count: unread }),
@@ -257,14 +268,40 @@ export class AnswerView {
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
     if (missed && !this.actions.stocked()) this.#offer("", "documents.add", "add-documents", () => this.actions.add());
     if (spared?.words && !this.message.private) {
-      this.#offer(t("answer.offer.words", { what: this.actions.sends(), words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.goOnOpenly(this.message.id));
+      this.#offer(t("answer.offer.words", { what: this.actions.sends(true), words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.goOnOpenly(this.message.id));
     } else if (missed && (away || !sent) && this.actions.reachable()) {
       this.#offer(away ? "" : t("answer.offer.question", { what: this.actions.sends() }), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.textContent;
-    this.#summary.textContent = this.#summarized();
-    this.#summary.hidden = !this.#summary.textContent;
+    this.#drawSummary();
     this.#drawTools();
+    this.#count();
+  }
+
+  /** Asks the ledger how much went to the cloud for what was written with it. */
+  async #count() {
+    const { ledgers = [] } = this.message;
+    if (!this.#joint || this.message.private || !ledgers.length) return;
+    const left = await leftFor(ledgers).catch(() => null);
+    this.#sent = left?.asked.includes("question") && !left.lost ? left.words.join(" ").split(/\s+/).filter(Boolean).length : null;
+    this.#drawSummary();
+  }
+
+  #drawSummary() {
+    const cloud = !this.message.private && (this.#joint > 0 || this.message.done?.dragon.sent_frames > 0);
+    this.#summary.replaceChildren(icon(cloud ? "icon-public" : "icon-private"), this.#summarized());
+    this.#summary.dataset.side = cloud ? "public" : "private";
+  }
+
+  /** What to say where no document answers. @param {boolean} both Whether the public ones were searched, too. */
+  #missing(both) {
+    const { text, phrases = [] } = this.message;
+    const why = this.#missed();
+    const declined = phrases.some(([, , phrase]) => phrase === "no_answer");
+    // That its words are the model's own must not look like an answer from somewhere.
+    if (text.trim() && !declined) return t("answer.unfounded");
+    // The text itself says that the documents do not.
+    return declined && why === "nothing" && !both ? "" : t(`answer.${why}${both ? ".both" : ""}`);
   }
 
   /** Why none of the person's documents answers: which of the words say it. */
@@ -298,23 +335,22 @@ export class AnswerView {
     this.#note.append(el("div", { class: "offer" }, why, button));
   }
 
-  /** Who wrote it, and whether that is all; how long it took says the panel. */
+  /** Where it comes from, and whether that is all; the panel that it opens says the rest. */
   #summarized() {
     const { done, state } = this.message;
-    if (!done) return state === "stopped" ? t("answer.by.stopped") : "";
-    const said = t(`answer.by.${this.#authors(done)}`);
+    if (!done) return t(state === "stopped" ? "answer.by.stopped" : "panel.ledger");
+    const authors = this.#authors(done);
+    const said = authors === "cloud" && this.#sent !== null ? t(this.#sent ? "answer.by.words" : "answer.by.question", { count: this.#sent }) : t(`answer.by.${authors}`);
     return done.finish_reason === "length" ? `${said} · ${t("answer.cut")}` : said;
   }
 
-  /** Which of the words say who wrote it. @param {NonNullable<Message["done"]>} done */
-  #authors({ dragon, usage }) {
+  /** Which of the words say where it comes from. @param {NonNullable<Message["done"]>} done */
+  #authors({ dragon }) {
     const { private: kept, private_from, state, phrases } = this.message;
-    const joint = this.#joint;
     if (kept) return private_from === undefined ? "kept" : "begun";
     if (state === "stopped") return "stopped";
-    if (joint === 0) return dragon.sent_frames > 0 ? "asked" : "alone";
-    if (phrases?.some(([, , phrase]) => phrase === "no_answer")) return "vain";
-    return joint < usage.completion_tokens ? "some" : "cloud";
+    if (!this.#joint) return dragon.sent_frames > 0 ? "asked" : this.#used.length ? "alone" : "nothing";
+    return phrases?.some(([, , phrase]) => phrase === "no_answer") ? "vain" : "cloud";
   }
 
   #drawTools() {
@@ -325,12 +361,6 @@ export class AnswerView {
     if (text) tools.push(tool("icon-copy", t("answer.copy"), "copy", () => this.copy()));
     tools.push(tool("icon-again", t("answer.again"), "again", () => this.actions.again(id)));
     if (text && (state === "stopped" || done?.finish_reason === "length")) tools.push(tool("icon-continue", t("answer.continue"), "continue", () => this.actions.goOn(id)));
-    if (text) {
-      const words = tool("icon-words", t("answer.provenance"), "provenance", () => this.actions.shade(), t("answer.provenance"));
-      words.setAttribute("aria-pressed", String(this.#shaded));
-      tools.push(words);
-    }
-    tools.push(tool("icon-sent", t("answer.sent"), "left", () => this.actions.inspect(id, "ledger"), t("answer.sent")));
     const focused = /** @type {HTMLElement | null} */ (this.#tools.contains(document.activeElement) ? document.activeElement : null)?.dataset.testid;
     this.#tools.replaceChildren(...tools);
     if (focused) /** @type {HTMLElement | null} */ (this.#tools.querySelector(`[data-testid="${focused}"]`))?.focus();

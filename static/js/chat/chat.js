@@ -27,7 +27,6 @@ export class Chat {
   #views = new Map();
   /** A request that has not begun yet, what it asked, and whether the chat was private then. @type {{id: string, text: string, kept: boolean} | null} */
   #asked = null;
-  #shading = false;
   /** Of a conversation that has not begun: in this tab as in the one before it. */
   #private = sessionStorage.getItem(PRIVATE) !== null;
   #opening = 0;
@@ -42,11 +41,10 @@ export class Chat {
    * @param {() => void} options.onChange
    * @param {(conversation: Conversation) => void} options.onBegun
    * @param {(message: string, text: string) => void} options.onRefused
-   * @param {(panel: "live" | "ledger", depth: number) => void} options.onInspect `depth` is the answer's place in the branch.
-   * @param {() => void} options.onShade
+   * @param {(depth: number) => void} options.onInspect `depth` is the answer's place in the branch.
    * @param {() => boolean} options.quotes Whether the model can only quote.
    * @param {() => boolean} options.reachable Whether the cloud is.
-   * @param {() => string} options.sends What the cloud gets with a question, in words.
+   * @param {(shown?: boolean) => string} options.sends What the cloud gets with a question, in words.
    * @param {() => Promise<boolean>} options.mayAsk Whether a question may go to the cloud, though the chat is private.
    * @param {() => boolean} options.stocked Whether there are documents.
    * @param {() => void} options.add Documents.
@@ -89,9 +87,10 @@ export class Chat {
     return this.#tree.path.some((message) => !message.private || message.private_from !== undefined);
   }
 
-  /** The answer at a place of the branch that is shown, or the last. @param {number | null} depth @returns {Message | null} */
+  /** The answer at a place of the branch that is shown, or the last. @param {number | null} depth @returns {AnswerView | null} */
   answerAt(depth) {
-    return (depth === null ? undefined : this.#tree.path[depth]) ?? this.last?.message ?? null;
+    const view = depth === null ? null : this.#views.get(this.#tree.path[depth]?.id ?? "");
+    return view instanceof AnswerView ? view : this.last;
   }
 
   /** Whether there are questions before an answer's own on its branch. @param {Message} message */
@@ -190,12 +189,6 @@ export class Chat {
     if (this.conversation && this.#tree.leaf) changeConversation(this.conversation.id, { leaf: this.#tree.leaf }).then(({ id: changed }) => this.options.onWritten(changed), () => {});
   }
 
-  /** @param {boolean} on */
-  shade(on) {
-    this.#shading = on;
-    for (const view of this.#shown()) view.shade(on);
-  }
-
   /** Takes a frame; those of other conversations' answers fall on the floor. @param {any} frame */
   receive(frame) {
     if (frame.type === "began") return this.#began(frame);
@@ -209,7 +202,6 @@ export class Chat {
       view.receive(frame);
     }
     if (frame.type === "message" || frame.type === "done" || frame.type === "error") {
-      if (this.#shading) view.shade(true);
       this.options.onChange();
     }
   }
@@ -276,7 +268,6 @@ export class Chat {
       if (there !== element) this.#log.insertBefore(element, there ?? null);
     });
     while (this.#log.childElementCount > elements.length) this.#log.lastElementChild?.remove();
-    for (const view of this.#views.values()) if (view instanceof AnswerView) view.shade(this.#shading && view.element.isConnected);
   }
 
   /** @param {Message} message */
@@ -287,8 +278,7 @@ export class Chat {
           again: (id, params) => this.again(id, params),
           goOn: (id) => this.goOn(id),
           branch: (id, step) => this.branch(step, id),
-          inspect: (id, panel) => this.options.onInspect(panel, this.#tree.path.findIndex((each) => each.id === id)),
-          shade: () => this.options.onShade(),
+          inspect: (id) => this.options.onInspect(this.#tree.path.findIndex((each) => each.id === id)),
           edit: () => this.edit(),
           otherPassage: (id) => this.again(id, {}, true),
           repeats: (id) => this.#tree.repeats(id),
@@ -296,7 +286,7 @@ export class Chat {
           reachable: () => this.options.reachable(),
           stocked: () => this.options.stocked(),
           add: () => this.options.add(),
-          sends: () => this.options.sends(),
+          sends: (shown) => this.options.sends(shown),
           opened: (id) => this.#opened(id),
           askOpenly: (id) => this.#askOpenly(id),
           goOnOpenly: (id) => this.#goOnOpenly(id),

@@ -17,11 +17,18 @@ function plain(word) {
   return word.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
-/** The text with what was found in marks. @param {string} text @param {string} search @returns {(Node | string)[]} */
+/** Characters of a text before what was found, where little of it is seen. */
+const BEFORE = 20;
+
+/** The text with what was found in marks, from a little before that. @param {string} text @param {string} search @returns {(Node | string)[]} */
 export function marked(text, search) {
-  const pieces = [];
-  let at = 0;
-  for (const { start, end } of places(text, search)) {
+  const found = places(text, search);
+  const first = found[0]?.start ?? 0;
+  // A word is not cut.
+  let at = first > 2 * BEFORE ? text.indexOf(" ", first - BEFORE) + 1 : 0;
+  /** @type {(Node | string)[]} */
+  const pieces = at ? ["…"] : [];
+  for (const { start, end } of found) {
     pieces.push(text.slice(at, start), el("mark", {}, text.slice(start, end)));
     at = end;
   }

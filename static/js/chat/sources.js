@@ -1,10 +1,11 @@
-/** The passages an answer rests on: one line until it is opened, then a column for each side. */
+/** The passages an answer rests on, and those that were only read: one line until it is opened, then a column for each side. */
 
 import { getView } from "../core/api.js";
 import { el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
 import { gridOf } from "../documents/grid.js";
 import { withMarks } from "../documents/marked.js";
+import { keyOf } from "./citations.js";
 
 /** @typedef {import("../core/types.js").Source} Source */
 /** @typedef {import("../core/types.js").Side} Side */
@@ -25,50 +26,64 @@ export class SourcesView {
     }, { once: true });
   }
 
-  /** @param {Source[]} sources @param {Source[]} closest Passages shown where there is no source. */
-  show(sources, closest) {
-    const sides = /** @type {[Side, Source[]][]} */ (/** @type {Side[]} */ (["private", "public"]).map((side) => [side, distinct(sources, side)])).filter(([, own]) => own.length);
-    const none = !sides.length && closest.length > 0;
-    if (none) sides.push(["private", closest]);
+  /** @param {Source[]} used In the order of their numbers. @param {Source[]} sources All that were read. @param {Source[]} closest Passages shown where there is no source. */
+  show(used, sources, closest) {
+    const keys = new Set(used.map(keyOf));
+    const rest = distinct(sources).filter((source) => !keys.has(keyOf(source)));
+    const named = used.length ? used : rest.length ? rest : closest;
+    const label = t(used.length ? "sources" : rest.length ? "sources.rest" : "sources.closest");
     this.#line.replaceChildren(
       icon("icon-chevron", "icon chevron"),
-      el("span", { class: "sources-label" }, t(none ? "sources.closest" : "sources")),
-      ...sides.map(([side, own]) => el("span", { class: "sources-side", "data-side": side }, icon(`icon-${side}`), el("span", { class: "sources-titles" }, [...new Set(own.map(({ title }) => title))].join(", ")))),
+      el("span", { class: "sources-label" }, label),
+      ...sidesOf(named).map(([side, own]) => el("span", { class: "sources-side", "data-side": side }, icon(`icon-${side}`), el("span", { class: "sources-titles" }, [...new Set(own.map(titled))].join(", ")))),
     );
-    this.#columns.replaceChildren(...sides.map(([side, own]) => column(side, own)));
-    this.element.hidden = sides.length === 0;
+    const drawn = (/** @type {Source[]} */ sources, numbered = false) => sidesOf(sources).map(([side, own]) => column(side, own, numbered ? used : []));
+    this.#columns.replaceChildren(...drawn(named, true), ...(used.length && rest.length ? [el("p", { class: "sources-rest" }, t("sources.rest")), ...drawn(rest)] : []));
+    this.element.hidden = named.length === 0;
+  }
+
+  /** Unfolds a passage. @param {Source} source */
+  unfold(source) {
+    this.element.open = true;
+    const found = /** @type {HTMLDetailsElement | undefined} */ ([...this.#columns.querySelectorAll("details")].find(({ dataset }) => dataset.key === keyOf(source)));
+    if (!found) return;
+    found.open = true;
+    found.scrollIntoView({ block: "nearest" });
+    found.querySelector("summary")?.focus();
   }
 }
 
-/** Those of a side, the weightiest first; two hops of an answer may share one. @param {Source[]} sources @param {Side} side */
-function distinct(sources, side) {
-  const passages = new Set();
-  return sources
-    .filter((source) => source.side === side)
-    .map((source) => (source.deleted ? { ...source, title: t("sources.deleted"), text: t("sources.deleted.text") } : source))
-    .sort((one, other) => other.weight - one.weight)
-    .filter(({ id, start, text }) => passages.size < passages.add(`${id} ${start} ${text}`).size);
-}
+/** @param {Source[]} sources @returns {[Side, Source[]][]} */
+const sidesOf = (sources) => /** @type {Side[]} */ (["private", "public"]).map((side) => /** @type {[Side, Source[]]} */ ([side, sources.filter((source) => source.side === side)])).filter(([, own]) => own.length);
 
-/** @param {Side} side @param {Source[]} sources */
-function column(side, sources) {
-  const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), t(`sources.${side}`), el("span", {}, t(`sources.${side}.origin`)));
-  return el("div", { class: "side", "data-side": side }, heading, el("ul", {}, ...sources.map((source) => el("li", {}, row(source)))));
-}
+/** The weightiest first; two hops of an answer may share one. @param {Source[]} sources */
+const distinct = (sources) => [...new Map(sources.toSorted((one, other) => other.weight - one.weight).map((source) => [keyOf(source), source])).values()];
 
 /** @param {Source} source */
-function row(source) {
-  const passage = el("blockquote", { class: "passage", "data-testid": "passage", tabindex: 0 }, el("mark", {}, source.text));
+const titled = ({ deleted, title }) => (deleted ? t("sources.deleted") : title);
+
+/** @param {Side} side @param {Source[]} sources @param {Source[]} used */
+function column(side, sources, used) {
+  const heading = el("p", { class: "side-head" }, icon(`icon-${side}`), t(`sources.${side}`), el("span", {}, t(`sources.${side}.origin`)));
+  return el("div", { class: "side", "data-side": side }, heading, el("ul", {}, ...sources.map((source) => el("li", {}, row(source, used.indexOf(source) + 1)))));
+}
+
+/** @param {Source} source @param {number} number That of its marks; 0: none. */
+function row(source, number) {
+  const title = titled(source);
+  const text = source.deleted ? t("sources.deleted.text") : source.text;
+  const passage = el("blockquote", { class: "passage", "data-testid": "passage", tabindex: 0 }, el("mark", {}, text));
   const details = el(
     "details",
-    { class: "source", "data-testid": "source", "data-side": source.side },
+    { class: "source", "data-testid": "source", "data-side": source.side, "data-used": number > 0, "data-key": keyOf(source) },
     el(
       "summary",
       {},
       icon("icon-chevron", "icon chevron"),
       el("span", { class: "visually-hidden" }, t(`sources.${source.side}.title`)),
-      el("span", { class: "source-title", title: source.title }, source.title),
-      el("span", { class: "source-start" }, source.text.trim().replace(/^#+ /, "")),
+      ...(number ? [el("span", { class: "source-number", "data-side": source.side }, String(number))] : []),
+      el("span", { class: "source-title", title }, title),
+      el("span", { class: "source-start" }, text.trim().replace(/^#+ /, "")),
       el("span", { class: "source-page" }, place(source)),
     ),
     passage,

@@ -3,10 +3,9 @@
 import { el, icon } from "../core/dom.js";
 import { t } from "../core/strings.js";
 
-/** @param {string} symbol @param {string} label @param {string} testid @param {() => void} act @param {string} [text] Shown where there is room. */
-export function tool(symbol, label, testid, act, text) {
+/** @param {string} symbol @param {string} label @param {string} testid @param {() => void} act */
+export function tool(symbol, label, testid, act) {
   const button = el("button", { class: "icon-button small", type: "button", title: label, "aria-label": label, "data-testid": testid }, icon(symbol));
-  if (text) button.append(el("span", { class: "label" }, text));
   button.addEventListener("click", act);
   return button;
 }

@@ -1,6 +1,6 @@
 /** What an empty conversation shows: the way from nothing to a first answer from one's own note. */
 
-import { byId, el, icon } from "../core/dom.js";
+import { byId, el, icon, shortened } from "../core/dom.js";
 import { t } from "../core/strings.js";
 import { suggestions } from "./suggestions.js";
 
@@ -55,8 +55,8 @@ export function showWelcome({ visible, files, waiting, project, instruction, alo
 
 /** What can be asked, and of which document the questions are. @param {string} name @param {number} count */
 function readiness(name, count) {
-  if (count > 1) return `${t("welcome.ready.documents", { count })} ${t("welcome.ready.newest", { name })}`;
-  return name === SAMPLE ? t("welcome.sample.ready") : t("welcome.ready", { name });
+  if (count > 1) return `${t("welcome.ready.documents", { count })} ${t("welcome.ready.newest", { name: shortened(name) })}`;
+  return name === SAMPLE ? t("welcome.sample.ready") : t("welcome.ready", { name: shortened(name) });
 }
 
 /** @param {string} question @param {StoredFile} file @param {boolean} among Whether there are others. @param {(question: string, only?: string) => void} ask */

@@ -57,6 +57,12 @@ export function announce(text) {
   byId("announcer").textContent = text;
 }
 
+/** A name that may be long, for a sentence: its beginning, and its end, which often tells it from others. @param {string} name */
+export function shortened(name) {
+  const letters = [...name];
+  return letters.length > 44 ? `${letters.slice(0, 26).join("").trim()}…${letters.slice(-16).join("").trim()}` : name;
+}
+
 /** A duration for people. @param {number} ms */
 export function seconds(ms) {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${number(ms / 1000, 1)} s`;

@@ -7,13 +7,14 @@ import { localized, number, t } from "./strings.js";
 
 const KEY = "dragon.settings";
 
-/** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, shading: boolean, keys: boolean}} */
-const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", shading: false, keys: true };
+/** @type {{theme: string, mode: string, top_k: string, temperature: string, seed: string, max_tokens: string, cloud: string, keys: boolean}} */
+const DEFAULTS = { theme: "auto", mode: "", top_k: "", temperature: "", seed: "", max_tokens: "", cloud: "", keys: true };
 
 /** What is folded away, unless something of it is set. */
 const ADVANCED = /** @type {const} */ (["mode", "top_k", "temperature", "seed", "max_tokens"]);
 const CLOUD = ["when_needed", "always", "never"];
-const MODES = ["oneway", "coupled", "speculative", "tokenwise", "exchange", "sequencewise", "local", "context"];
+/** Others are for research, and for the API only. */
+const MODES = ["oneway", "coupled", "local"];
 
 export class Settings {
   values = { ...DEFAULTS, ...stored() };
@@ -128,6 +129,8 @@ export class Settings {
     for (const value of MODES) {
       if (value !== defaults.mode) mode.append(el("option", { value, selected: value === values.mode }, t(`settings.mode.${value}`)));
     }
+    // One that was set before, or by hand, is not lost.
+    if (values.mode && !MODES.includes(values.mode)) mode.append(el("option", { value: values.mode, selected: true }, values.mode));
     const cloud = el("select", { name: "cloud", "data-testid": "cloud" });
     for (const value of CLOUD) {
       const usual = value === defaults.cloud;

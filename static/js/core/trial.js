@@ -22,7 +22,8 @@ export function verdict(trial) {
       line(works, t(found)),
       ...(answer ? [pace(trial)] : []),
       memory(trial),
-      line(fits !== false, localized(trial, "peer"))),
+      // That device and cloud start anew with it is the usual case, and no warning.
+      line(fits !== false || trial.localizable?.peer?.code === "trial.unfit", localized(trial, "peer"))),
   ];
 }
 

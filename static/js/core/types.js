@@ -18,6 +18,7 @@
  * @property {number} [hop] The hop of the answer, counted from 0.
  * @property {string | null} [query] What was asked of a table, in SQL.
  * @property {number | null} [confidence] In percent, of text that was recognised in a picture.
+ * @property {number | null} [citation] By which a model that writes may cite it.
  * @property {string} [around] The paragraph that it stands in, of the person's documents.
  *
  * @typedef {object} Folder One of the device's machine, whose files are documents.

@@ -2,7 +2,7 @@
 
 import { deleteDocuments, getQuoted } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
-import { byId } from "../core/dom.js";
+import { byId, shortened } from "../core/dom.js";
 import { t } from "../core/strings.js";
 import { Receipt } from "./receipt.js";
 
@@ -20,7 +20,7 @@ export async function askAndDelete(documents) {
   const [{ name } = { name: "" }] = documents;
   const count = documents.length;
   const chosen = await confirmed({
-    title: count === 1 ? t("documents.delete.one", { name }) : t("documents.delete.many", { count }),
+    title: count === 1 ? t("documents.delete.one", { name: shortened(name) }) : t("documents.delete.many", { count }),
     text: `${t("documents.delete.text", { count })}\n\n${t("documents.delete.stays", { count })}`,
     yes: t("delete"),
     check: messages ? t("documents.delete.redact", { count: messages, conversations: t("conversations", { count: conversations }) }) : "",

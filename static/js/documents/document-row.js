@@ -32,7 +32,6 @@ export class DocumentRow {
   shared = false;
   /** Another key shares it: its name, "" being the device's own. @type {string | undefined} */
   sharedBy;
-  #chunks = 0;
   #detail = el("p", { class: "document-detail" });
   #segments = STEPS.map(() => el("span", { class: "progress-fill" }));
   #progress = el(
@@ -90,7 +89,6 @@ export class DocumentRow {
   stored(file) {
     this.id = file.id;
     this.collection = file.collection ?? "";
-    this.#chunks = file.chunks ?? 0;
     this.shared = file.shared ?? false;
     this.sharedBy = file.shared_by;
     this.#advance(1, 0);
@@ -102,7 +100,6 @@ export class DocumentRow {
     const step = STEPS.indexOf(event.stage ?? "");
     if (step >= 0) {
       const { done = 0, total = 0 } = event;
-      if (event.stage === "chunked" || event.stage === "embedded") this.#chunks = total;
       if (done < total) this.#advance(step, done / total, { done, total });
       else this.#advance(step + 1, 0);
       // Pages are counted where they are looked at as pictures, which takes seconds each.
@@ -121,7 +118,7 @@ export class DocumentRow {
     this.element.dataset.status = status;
     this.#progress.hidden = status !== "uploaded" && status !== "sending";
     if (status === "processed") {
-      this.#detail.textContent = [formatBytes(this.bytes), this.#chunks && t("passages", { count: this.#chunks }), this.#sharing(), message].filter(Boolean).join(" · ");
+      this.#detail.textContent = [formatBytes(this.bytes), this.#sharing(), message].filter(Boolean).join(" · ");
     }
     if (status === "error") this.#detail.textContent = message || t("documents.error");
     this.#drawTools();

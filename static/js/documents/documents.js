@@ -4,7 +4,8 @@ import { changeFile, listFiles, messageOf, uploadFile } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
 import { askAndDelete } from "./deletion.js";
 import { DocumentRow } from "./document-row.js";
-import { announce, byId, el } from "../core/dom.js";
+import { announce, byId, el, shortened } from "../core/dom.js";
+import { Filters } from "./filters.js";
 import { follow } from "./ingestion.js";
 import { openPreview } from "./preview.js";
 import { Selection } from "./selection.js";
@@ -15,18 +16,25 @@ import { t } from "../core/strings.js";
 
 /** Files sent at once. */
 const SENDERS = 2;
+/** Characters of a project's name. */
+const LONGEST_NAME = 64;
 
 export class Documents {
-  /** In the order shown. @type {DocumentRow[]} */
+  /** The newest first. @type {DocumentRow[]} */
   #rows = [];
   /** @type {DocumentRow[]} */
   #queue = [];
   #sending = 0;
   #list = byId("documents");
   #input = /** @type {HTMLInputElement} */ (byId("upload"));
-  #collection = /** @type {HTMLInputElement} */ (byId("collection"));
+  #collection = /** @type {HTMLSelectElement} */ (byId("collection"));
   #error = byId("documents-error");
   #project = "";
+  /** The project that was chosen here; null: that of the chat. @type {string | null} */
+  #chosen = null;
+  /** @type {string[]} */
+  #projects = [];
+  #filters = new Filters(() => this.#draw());
   #selection = new Selection((rows) => this.#delete(rows));
   #actions = {
     remove: (/** @type {DocumentRow} */ row) => this.#delete([row]),
@@ -45,17 +53,29 @@ export class Documents {
     this.onChange = onChange;
     this.onFailed = onFailed;
     this.onAdded = onAdded;
-    this.#list.before(this.#selection.element);
+    this.#list.before(this.#filters.element, this.#selection.element);
+    this.#collection.addEventListener("change", () => {
+      this.#chosen = this.#collection.value;
+    });
     this.#input.addEventListener("change", () => {
       this.upload([...(this.#input.files ?? [])]);
       this.#input.value = "";
     });
   }
 
-  /** Documents go into the project that is asked, unless another collection is named. @param {string} project */
-  setProject(project) {
+  /** Documents go into the project that is asked, unless another is chosen. @param {string} project @param {string[]} projects All. */
+  setProject(project, projects) {
+    if (project !== this.#project) this.#chosen = null;
     this.#project = project;
-    this.#collection.placeholder = project;
+    this.#projects = projects;
+    this.#drawProjects();
+  }
+
+  #drawProjects() {
+    const names = [...new Set([...this.#projects, ...this.#rows.map(({ collection }) => collection)])].filter(Boolean).sort();
+    this.#collection.replaceChildren(el("option", { value: "" }, t("documents.uncollected")), ...names.map((value) => el("option", { value }, value)));
+    this.#collection.value = this.#chosen ?? this.#project;
+    byId("collection-field").hidden = !names.length;
   }
 
   /** Deletes all of a collection, once that is confirmed. @param {string} name */
@@ -95,16 +115,17 @@ export class Documents {
 
   /** @param {File[]} files @param {string} [folder] That they are from: their collection, if none is given. */
   async upload(files, folder = "") {
-    const collection = this.#collection.value.trim() || folder.slice(0, this.#collection.maxLength) || this.#project;
+    const collection = this.#chosen ?? (folder.slice(0, LONGEST_NAME) || this.#project);
     const known = files.map(({ name }) => name).filter((name) => this.#named(name, collection).some((row) => row.is("processed")));
     const chosen = known.length > 0 ? await confirmed({
-      title: known.length === 1 ? t("documents.replace", { name: known[0] ?? "" }) : t("documents.replace.many", { count: known.length }),
+      title: known.length === 1 ? t("documents.replace", { name: shortened(known[0] ?? "") }) : t("documents.replace.many", { count: known.length }),
       text: t("documents.replace.text"),
       yes: t("documents.replace.yes"),
       other: t("documents.replace.both"),
     }) : "other";
     if (chosen === "cancel") return;
     const replaces = chosen === "yes";
+    this.#filters.reset();
     for (const file of files) {
       const row = new DocumentRow(file.name, file.size, this.#actions);
       row.file = file;
@@ -245,29 +266,33 @@ export class Documents {
     this.#error.hidden = false;
   }
 
-  /** Draws the list by collection, and tells who cares what can be searched. */
+  /** Draws the list, and tells who cares what can be searched. */
   #changed() {
-    const names = [...new Set(this.#rows.map(({ collection }) => collection))].sort();
-    byId("collections").replaceChildren(...names.filter(Boolean).map((value) => el("option", { value })));
-    const focused = document.activeElement;
-    const failed = this.#rows.filter((row) => row.is("error"));
-    const groups = names.map((name) => /** @type {const} */ ([
-      name || t(names.length > 1 ? "documents.uncollected" : "documents.here"),
-      this.#rows.filter((row) => row.collection === name && !row.is("error")),
-    ]));
-    // What could not be read is not among what is stored.
-    groups.push([t("documents.failed"), failed]);
-    this.#list.replaceChildren(
-      ...groups.filter(([, rows]) => rows.length).map(([label, rows]) =>
-        el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(rows.length))), el("ul", {}, ...rows.map(({ element }) => element)))),
-    );
-    this.#selection.draw(this.#rows);
-    if (!this.#rows.length) this.#list.append(el("p", { class: "empty" }, t("documents.empty")));
-    if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
+    this.#drawProjects();
+    this.#draw();
     this.onChange({
       files: this.#rows.filter((row) => row.is("processed")).map(({ id, name, bytes, collection }) => ({ id: id ?? "", filename: name, bytes, collection, status: "processed", created_at: 0 })),
       known: new Set(this.#rows.flatMap(({ id }) => id ?? [])),
       waiting: this.#rows.filter((row) => row.is("sending") || row.is("uploaded")).length,
     });
+  }
+
+  /** By project; what could not be read is not among what is stored. */
+  #draw() {
+    const focused = document.activeElement;
+    const rows = this.#filters.of(this.#rows);
+    const names = [...new Set(rows.map(({ collection }) => collection))].sort();
+    const groups = names.map((name) => /** @type {const} */ ([
+      name || t(names.length > 1 ? "documents.uncollected" : "documents.here"),
+      rows.filter((row) => row.collection === name && !row.is("error")),
+    ]));
+    groups.push([t("documents.failed"), rows.filter((row) => row.is("error"))]);
+    this.#list.replaceChildren(
+      ...groups.filter(([, shown]) => shown.length).map(([label, shown]) =>
+        el("section", { "aria-label": label }, el("h3", { class: "group" }, label, el("span", { class: "number" }, String(shown.length))), el("ul", {}, ...shown.map(({ element }) => element)))),
+    );
+    this.#selection.draw(rows);
+    if (!rows.length) this.#list.append(el("p", { class: "empty" }, t(this.#rows.length ? "documents.none" : "documents.empty")));
+    if (focused instanceof HTMLElement && focused !== document.activeElement && focused.isConnected) focused.focus();
   }
 }

@@ -3,7 +3,7 @@
 import { addFolder, listFolderFiles, listFolders, messageOf, removeFolder } from "../core/api.js";
 import { confirmed } from "../core/confirm.js";
 import { byId, el, icon } from "../core/dom.js";
-import { localized, t } from "../core/strings.js";
+import { localized, number, t } from "../core/strings.js";
 
 /** @typedef {import("../core/types.js").Folder} Folder */
 
@@ -38,6 +38,7 @@ export class Folders {
       if (state === this.#drawn) return;
       const first = this.#drawn === "";
       this.#drawn = state;
+      byId("folder-count").textContent = folders.length ? number(folders.length) : "";
       this.#list.replaceChildren(...folders.map((folder) => this.#row(folder)));
       if (!first) this.onChange();
     } catch (error) {

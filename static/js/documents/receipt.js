@@ -1,7 +1,7 @@
 /** A deletion shown to have worked: the search for the documents' own words, before and after. */
 
 import { ApiError, getText, search } from "../core/api.js";
-import { announce, el, icon } from "../core/dom.js";
+import { announce, el, icon, shortened } from "../core/dom.js";
 import { locale, t } from "../core/strings.js";
 
 /** Characters of a document that are searched for, passages asked for, and documents looked for at most. */
@@ -26,7 +26,7 @@ export class Receipt {
       const words = await getText(id, 0, WORDS).then(({ text }) => text.trim(), unknown);
       return { id, query: words || name };
     }));
-    const names = documents.length === 1 ? documents[0]?.name ?? "" : t("documents", { count: documents.length });
+    const names = documents.length === 1 ? shortened(documents[0]?.name ?? "") : t("documents", { count: documents.length });
     return new Receipt(names, looked, await hits(looked), redacted);
   }
 

@@ -1,8 +1,8 @@
-/** The panel on the right with its tabs, and the sidebar; on narrow screens both slide over the page. */
+/** The panel on the right, of the documents or of an answer, and the sidebar; on narrow screens both slide over the page. */
 
 import { byId } from "../core/dom.js";
 
-/** @typedef {"documents" | "live" | "ledger"} PanelName */
+/** @typedef {"documents" | "who" | "ledger" | "live"} PanelName */
 
 const narrow = matchMedia("(max-width: 70rem)");
 const phone = matchMedia("(max-width: 52rem)");
@@ -19,7 +19,7 @@ export class Inspector {
   /** @type {HTMLElement | null} */
   #from = null;
 
-  /** @param {(name: PanelName) => void} onShow */
+  /** @param {(name: PanelName | null) => void} onShow Null: it was closed. */
   constructor(onShow) {
     this.onShow = onShow;
     for (const opener of this.#openers) {
@@ -58,6 +58,7 @@ export class Inspector {
   close() {
     this.open = null;
     this.#draw();
+    this.onShow(null);
     this.#from?.focus();
   }
 
@@ -102,6 +103,10 @@ export class Inspector {
     byId("main").inert = covered;
     byId("sidebar-open").setAttribute("aria-expanded", String(sidebar));
     for (const opener of this.#openers) opener.setAttribute("aria-expanded", String(opener.dataset.panel === this.open));
+    const documents = this.open === "documents";
+    byId("panel-documents").hidden = !documents;
+    byId("inspector-title").hidden = !documents;
+    byId("tabs").hidden = documents;
     for (const tab of this.#tabs) {
       const chosen = tab.dataset.panel === this.open;
       tab.setAttribute("aria-selected", String(chosen));

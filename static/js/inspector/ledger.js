@@ -38,7 +38,7 @@ export async function showLedger(message, about) {
 }
 
 /** What left the device for an answer. @param {string[]} ledgers */
-const leftFor = async (ledgers) => together((await Promise.all(ledgers.map(entryOf))).filter((entry) => entry !== null));
+export const leftFor = async (ledgers) => together((await Promise.all(ledgers.map(entryOf))).filter((entry) => entry !== null));
 
 /** The ledger's entry, or null for an answer that was refused before it began. @param {string} key */
 async function entryOf(key) {

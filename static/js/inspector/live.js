@@ -47,6 +47,7 @@ export function showLive(message, progress, rtt) {
       [t("live.passages"), stats.document_tokens !== undefined && t("tokens", { count: stats.document_tokens })],
       [t("live.step.device"), stats.decode_device_ms !== undefined && seconds(stats.decode_device_ms)],
       [t("live.step.cloud"), stats.decode_cloud_ms !== undefined && seconds(stats.decode_cloud_ms)],
+      [t("live.apart"), stats.tv !== undefined && number(stats.tv, 2)],
       [t("live.sent"), !!stats.sent_frames && `${t("frames", { count: stats.sent_frames })}, ${formatBytes(stats.sent_bytes)}`],
     ]),
   );
@@ -98,13 +99,12 @@ function verdicts({ verdicts: joint = "", participation = [] }) {
 }
 
 /** @param {Record<string, number>} stats */
-function acceptance({ accept_device, accept_cloud, tv }) {
+function acceptance({ accept_device, accept_cloud }) {
   if (accept_device === undefined || accept_cloud === undefined) return [];
   return [
     el("h3", {}, t("live.accepted")),
     share(t("live.device"), accept_device, "device", "accept-device"),
     share(t("live.cloud"), accept_cloud, "cloud", "accept-cloud"),
-    ...(tv === undefined ? [] : [el("p", { class: "hint" }, t("live.apart", { distance: number(tv, 2) }))]),
   ];
 }
 

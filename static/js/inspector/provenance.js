@@ -12,7 +12,8 @@ import { number, t } from "../core/strings.js";
 const SHADES = [0.1, 0.35, 0.65, 0.9, 1];
 /** Distance between the two sides' distributions from which on they disagreed strongly. */
 const DISPUTED = 0.75;
-const SKIPPED = ".seam, .code-head";
+/** Neither side wrote these: a phrase of the device's own, such as a refusal, is nobody's. */
+const SKIPPED = ".seam, .code-head, .phrase";
 
 /** Ranges of all answers by name; the page's styles colour them. @type {Map<string, Highlight>} */
 const highlights = new Map();
@@ -71,17 +72,18 @@ export class Provenance {
     for (const name of ["tabindex", "role", "aria-label"]) this.body.removeAttribute(name);
   }
 
-  /** What the shades mean, and what of the answer came from where. @param {string} [model] That wrote it. */
-  legend(model) {
+  /** What the shades mean, and what of the answer came from where. @param {boolean} phrased Whether it has phrases of the device's own. @param {string} [model] That wrote it. */
+  legend(phrased, model) {
     const by = model ? [el("span", { class: "legend-model", "data-testid": "answer-model" }, t("who.model", { name: model }))] : [];
-    if (!this.#words.length) return [...by, t("who.unknown")];
+    if (!this.#words.length) return [...by, t(phrased ? "who.own" : "who.unknown")];
     const letters = this.#words.reduce((sum, { text }) => sum + text.length, 0);
     const cloud = this.#words.reduce((sum, word) => sum + word.cloud * word.text.length, 0) / letters;
+    const percent = Math.round(100 * cloud);
     const disputed = this.#words.filter(({ tv }) => tv >= DISPUTED).length;
     return [
       el("span", { class: "legend-scale" }, t("who.scale.device"), ...SHADES.map((_, level) => el("span", { class: `swatch swatch-${level}`, title: t(`who.${level}`) })), t("who.scale.cloud")),
       ...(disputed ? [el("span", { class: "legend-disputed" }, el("span", { class: "wavy" }, t("who.word")), t("who.disputed", { count: disputed }))] : []),
-      el("span", { class: "legend-total", "data-testid": "cloud-share" }, t("who.total", { percent: Math.round(100 * cloud) })),
+      ...(percent ? [el("span", { class: "legend-total", "data-testid": "cloud-share" }, t("who.total", { percent }))] : []),
       ...by,
     ];
   }
@@ -146,11 +148,6 @@ function words(block, tokens) {
   const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
   for (let node = /** @type {Text | null} */ (walker.nextNode()); node; node = /** @type {Text | null} */ (walker.nextNode())) {
     if (node.parentElement?.closest(SKIPPED)) continue;
-    if (node.parentElement?.closest(".phrase")) {
-      // In the language of the browser it has other letters than its tokens.
-      if (inside.length) found.push(word(node, 0, node.data, inside));
-      continue;
-    }
     for (const match of node.data.matchAll(/\S+/gu)) {
       /** @type {TokenDetail[]} */
       const letters = [];

@@ -1,0 +1,139 @@
+"""Marks at the sentences that rest on a passage, and what counts as a source."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from harness.services import Service
+from tests.browser.conftest import Scripted, signed_in
+from tests.browser.page import ChatPage
+
+NOTE = """# The boat house
+
+The oar hangs behind the red door. The rope is coiled on the shelf.
+"""
+_RESTS = """([sentence, cited, passages]) => import("/static/js/chat/citations.js").then((module) =>
+  module.restsOn(sentence, cited, passages.map((words) => new Set(words.split(" ")))))"""
+# Marks an answer's HTML, and gives it back with the numbers in it, and the passages used.
+_CITED = """([html, texts]) => import("/static/js/chat/citations.js").then((module) => {
+  const body = document.createElement("div");
+  body.innerHTML = html;
+  const sources = texts.map((text, index) => ({
+    side: "public", id: String(index), title: `T${index}`, text, weight: 1, citation: index + 1,
+  }));
+  const used = module.cite(body, sources, () => {});
+  const text = [...body.querySelectorAll("button.cite")].reduceRight((_, mark) => {
+    mark.replaceWith(`<${mark.dataset.number}>`);
+    return body.textContent;
+  }, body.textContent);
+  return [text, used.map(({ id }) => Number(id))];
+})"""
+
+
+@pytest.fixture
+def signed(page: Page, scripted: Scripted) -> Page:
+    signed_in(page, scripted.url)
+    return page
+
+
+@pytest.mark.parametrize(
+    ("html", "passages", "shown"),
+    [
+        (
+            "<p>The oar hangs behind the door. It is blue.</p>",
+            ["The oar hangs behind the red door."],
+            ["The oar hangs behind the door.<1> It is blue.", [0]],
+        ),
+        (  # by two, each for its part
+            "<p>Grandfather was born in Latvia. The Latvian capital, Riga, stands there.</p>",
+            ["Riga is the Latvian capital.", "Grandfather was born in Latvia in 1931."],
+            [
+                "Grandfather was born in Latvia.<1> The Latvian capital, Riga, stands there.<2>",
+                [1, 0],
+            ],
+        ),
+        (  # read, and not used
+            "<p>Air scatters blue light.</p>",
+            ["Blood groups are A and B.", "Air scatters blue light more than red light."],
+            ["Air scatters blue light.<1>", [1]],
+        ),
+        (  # the model's own numbers give way to marks, if it is true
+            "<p>The oar hangs [2]. The roof leaks [1].</p>",
+            ["Something else entirely.", "The oar hangs behind the red door."],
+            ["The oar hangs.<1> The roof leaks.", [1]],
+        ),
+        (  # of several elements
+            "<p>The <em>oar</em> hangs behind the <b>door</b>. [1]</p><pre>oar door</pre>",
+            ["The oar hangs behind the red door."],
+            ["The oar hangs behind the door.<1>oar door", [0]],
+        ),
+        ("<p>An array a[7] has items.</p>", ["Nothing."], ["An array a[7] has items.", []]),
+        ("<p><span class='phrase'>The oar hangs.</span></p>", ["The oar hangs."], None),
+    ],
+)
+def test_a_sentence_is_marked_with_what_it_rests_on(
+    signed: Page, html: str, passages: list[str], shown: list[object] | None
+) -> None:
+    found = signed.evaluate(_CITED, [html, passages])
+    assert found == (shown or ["The oar hangs.", []])
+
+
+def test_no_passage_is_used_without_a_word_of_it(signed: Page) -> None:
+    assert signed.evaluate(_RESTS, ["The oar hangs here.", [0], ["paint brush"]]) == []
+    assert signed.evaluate(_RESTS, ["The oar hangs here.", [0], ["hangs brush"]]) == [0]
+    assert signed.evaluate(_RESTS, ["Yes.", [], ["paint"]]) == []
+    assert signed.evaluate(_RESTS, ["Anything.", [], []]) == []
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_mark_shows_the_passage_and_opens_the_document(chat: ChatPage, tmp_path: Path) -> None:
+    page = chat.page
+    note = tmp_path / "boat.md"
+    note.write_text(NOTE)
+    chat.upload(note)
+    chat.wait_answer(chat.ask("Where does the oar hang?", private=True))
+    mark = chat.last_answer.get_by_test_id("cite")
+    expect(mark).to_have_accessible_name("Source 1: boat.md")
+    expect(mark).to_have_attribute("data-side", "private")
+    card = page.get_by_test_id("passage-card")
+    mark.hover()
+    expect(card).to_contain_text("The oar hangs behind the red door.")
+    expect(card.locator("mark").filter(has_text="hangs")).to_be_visible()
+    page.mouse.move(2, 2)
+    expect(card).to_be_hidden()
+    mark.focus()
+    expect(card).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+    mark.press("Enter")
+    view = page.get_by_test_id("preview-text")
+    expect(view.locator("mark")).to_have_text("The oar hangs behind the red door.")
+    page.keyboard.press("Escape")
+    # Neither numbers nor marks are words of the answer.
+    assert not re.search(r"\d", chat.text())
+    expect(chat.sources("private").first).to_have_attribute("data-used", "")
+
+
+def test_a_finger_taps_for_the_card_and_again_for_the_passage(
+    browser: Browser, device: Service
+) -> None:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    chat = signed_in(page, device.url)
+    chat.wait_peer("connected")
+    chat.wait_answer(chat.ask("What is the capital of Kenya?"))
+    mark = chat.last_answer.get_by_test_id("cite").first
+    expect(mark).to_have_attribute("data-side", "public")
+    mark.tap()
+    card = page.get_by_test_id("passage-card")
+    expect(card).to_contain_text("Nairobi")
+    card.get_by_role("button", name="Show the passage").tap()
+    expect(card).to_be_hidden()
+    expect(chat.last_answer.get_by_test_id("passage").first).to_be_visible()
+    context.close()
