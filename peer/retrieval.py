@@ -16,7 +16,7 @@ from dragon.link import control
 from dragon.retrieval.answers import Answers
 from dragon.retrieval.context_prompt import context_row, first_number, lines_row
 from dragon.retrieval.embedder import Embedder
-from dragon.retrieval.find import READ, answering, ranked
+from dragon.retrieval.find import answering, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.passages import SENTENCES, around, heading
 from dragon.retrieval.prompt_rows import document_rows
@@ -153,7 +153,7 @@ class Retriever:
 
     def _judged(self, query: Query, best: Sequence[Hit]) -> list[Hit]:
         """The lines that answer, best first."""
-        best = [hit for hit in best if _nearness(hit, query) >= ABOUT][:READ]
+        best = to_read(query.questions, [h for h in best if _nearness(h, query) >= ABOUT])
         near = {hit.id: self.corpus.near(hit) for hit in best}
         return self._computed(
             lambda: answering(query.questions, best, near, self.judge, self.embedder, PUBLIC_LEAST)

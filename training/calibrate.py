@@ -60,7 +60,7 @@ def asked(
         near = rng.sample(text.unasked, min(max(1, each // 2), len(text.unasked)))
         for question, answer in [*chosen, *((question, "") for question in near)]:
             vector = embedder.embed([question])
-            best = find.ranked([question], vector, hits)[: find.READ]
+            best = find.to_read([question], find.ranked([question], vector, hits))
             read = find.judged(question, best, {hit.id: hits for hit in best}, judge, embedder)
             right = [bool(answer) and same(each.line.text, answer) for each in read]
             yield Asked(read, right, bool(answer))

@@ -27,7 +27,7 @@ from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import CANDIDATES, READ, answering, embedded, ranked
+from dragon.retrieval.find import CANDIDATES, answering, embedded, ranked, to_read
 from dragon.retrieval.judge import TextJudge
 from dragon.retrieval.lexical import fused, match_expression
 from dragon.retrieval.names import spellings
@@ -84,7 +84,7 @@ class Finder:
 
     async def _judged(self, asked: Query, best: Sequence[DocumentHit]) -> list[DocumentHit]:
         """The lines that answer, best first."""
-        read = best[:READ]
+        read = to_read(asked.questions, best)
         near = await to_the_end(self.near(read))
         return await self.run_urgent(
             lambda: answering(asked.questions, read, near, self.judge, self.embedder)

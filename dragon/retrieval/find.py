@@ -49,9 +49,8 @@ H = TypeVar("H", bound=Hit)
 def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> list[H]:
     """Candidates with their best score over some questions, best first, ties by id.
 
-    Before all others come those that have what a question names: of a hundred items that are alike
-    only one is item 57. `vectors`, float32 [len(questions), dim], are the questions'. The same text
-    and context get the same score on either side.
+    `vectors`, float32 [len(questions), dim], are the questions'. The same text and context get the
+    same score on either side.
     """
     scored = []
     for hit in found:
@@ -61,13 +60,17 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
             for shared in [coverage(question, _seen(hit))]
         )
         scored.append(replace(hit, score=value, coverage=shared))
-    named = {
-        hit.id
-        for question in questions
-        if names(question)
-        for hit in meeting(question, scored, _texts)
-    }
-    return sorted(scored, key=lambda hit: (hit.id not in named, -hit.score, hit.id))
+    return sorted(scored, key=lambda hit: (-hit.score, hit.id))
+
+
+def to_read(questions: Sequence[str], best: Sequence[H]) -> list[H]:
+    """The candidates that are worth reading, of those that come best first.
+
+    Before all others come those that have what a question names: of a hundred items that are alike
+    only one is item 57.
+    """
+    named = {hit.id for each in questions if names(each) for hit in meeting(each, best, _texts)}
+    return sorted(best, key=lambda hit: hit.id not in named)[:READ]
 
 
 def embedded(hits: Sequence[H], embedder: TextEmbedder) -> list[H]:

@@ -175,8 +175,6 @@ def test_what_the_cloud_had_of_a_chat_is_said_in_the_words_of_its_questions(chat
     expect(ledger).to_contain_text("What you asked before stayed on this device.")
     chat.wait_answer(chat.ask(peru))
     expect(sent).to_contain_text(f"your question: “{peru}”")
-    expect(sent).to_contain_text(
-        f"that it had already seen: “{KENYA}”"
-    )
+    expect(sent).to_contain_text(f"that it had already seen: “{KENYA}”")
     expect(ledger).not_to_contain_text("What you asked before")
     expect(ledger).not_to_contain_text(belfry)
