@@ -31,7 +31,7 @@ NOTHING_FOUND = (
 )
 
 MOST_LINES = 2
-BESIDE = 0.5
+BESIDE = 0.8
 """By how many nats a line may be less likely than the best to be shown beside it."""
 LIKELY = 0.0
 """The relevance, nats, from which on a reply is written: as likely as not the line answers."""

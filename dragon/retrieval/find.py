@@ -59,7 +59,7 @@ def ranked(questions: Sequence[str], vectors: Vectors, found: Sequence[H]) -> li
             for question, vector in zip(questions, vectors, strict=True)
             for shared in [coverage(question, _seen(hit))]
         )
-        scored.append(replace(hit, score=value, coverage=shared))
+        scored.append(replace(hit, score=value, relevance=relevance(value), coverage=shared))
     return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
 

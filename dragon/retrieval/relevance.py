@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dragon.retrieval import courtesy, lexical, query_parsing
 
 # Fitted by training.calibrate on texts that the judge was not trained on.
-LOGIT, SHARED, COSINE, BIAS = 0.81, 0.53, 3.59, -2.73
+LOGIT, SHARED, COSINE, BIAS = 0.84, 1.60, 4.92, -3.59
 """Log-odds a unit of the judge's logit, for all of the question's words, a unit of the cosine of
 question and line, and of none of these."""
 
