@@ -38,6 +38,9 @@ READ = 10
 TO_JUDGE = Length(280, 480)
 """Bytes that are read at once: a few lines."""
 
+BESIDE = 1.5
+"""By how many nats a line may be less likely than the likeliest, and yet answer beside it."""
+
 FAR = 5.0
 """By how many nats a line may be less likely than the best by the judge alone, and yet be it."""
 
@@ -135,14 +138,17 @@ def answering(
     embedder: TextEmbedder,
     least: float = LEAST,
 ) -> list[H]:
-    """The lines that answer one of some questions, best first: those of `least` log-odds.
+    """The lines that answer one of some questions, best first: those of `least` log-odds, and not
+    much less likely than the likeliest.
 
     A line's score is the probability that it answers, its relevance the log-odds.
     """
     likely: dict[int, H] = {}
     for question in questions:
+        read = judged(question, best, near, judge, embedder)
         enough = least - NAMED if names(question) else least
-        for each in judged(question, best, near, judge, embedder):
+        enough = max(enough, max((each.odds for each in read), default=enough) - BESIDE)
+        for each in read:
             value = probability(each.odds)
             before = likely.get(each.line.id)
             if each.odds >= enough and (before is None or before.score < value):

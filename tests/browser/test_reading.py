@@ -183,5 +183,5 @@ def test_a_hit_begins_a_little_before_the_word(page: Page, scripted: Scripted) -
     signed_in(page, scripted.url)
     before = "All of this stands long before what is sought and would hide the "
     found = page.evaluate(_MARKED, [f"{before}herons", "heron"])
-    assert found == ["…", "would hide the ", "herons", ""]
+    assert found == ["…", "and would hide the ", "herons", ""]
     assert page.evaluate(_MARKED, ["Some herons", "heron"]) == ["Some ", "herons", ""]

@@ -190,8 +190,8 @@ def _column(
     either = False
     told = _point([each.digits for each in found])
     marked = all(set(each.digits) & set(".,") for each in found)
-    # Dates are no proof of three decimals in each number: thousands are likelier.
-    if not told and by_dates and marked and table_point in found[0].digits:
+    # Dates are no proof of what stands before three figures in each number.
+    if not told and by_dates and marked:
         table_point = ""
     if (point := told or table_point) not in (".", ","):
         either = not point and marked

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dragon.retrieval.find import READ, answering, ranked
 from dragon.retrieval.query_parsing import Query
 from peer.corpus.store import Corpus
@@ -12,6 +14,7 @@ from tests.samples import embedder, judge
 QUESTIONS = Path(__file__).with_name("usual_questions.tsv")
 
 
+@pytest.mark.timeout(900)
 def test_usual_questions_find_their_passage_first(corpus: Path) -> None:
     opened = Corpus.open(corpus, embedder())
     missed = []
