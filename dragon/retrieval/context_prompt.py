@@ -31,8 +31,6 @@ NOTHING_FOUND = (
 )
 
 MOST_LINES = 2
-BESIDE = 0.8
-"""By how many nats a line may be less likely than the best to be shown beside it."""
 LIKELY = 0.0
 """The relevance, nats, from which on a reply is written: as likely as not the line answers."""
 _LONGEST = 600  # characters of a line that a reply is written from
@@ -83,9 +81,8 @@ def lines_row(
 ) -> tuple[Row, list[P]]:
     """A row with the lines that a reply is written from, at most two, numbered from `first`.
 
-    A line less likely than the best is left out. What was computed has no better words, and is
-    quoted; so is what is long or a list, what may not answer, and what is in a language that the
-    model does not write well.
+    What was computed has no better words, and is quoted; so is what is long or a list, what may not
+    answer, and what is in a language that the model does not write well.
     """
     best = lines[0]
     if (
@@ -96,7 +93,7 @@ def lines_row(
     ):
         quoted = document_rows(tokenizer, [best], room, raw=False, quotes=True)
         return quoted[0][0], quoted[1]
-    kept = [line for line in lines if line.relevance >= best.relevance - BESIDE][:MOST_LINES]
+    kept = list(lines[:MOST_LINES])
     while kept:
         shown = [(line.context, line.text) for line in kept]
         tokens = tokenizer.document_row(lines_prompt(shown, first))

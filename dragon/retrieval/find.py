@@ -38,7 +38,7 @@ READ = 10
 TO_JUDGE = Length(280, 480)
 """Bytes that are read at once: a few lines."""
 
-BESIDE = 1.5
+BESIDE = 0.8
 """By how many nats a line may be less likely than the likeliest, and yet answer beside it."""
 
 FAR = 5.0
