@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dragon.retrieval.judge import MOST_QUESTION
 from dragon.retrieval.judge_network import OUTSIDE, Encoded
 from training.texts import Text, same
 
 Tokenize = Callable[[str], list[int]]
 Piece = tuple[int, list[int]]  # a line's number, or OUTSIDE, and its tokens
 
-_MOST_QUESTION = 48
 _UNMARKED = 0.3
 _HEADED = 0.7
 
@@ -56,7 +56,7 @@ def encode(
 ) -> tuple[Encoded, list[int]]:
     """At most `most` tokens, and the old numbers of the lines, which are counted anew."""
     start, end = special
-    tokens = [start, *question[:_MOST_QUESTION], end]
+    tokens = [start, *question[:MOST_QUESTION], end]
     segments, lines = [0] * len(tokens), [OUTSIDE] * len(tokens)
     numbers: list[int] = []
     for line, piece in pieces:

@@ -20,6 +20,7 @@ from dragon.retrieval.lexical import coverage
 from dragon.retrieval.names import meeting, names
 from dragon.retrieval.passages import Length, around, heading
 from dragon.retrieval.relevance import (
+    BESIDE,
     LEAST,
     NAMED,
     Hit,
@@ -37,9 +38,6 @@ READ = 10
 
 TO_JUDGE = Length(280, 480)
 """Bytes that are read at once: a few lines."""
-
-BESIDE = 0.8
-"""By how many nats a line may be less likely than the likeliest, and yet answer beside it."""
 
 FAR = 5.0
 """By how many nats a line may be less likely than the best by the judge alone, and yet be it."""

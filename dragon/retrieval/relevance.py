@@ -27,6 +27,9 @@ LEAST = -1.75
 NAMED = 2.0
 """By how many nats a line may be less likely that has what a question names, such as a code."""
 
+BESIDE = 0.8
+"""By how many nats a line may be less likely than the likeliest, and yet answer beside it."""
+
 PUBLIC_LEAST = -0.5
 """`LEAST` of public lines: in a corpus about everything something is always near."""
 
@@ -109,6 +112,7 @@ def scale_of(embedder: str, judge: str) -> str:
         BIAS,
         LEAST,
         NAMED,
+        BESIDE,
         PUBLIC_LEAST,
         LOWEST,
         HIGHEST,
