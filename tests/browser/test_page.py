@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from harness.services import KEY, Service
 from tests.app.conftest import wait_until
@@ -28,6 +29,28 @@ def test_upload_ask_see_the_source_and_delete(chat: ChatPage, tmp_path: Path) ->
     chat.ask("What is the code of the bicycle shed?")
     chat.wait_answer()
     assert chat.sources("private").count() == 0
+
+
+def test_what_is_asked_while_a_deletion_is_read_back_is_answered(
+    chat: ChatPage, tmp_path: Path
+) -> None:
+    note = tmp_path / "shed.txt"
+    note.write_text(NOTE)
+    chat.upload(note)
+    chat.ask("What is the code of the bicycle shed?")
+    chat.wait_answer()
+    held: list[Route] = []
+    conversation = re.compile(r"/api/conversations/[^/?]+$")
+    chat.page.route(conversation, lambda route: held.append(route), times=1)
+    with chat.page.expect_request(conversation):
+        chat.delete("shed.txt")
+    chat.page.get_by_test_id("prompt").fill("And of the cellar?")
+    chat.page.get_by_test_id("send").click()
+    held[0].continue_()
+    answer = chat.answers.nth(1)
+    assert chat.wait_answer(answer) == "done"
+    expect(chat.answers).to_have_count(2)
+    expect(chat.answers.first).not_to_contain_text("4471-KX")
 
 
 def test_from_nothing_to_an_answer_in_three_clicks(page: Page, device: Service) -> None:

@@ -30,6 +30,9 @@ export class Chat {
   /** Of a conversation that has not begun: in this tab as in the one before it. */
   #private = sessionStorage.getItem(PRIVATE) !== null;
   #opening = 0;
+  /** How many times the branch is being read again, and whether it is to be once more when the question has begun. */
+  #rereading = 0;
+  #stale = false;
   #log = byId("log");
   #following = new Following(this.#log);
 
@@ -130,11 +133,23 @@ export class Chat {
     this.options.onChange();
   }
 
-  /** Another tab has written in this conversation. */
+  /** Another tab has written in this conversation, or what it quotes was deleted. Raises `ApiError`. */
   async reread() {
-    if (this.#asked || !this.conversation) return;
+    if (!this.conversation) return;
+    this.#stale = this.#asked !== null;
+    if (this.#stale) return;
     const { id } = this.conversation;
-    await this.#following.keep(() => this.open(id));
+    this.#rereading += 1;
+    try {
+      await this.#following.keep(() => this.open(id));
+    } finally {
+      this.#rereading -= 1;
+    }
+  }
+
+  /** Reads the branch again, if that was put off for a question. */
+  #freshen() {
+    if (this.#stale) this.reread().catch((error) => this.options.onRefused(messageOf(error), ""));
   }
 
   /** Reads on the answers that are being written. */
@@ -214,6 +229,11 @@ export class Chat {
   /** Whether it was sent. @param {"say" | "again" | "continue"} kind @param {Record<string, any>} fields @param {string} [text] */
   #write(kind, fields, text = "") {
     if (this.busy || !this.options.socket.connected) return false;
+    if (this.#rereading) {
+      // What was read before this question has no place for its answer.
+      this.#opening += 1;
+      this.#stale = true;
+    }
     this.#asked = { id: this.options.socket.write(kind, { ...fields, params: { ...this.options.params(), ...fields.params } }), text, kept: this.isPrivate };
     this.#following.toEnd();
     this.options.onChange();
@@ -226,6 +246,7 @@ export class Chat {
     this.#asked = null;
     this.options.onRefused(reason, text);
     this.options.onChange();
+    this.#freshen();
   }
 
   /** @param {{id: string, conversation: Conversation, question: Message, answer: Message}} frame */
@@ -252,6 +273,7 @@ export class Chat {
     this.options.onBegun(conversation);
     this.options.onWritten(conversation.id);
     this.options.onChange();
+    this.#freshen();
   }
 
   /** Puts the branch on the page; what is there already stays. */
