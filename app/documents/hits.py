@@ -45,11 +45,24 @@ class DocumentHit(Hit):
 
 
 @dataclass(frozen=True)
+class Follows:
+    """What a question follows: the hit that the last reply was written from. It was `asked` in
+    words that may mean little without that."""
+
+    hit: DocumentHit
+    asked: str
+
+
+@dataclass(frozen=True)
 class Scope:
-    """Restricts a search to documents and collections; None means no restriction."""
+    """Where to look: in documents and collections, of which None is all.
+
+    A question that leans on a conversation `follows` it.
+    """
 
     documents: Sequence[str] | None = None
     collections: Sequence[str] | None = None
+    follows: Follows | None = None
 
     @property
     def limited(self) -> bool:

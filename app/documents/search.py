@@ -27,13 +27,19 @@ from app.storage.tables import Chunk, Document
 from dragon.errors import InvalidRequestError
 from dragon.retrieval.duplicates import distinct
 from dragon.retrieval.embedder import TextEmbedder
-from dragon.retrieval.find import CANDIDATES, answering, embedded, ranked, to_read
+from dragon.retrieval.find import CANDIDATES, Thread, answering, embedded, ranked, to_read
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.lexical import fused, match_expression
+from dragon.retrieval.lexical import coverage, fused, match_expression
 from dragon.retrieval.names import spellings
 from dragon.retrieval.passages import REACH
 from dragon.retrieval.query_parsing import Query
 from dragon.retrieval.relevance import HIGHEST
+
+SAID = 0.6
+"""The share of its words that a passage and a reply from it have in common, at least."""
+
+NEXT = 4
+"""How many sentences before and behind what the conversation was about are read."""
 
 _TABLED = 3  # documents, at most, whose tables are asked
 _NEW = 8  # passages without a vector yet, at most, that are embedded for a question
@@ -66,7 +72,7 @@ class Finder:
             return best[:k]
         if (computed := await self._computed(query, best, scope)) is not None:
             return computed
-        found = (await self._judged(asked, best))[:k]
+        found = (await self._judged(asked, best, scope))[:k]
         texts = await asyncio.to_thread(self._texts, found)
         return await asyncio.to_thread(_in_paragraphs, found, texts)
 
@@ -80,15 +86,35 @@ class Finder:
         query = await to_the_end(self._respelled(query))
         asked, best = await self._nearest(query, k, scope)
         computed = await self._computed(query, best, scope)
-        return computed or [], (await self._judged(asked, best))[:k]
+        return computed or [], (await self._judged(asked, best, scope))[:k]
 
-    async def _judged(self, asked: Query, best: Sequence[DocumentHit]) -> list[DocumentHit]:
+    async def _judged(
+        self, asked: Query, best: Sequence[DocumentHit], scope: Scope
+    ) -> list[DocumentHit]:
         """The lines that answer, best first."""
-        read = to_read(asked.questions, best)
+        read, thread = to_read(asked.questions, best), None
+        if scope.follows is not None:
+            beside = {hit.id: hit for hit in await to_the_end(self._beside(scope.follows.hit))}
+            read = [*beside.values(), *(hit for hit in read if hit.id not in beside)]
+            thread = Thread(scope.follows.asked, beside.keys())
         near = await to_the_end(self.near(read))
         return await self.run_urgent(
-            lambda: answering(asked.questions, read, near, self.judge, self.embedder)
+            lambda: answering(asked.questions, read, near, self.judge, self.embedder, thread=thread)
         )
+
+    async def _beside(self, hit: DocumentHit) -> list[DocumentHit]:
+        """A hit and the sentences next to it."""
+        near = (await self.near([hit]))[hit.id]
+        at = next((n for n, each in enumerate(near) if each.id == hit.id), 0)
+        return list(near[max(0, at - NEXT) : at + NEXT + 1])
+
+    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
+        """The sentence or row that a reply was written from, if any."""
+        for hit in await self.search(reply, 1, scope, relevant=False):
+            # A reply may be a passage and more, or a part of one, such as a cell of a row.
+            if max(coverage(hit.text, reply), coverage(reply, hit.text)) >= SAID:
+                return hit
+        return None
 
     async def near(self, hits: Sequence[DocumentHit]) -> dict[int, Sequence[DocumentHit]]:
         """The sentences around each hit, in order; none where its document was deleted."""

@@ -284,6 +284,10 @@ class DocumentStore:
         """See Finder.search."""
         return await self._finder.search(query, k, scope, relevant=relevant)
 
+    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
+        """See Finder.said."""
+        return await self._finder.said(reply, scope)
+
     async def passages_about(
         self, query: str, k: int, scope: Scope = EVERYTHING
     ) -> Sequence[DocumentHit]:

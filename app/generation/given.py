@@ -35,7 +35,7 @@ class Given:
                 cloud_conversation=None,
                 messages=whole.cloud_messages,
                 query=whole.asked,
-                query_alone=None,
+                query_alone=whole.asked,
             ),
             whole,
         )

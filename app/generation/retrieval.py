@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from app.documents.hits import EVERYTHING, DocumentHit, Scope
+from app.documents.hits import EVERYTHING, DocumentHit, Follows, Scope
 from app.generation.admission import Places
+from app.generation.cloud_view import MARK
 from app.generation.events import GenerationRequest, Source
 from app.generation.plan import Retrieved
-from app.generation.searches import last_quoted, searches
 from app.ledger.spending import digest_of_passage
 from app.peer_link.client import Link
 from app.peer_link.fetch import Fetcher, PublicHit
@@ -26,7 +26,7 @@ from dragon.retrieval.context_prompt import context_row, first_number, lines_row
 from dragon.retrieval.courtesy import asks_nothing
 from dragon.retrieval.embedder import TextEmbedder
 from dragon.retrieval.judge import TextJudge
-from dragon.retrieval.prompt_rows import bare_row, document_rows, quotes_of
+from dragon.retrieval.prompt_rows import NO_ANSWER, bare_row, document_rows, quotes_of
 from dragon.retrieval.relevance import Hit
 from dragon.retrieval.rescoring import rescoring
 from dragon.sampling.params import Mode
@@ -61,6 +61,9 @@ class Searcher(Protocol):
 
     async def closest(self, query: str, k: int, scope: Scope = EVERYTHING) -> Sequence[DocumentHit]:
         """At most `k` short passages that come nearest to a query, whether they answer or not."""
+
+    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
+        """The sentence or row that a reply was written from, if any."""
 
     async def unread(self, scope: Scope = EVERYTHING) -> int:
         """How many documents in scope are still being read, and cannot be found yet."""
@@ -143,8 +146,9 @@ class Retrieval:
             look = self.documents.passages_about
         found: Sequence[DocumentHit] = []
         async with self._places.one():
-            for each in await searches(request, self.documents):
-                found = found or await look(each.query, k + len(before), each.scope)
+            scope = await self._scope(request)
+            for each in dict.fromkeys((request.query, request.query_alone or request.query)):
+                found = found or await look(each, k + len(before), scope)
         return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:
@@ -155,11 +159,28 @@ class Retrieval:
         query = request.query_alone or request.query
         async with self._places.one():
             hits = list(await self.documents.closest(query, CLOSEST, _scope(request)))
-            if about := await last_quoted(request, self.documents):
-                there = await self.documents.closest(query, CLOSEST - 1, Scope((about,)))
+            if about := await self._said(request):
+                there = await self.documents.closest(query, CLOSEST - 1, Scope((about.document,)))
                 ids = {hit.id for hit in there}
                 hits = [*there, *(hit for hit in hits if hit.id not in ids)][:CLOSEST]
         return [_source(hit) for hit in sorted(hits, key=lambda hit: hit.score, reverse=True)]
+
+    async def _said(self, request: GenerationRequest) -> DocumentHit | None:
+        """What the last reply with an answer was written from, if anything."""
+        for message in reversed(request.messages):
+            if message.role == "assistant" and message.content not in ("", NO_ANSWER, MARK):
+                reply = message.content[-control.MAX_QUERY :]
+                return await self.documents.said(reply, _scope(request))
+        return None
+
+    async def _scope(self, request: GenerationRequest) -> Scope:
+        """Where a request is looked up: first beside what was said, if it leans on that."""
+        scope = _scope(request)
+        asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
+        if request.query_alone is None or request.query == request.query_alone == asked:
+            return scope
+        said = await self._said(request)
+        return scope if said is None else replace(scope, follows=Follows(said, asked))
 
     def rows(self, request: GenerationRequest, hits: Sequence[Hit], limit: int) -> Retrieved:
         """A row a passage."""

@@ -8,8 +8,9 @@ probability, whose log-odds are its relevance.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from dragon.retrieval.chunking import embedded_text
@@ -20,6 +21,7 @@ from dragon.retrieval.lexical import coverage
 from dragon.retrieval.names import meeting, names
 from dragon.retrieval.passages import Length, around, heading
 from dragon.retrieval.relevance import (
+    AFTER,
     BESIDE,
     LEAST,
     NAMED,
@@ -128,6 +130,15 @@ def judged(
     ]
 
 
+@dataclass(frozen=True)
+class Thread:
+    """Where a conversation is: its question as it was `asked`, which may lean on what was said, and
+    the ids of lines `beside` what its last reply was written from."""
+
+    asked: str
+    beside: Collection[int]
+
+
 def answering(
     questions: Sequence[str],
     best: Sequence[H],
@@ -135,21 +146,34 @@ def answering(
     judge: TextJudge,
     embedder: TextEmbedder,
     least: float = LEAST,
+    *,
+    thread: Thread | None = None,
 ) -> list[H]:
     """The lines that answer one of some questions, best first: those of `least` log-odds, and not
     much less likely than the likeliest.
 
+    In a `thread` the first question is read as it was asked, too, whichever a line answers better.
     A line's score is the probability that it answers, its relevance the log-odds.
     """
+    wordings = [[each] for each in questions]
+    if thread is not None:
+        wordings = [[questions[0], thread.asked]]
     likely: dict[int, H] = {}
-    for question in questions:
-        read = judged(question, best, near, judge, embedder)
+    for question, *asked in wordings:
+        read: dict[int, tuple[float, Read[H]]] = {}
+        for wording in (question, *asked):
+            for each in judged(wording, best, near, judge, embedder):
+                beside = thread is not None and each.line.id in thread.beside
+                odds = each.odds + (AFTER if beside else 0.0)
+                read[each.line.id] = max(
+                    read.get(each.line.id, (odds, each)), (odds, each), key=itemgetter(0)
+                )
         enough = least - NAMED if names(question) else least
-        enough = max(enough, max((each.odds for each in read), default=enough) - BESIDE)
-        for each in read:
-            value = probability(each.odds)
+        enough = max(enough, max((odds for odds, _ in read.values()), default=enough) - BESIDE)
+        for odds, each in read.values():
+            value = probability(odds)
             before = likely.get(each.line.id)
-            if each.odds >= enough and (before is None or before.score < value):
+            if odds >= enough and (before is None or before.score < value):
                 likely[each.line.id] = replace(
                     each.line, score=value, relevance=relevance(value), coverage=each.shared
                 )

@@ -30,6 +30,13 @@ NAMED = 2.0
 BESIDE = 0.8
 """By how many nats a line may be less likely than the likeliest, and yet answer beside it."""
 
+AFTER = 1.5
+"""By how many nats a line is likelier that stands beside what a conversation was about.
+
+Of 171 follow-ups on texts that the judge was not trained on, 0.73 find their line first without it,
+0.83 with 1.5 to 3.
+"""
+
 PUBLIC_LEAST = -0.5
 """`LEAST` of public lines: in a corpus about everything something is always near."""
 
@@ -113,6 +120,7 @@ def scale_of(embedder: str, judge: str) -> str:
         LEAST,
         NAMED,
         BESIDE,
+        AFTER,
         PUBLIC_LEAST,
         LOWEST,
         HIGHEST,
