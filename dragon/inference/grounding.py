@@ -1,7 +1,8 @@
 """Nothing invented: numbers, codes and names of a reply stand in what it is written from.
 
 Of the likeliest tokens those are left out that would write a word with a figure, or with a capital
-letter in mid-sentence, that no source has. A sentence said a second time ends the reply.
+letter in mid-sentence, that no source has. A reply ends when it has said something of them, and at
+a sentence said a second time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 LIKELIEST = 64
 """Tokens that are looked at; what is less likely is not written."""
+
+_NAME = 1.5
+"""How much larger the id of a word in small letters may be than that with a capital, for it to be
+no name: "Yes" opens more sentences than "yes" stands in."""
 
 _WORD = re.compile(r"[^\W_]+(?:[.,:/'’-][^\W_]+)*")
 _SENTENCE = re.compile(r"[.!?](?:\s+\[\d+\])*\s+|\n+")
@@ -65,11 +70,18 @@ class Grounding:
 
     def _fits(self, said: str, text: Sequence[int], token: int) -> bool:
         if token in self._ends:
-            return self._grounded(said, len(said), whole=True)
+            return self._says(said) and self._grounded(said, len(said), whole=True)
         longer = self._tokenizer.decode([*text, token])
         if longer.endswith("\N{REPLACEMENT CHARACTER}"):
             return True
+        if longer.rstrip().endswith("[") and not self._says(said):
+            return False
         return self._grounded(longer, len(said), whole=False)
+
+    def _says(self, text: str) -> bool:
+        """Whether a text has a word of the sources: "Yes" alone says nothing."""
+        words = _WORD.findall(_CITED.sub(" ", text).lower())
+        return any(word in self._known for word in words)
 
     def _grounded(self, text: str, since: int, *, whole: bool) -> bool:
         """Whether what a text has from `since` on stands in the sources.
@@ -114,13 +126,16 @@ class Grounding:
         return self._stands(word, begun) or (opens and self._is_common(word, begun))
 
     def _is_common(self, word: str, begun: bool) -> bool:
-        """Whether the vocabulary has a word rather in small letters than as a name."""
+        """Whether the vocabulary has a word rather in small letters than as a name.
+
+        Of two tokens the one with the smaller id was met more often.
+        """
         small = f" {word.lower()}"
         if begun:
             place = bisect_left(self._common, small)
             return place < len(self._common) and self._common[place].startswith(small)
         tokens, rare = self._tokenizer.by_text, self._tokenizer.vocab_size
-        return tokens.get(small, rare) < tokens.get(f" {word}", rare)
+        return tokens.get(small, rare) < _NAME * tokens.get(f" {word}", rare)
 
     @cached_property
     def _common(self) -> list[str]:

@@ -117,6 +117,7 @@ def judged(
         for (hit, lines), logits in zip(passages, judge.logits(question, read), strict=True)
         for line, logit in zip(lines, logits, strict=True)
     ]
+    headings = {line.id: heading(line, near[hit.id]) for hit, lines in passages for line in lines}
     likely = meeting(question, found, lambda each: _texts(each[0]))
     highest = max((logit for _, logit in likely), default=0.0)
     likely = [(line, logit) for line, logit in likely if logit >= highest - FAR]
@@ -124,7 +125,12 @@ def judged(
     lines = embedded([line for line, _ in likely], embedder) if likely else []
     (vector,) = embedder.embed([question])
     return [
-        Read(line, logit, coverage(question, _seen(line)), float(each.vector @ vector))
+        Read(
+            replace(line, context=headings[line.id]),
+            logit,
+            coverage(question, _seen(line)),
+            float(each.vector @ vector),
+        )
         for (line, logit), each in zip(likely, lines, strict=True)
         if each.vector is not None
     ]

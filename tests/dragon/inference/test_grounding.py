@@ -7,7 +7,7 @@ import torch
 
 from dragon.inference.grounding import LIKELIEST, Grounding
 from dragon.inference.tokenizer import Tokenizer
-from dragon.models import EMBEDDED_MODEL
+from dragon.models import EMBEDDED_WRITER
 
 SOURCES = [
     "Who fixes it?",
@@ -17,7 +17,7 @@ SOURCES = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.load(EMBEDDED_MODEL)
+    return Tokenizer.load(EMBEDDED_WRITER)
 
 
 def may(tokenizer: Tokenizer, text: str) -> bool:
@@ -40,6 +40,7 @@ def may(tokenizer: Tokenizer, text: str) -> bool:
         "The code is E28, and that is all.",
         "The policy is AM-55-2093.",
         "Yes, it is fixed.",
+        "However, it is fixed.",
     ],
 )
 def test_what_stands_there_may_be_said(tokenizer: Tokenizer, text: str) -> None:
@@ -58,6 +59,8 @@ def test_what_stands_there_may_be_said(tokenizer: Tokenizer, text: str) -> None:
         "They fix it in Lisbon.",
         "They do. [2]",
         "It is fixed. It is fixed. It is fixed.",
+        "Yes",
+        "Yes [1]",
     ],
 )
 def test_what_stands_nowhere_is_not_said(tokenizer: Tokenizer, text: str) -> None:
