@@ -104,24 +104,18 @@ def write(
     sampling: Sampling,
     tokens: int,
     mode: Mode = Mode.COUPLED,
-    written: Sequence[int] = (),
-    left: str | None = None,
     *,
     raw: bool = False,
     participation: Sequence[Sequence[int]] | None = None,
 ) -> list[int]:
     """The tokens of an answer: `speculative`, `sequencewise`, `local`, or those like `coupled`.
 
-    Of its second pass where the first one's are `written`; the documents are those of the pass, and
-    it is asked again, or what is `left` of the question. `raw`: a text is continued instead. Where
-    `participation` says from and to which tokens the cloud took part, the rest is the device's.
+    `raw`: a text is continued instead. Where `participation` says from and to which tokens the
+    cloud took part, the rest is the device's.
     """
     conversation = (
         tokenizer.encode(question) if raw else tokenizer.conversation([Message("user", question)])
     )
-    if written:
-        conversation += [*written[:-1], *tokenizer.asked_again(left or question)]
-        sampling = sampling.of_pass(1)
     device, cloud = (
         _Writer.open(
             model,

@@ -46,11 +46,10 @@ class GenerationRequest:
     and is part of it `with_stop`; so does one of the `stop_tokens`. Special tokens that do not end
     it are in its text if `special`. `documents` and `collections` limit which of the person's
     documents may be used; None is no limit. `passed_over` are texts whose passages are not used:
-    those that were quoted before. `id` names the answer, in the ledger too. `hops` is how often an
-    answer may continue with what is found by what is written so far (`app.generation.hops`); unless
-    they are `hops_agreed`, never by words that the cloud does not know. `epsilon` bounds what the
-    cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential privacy; None
-    is no bound. With `wait` the first token waits for the cloud, however late it is.
+    those that were quoted before. `id` names the answer, in the ledger too. `epsilon` bounds what
+    the cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential
+    privacy; None is no bound. With `wait` the first token waits for the cloud, however late it
+    is.
     """
 
     conversation: tuple[int, ...]
@@ -78,8 +77,6 @@ class GenerationRequest:
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
     passed_over: tuple[str, ...] = ()
-    hops: int = 0
-    hops_agreed: bool = False
     epsilon: float | None = None
     wait: bool = False
     id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
@@ -156,7 +153,6 @@ class Source:
     page: int | None = None
     start: int | None = None
     end: int | None = None
-    hop: int = 0
     query: str | None = None
     citation: int | None = None
     confidence: int | None = None
@@ -270,12 +266,7 @@ class PeerChanged:
 
 @dataclass(frozen=True)
 class NotAsked:
-    """The cloud was not asked: the person's own documents answer.
-
-    With `words` it may know more, and would have to be sent these, which come from them.
-    """
-
-    words: str = ""
+    """The cloud was not asked: the person's own documents answer, or no document is needed."""
 
 
 @dataclass(frozen=True)
@@ -284,8 +275,7 @@ class Finished:
 
     `verdicts` has a character a jointly written token: whose draft it is, `=` both sides', `d` the
     device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`timeline`).
-    `hops` are the tokens that begin a further hop. `stop` is the stop string that ended it, if one
-    did.
+    `stop` is the stop string that ended it, if one did.
     """
 
     reason: Literal["stop", "length"]
@@ -295,7 +285,6 @@ class Finished:
     stats: Mapping[str, float] = field(default_factory=dict)
     verdicts: str = ""
     trace: tuple[Entry, ...] = ()
-    hops: tuple[int, ...] = ()
     stop: str | None = None
 
 

@@ -52,7 +52,6 @@ class SourceReply(BaseModel):
     page: int | None
     start: int | None
     end: int | None
-    hop: int
     query: str | None
     citation: int | None
     confidence: int | None
@@ -84,23 +83,15 @@ class TokenProvenance(BaseModel):
     tv: float | None
 
 
-class NotAskedReply(BaseModel):
-    """The cloud was not asked; to go on it would have to be sent these `words` of documents."""
-
-    words: str
-
-
 class DragonChoice(BaseModel):
     """How one choice came about. `participation`: token ranges, half open, written jointly.
 
     `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the person's documents
     answers, though these passages are `closest`; `unread_documents` were still being read.
-    `not_asked`: the person's own documents answer, hence the cloud was not asked, or not for more.
+    `not_asked`: the cloud was not asked, since the person's own documents answer or none is needed.
     `refused`: why the cloud, which was asked, had no room for it, and when it has. `unsearched`: so
     many parts of its corpus were down or late.
-    `hops` are the tokens that begin a further hop, which is written from what another search has
-    found; a source's `hop` counts them, and `stats.passes` is one more than there are.
     `citations` are the numbers in the text that cite sources. `provenance`: an entry a token, if
     requested.
     """
@@ -112,10 +103,9 @@ class DragonChoice(BaseModel):
     nothing_relevant: bool
     unread_documents: int
     closest: list[SourceReply]
-    not_asked: NotAskedReply | None
+    not_asked: bool
     refused: str | None
     unsearched: int
-    hops: list[int]
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]
