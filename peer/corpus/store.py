@@ -1,4 +1,9 @@
-"""The public corpus, searched: one version of it, whose shards answer as one."""
+"""The public corpus, searched: one version of it, whose shards answer as one.
+
+Their answers merge exactly: vectors are compared in half precision by the same code, whether they
+are in memory or an index has picked them, BM25 counts words in all shards, and ids are numbers in
+the order of the source.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Rule(ABC):
         else:
             self.session.desync()
 
-    def weigh(self, log_h: int) -> None:  # noqa: B027, most modes need it not
+    def weigh(self, log_h: int) -> None:  # noqa: B027, most modes do not need it
         """The most that the cloud's log h will be, in steps of `mixture.LOG_H_STEPS`."""
 
     def late(self, draft: Draft) -> None:
