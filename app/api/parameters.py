@@ -77,8 +77,6 @@ def generation_requests(
             conversation=prompt.tokens,
             cloud_conversation=prompt.shown,
             query=prompt.query,
-            query_alone=prompt.alone,
-            cloud_query=prompt.asked,
             messages=prompt.messages,
             cloud_messages=prompt.known,
             parts=prompt.parts,

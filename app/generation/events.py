@@ -36,8 +36,7 @@ class GenerationRequest:
     `conversation` holds the token ids that stand after a document, and `begins` what they begin
     with; `raw` when they are a plain prompt without the chat template. The cloud gets
     `cloud_conversation` instead, unless it is None. `query` is the text that documents are looked
-    up for; unless `judged` is false, only by what answers it. Where nothing does, `query_alone` is,
-    which says what `query` takes over from the conversation. The cloud gets `cloud_query` instead;
+    up for; unless `judged` is false, only by what answers it. The cloud gets `cloud_query` instead;
     None is `query`. From `messages`, which a chat has, a model that writes makes its question stand
     alone, and from `cloud_messages` the cloud's, which may differ; `parts` are what those hold, as
     the ledger names it. `prompt` is what the client's own chat begins with and holds, where another
@@ -56,7 +55,6 @@ class GenerationRequest:
     query: str
     sampling: Sampling
     judged: bool = True
-    query_alone: str | None = None
     cloud_conversation: tuple[int, ...] | None = None
     cloud_query: str | None = None
     messages: tuple[Message, ...] = ()

@@ -63,10 +63,8 @@ class Rewriter:
         if (query := await self._rewritten(request.messages)) is None:
             return request
         known = request.cloud_messages == request.messages
-        asked = query if known else request.cloud_query
-        # What it finds nothing by is searched as it stands.
-        stands = request.query_alone or request.query
-        return replace(request, query=query, query_alone=stands, cloud_query=asked)
+        asked = query if known else request.asked
+        return replace(request, query=query, cloud_query=asked)
 
     async def alone_for_cloud(self, request: GenerationRequest) -> GenerationRequest:
         """With the cloud's question rewritten, too, where it knows less of the conversation."""

@@ -129,13 +129,8 @@ class GenerationService:
         Raises `InvalidRequestError` before the first event, `DragonError` when the model fails.
         """
         # No side searches by more than the link takes: both search by the same text if they can.
-        most, leaning = control.MAX_QUERY, request.query_alone
-        request = replace(
-            request,
-            query=request.query[-most:],
-            query_alone=None if leaning is None else leaning[-most:],
-            cloud_query=request.asked[-most:],
-        )
+        most = control.MAX_QUERY
+        request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         writes = self.retrieval.writes(request)

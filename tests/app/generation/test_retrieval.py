@@ -39,8 +39,8 @@ class Documents:
         return HIT if reply == FAIR else None
 
 
-async def searched(query: str, alone: str | None, *turns: str) -> Documents:
-    """What is searched for a question, as a model rewrote it, after some turns of a chat."""
+async def searched(query: str, *turns: str) -> Documents:
+    """What is searched for a question, as a model rewrote it, at the end of a chat."""
     nothing: Any = None
     documents: Any = Documents()
     retrieval = Retrieval(
@@ -48,7 +48,7 @@ async def searched(query: str, alone: str | None, *turns: str) -> Documents:
     )
     roles = ("user", "assistant") * len(turns)
     messages = tuple(Message(role, text) for role, text in zip(roles, turns, strict=False))
-    request = GenerationRequest((), query, Sampling(), query_alone=alone, messages=messages)
+    request = GenerationRequest((), query, Sampling(), messages=messages)
     await retrieval.search(request)
     found: Documents = documents
     return found
@@ -56,14 +56,13 @@ async def searched(query: str, alone: str | None, *turns: str) -> Documents:
 
 async def test_what_leans_is_read_as_it_was_asked_too_beside_what_was_said() -> None:
     rewritten, asked = "What if it rains at the summer fair?", "And if it rains?"
-    found = await searched(rewritten, f"{asked} (summer fair)", "When is the fair?", FAIR, asked)
-    follows = Scope(follows=Follows(HIT, asked))
-    assert found.searched == [(rewritten, follows), (f"{asked} (summer fair)", follows)]
+    found = await searched(rewritten, "When is the fair?", FAIR, asked)
+    assert found.searched == [(rewritten, Scope(follows=Follows(HIT, asked)))]
 
 
 async def test_what_stands_alone_is_looked_up_once_and_anywhere() -> None:
     asked = "Who does the raffle?"
-    found = await searched(asked, asked, "When is the fair?", FAIR, asked)
+    found = await searched(asked, "When is the fair?", FAIR, asked)
     assert found.searched == [(asked, EVERYTHING)]
     assert found.replies == []
 
@@ -73,16 +72,16 @@ async def test_what_the_reply_before_says_nothing_of_is_found_in_one_before_that
     reply: str,
 ) -> None:
     turns = "When is the fair?", FAIR, "Who was Fidelio?", reply, "And if it rains?"
-    found = await searched("If it rains at the fair?", "And if it rains? (fair)", *turns)
+    found = await searched("If it rains at the fair?", *turns)
     assert found.replies == [FAIR]
 
 
 async def test_a_reply_of_no_document_leads_nowhere() -> None:
     turns = "What is the capital of Kenya?", "Nairobi is.", "And of Peru?"
-    found = await searched("What is the capital of Peru?", "And of Peru?", *turns)
+    found = await searched("What is the capital of Peru?", *turns)
     assert {scope for _, scope in found.searched} == {EVERYTHING}
 
 
 async def test_a_plain_prompt_follows_nothing() -> None:
-    found = await searched("Once upon a time", None)
+    found = await searched("Once upon a time")
     assert found.searched == [("Once upon a time", EVERYTHING)]
