@@ -167,6 +167,16 @@ class Finder:
     async def _computed(
         self, query: str, best: Sequence[DocumentHit], scope: Scope
     ) -> list[DocumentHit] | None:
+        """What is computed for a question as it was asked, or else as it stands alone."""
+        asked = [scope.follows.asked] if scope.follows is not None else []
+        for each in dict.fromkeys((*asked, query)):
+            if (found := await self._computed_as(each, best, scope)) is not None:
+                return found
+        return None
+
+    async def _computed_as(
+        self, query: str, best: Sequence[DocumentHit], scope: Scope
+    ) -> list[DocumentHit] | None:
         """A summary where one is asked for, or what a table answers; None where neither is."""
         if (wanted := subject(query)) is not None:
             return await to_the_end(self.summaries.of(query, wanted, best, scope))

@@ -8,6 +8,7 @@ import { localized, phrased, t } from "../core/strings.js";
 import { SourcesView } from "./sources.js";
 import { said, Thoughts } from "./thoughts.js";
 import { branchSwitch, tool } from "./tools.js";
+import { tabulate, untabulate, withTabs } from "./rows.js";
 
 /** @typedef {import("../core/types.js").Message} Message */
 /** @typedef {import("../core/types.js").Problem} Problem */
@@ -87,10 +88,12 @@ export class AnswerView {
   #cite() {
     const { sources = [], closest = [] } = this.message;
     this.#thoughts.fold(false);
+    untabulate(this.#body);
     this.#used = cite(this.#body, sources, (source) => {
       if (source.side === "private") openPreview(source.id, source.title, source);
       else this.#sources.unfold(source);
     });
+    tabulate(this.#body, sources);
     this.#sources.show(this.#used, sources, closest);
   }
 
@@ -136,6 +139,7 @@ export class AnswerView {
   /** It is written on: the end of its text is open again. @param {Message} message */
   reopen({ private: kept, private_from }) {
     Object.assign(this.message, { private: kept, private_from, state: "writing" });
+    untabulate(this.#body);
     uncite(this.#body);
     this.#setState();
   }
@@ -151,6 +155,7 @@ export class AnswerView {
     return [...this.#body.children].map((block) => {
       const { source, start } = /** @type {any} */ (block);
       const copy = /** @type {HTMLElement} */ (block.cloneNode(true));
+      untabulate(copy);
       uncite(copy);
       for (const button of copy.querySelectorAll(".copy-code")) button.remove();
       return Object.assign(copy, { source, start });
@@ -168,7 +173,7 @@ export class AnswerView {
   }
 
   copy() {
-    navigator.clipboard.writeText(said(phrased(this.message.text, this.message.phrases)).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
+    navigator.clipboard.writeText(withTabs(this.#body) || said(phrased(this.message.text, this.message.phrases)).trim()).then(() => this.#copied(this.#tools.querySelector("[data-testid=copy]")));
   }
 
   /** Frees what lives outside of the element. */

@@ -306,3 +306,12 @@ async def test_what_follows_a_reply_is_found_beside_its_sentence(store: Document
     scope = Scope(follows=Follows(said, "And if it rains?"))
     first, *_ = await store.search("And if it rains?", 3, scope)
     assert "scout hut" in first.text
+
+
+async def test_a_table_is_asked_in_the_questions_own_words_first(store: DocumentStore) -> None:
+    await ingest(store, "bikes.csv", b"code,model,price\nB103,City,780\nB105,Cargo,3450\n")
+    said = await store.said("code: B103; model: City; price: 780")
+    assert said is not None
+    scope = Scope(follows=Follows(said, "Which bike has the highest price?"))
+    (answer,) = await store.search("Does bike B103 have the highest price?", 3, scope)
+    assert "B105" in answer.text

@@ -1,0 +1,64 @@
+"""Rows that an answer quotes of a table are shown as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Scripted, signed_in
+from tests.browser.page import ChatPage
+
+BIKES = b"""code,model,price
+B104,Rondo City,780
+B103,Velta Cargo,1290
+B109,Strada Race,95
+"""
+_ROWS = """(text) => import("/static/js/chat/rows.js").then((module) => module.rowsOf(text))"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("code: B1; price: 3", [["code", "price"], ["B1", "3"]]),
+        ("code: B1; at: 9:30 | code: B2; at: ", [["code", "at"], ["B1", "9:30"], ["B2", ""]]),
+        ("code: B1; price: 3 | code: B2", []),
+        ("code: B1; price: 3 | price: 4; code: B2", []),
+        ("The price is 3; the code is B1.", []),
+        ("code: B1", []),
+    ],
+)
+def test_rows_are_read_where_all_have_the_same_columns(
+    page: Page, scripted: Scripted, text: str, rows: list[list[str]]
+) -> None:
+    signed_in(page, scripted.url)
+    assert page.evaluate(_ROWS, text) == rows
+
+
+def test_they_are_sorted_copied_with_tabs_and_still_cite(
+    chat: ChatPage, emptied: None, tmp_path: Path
+) -> None:
+    page = chat.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    file = tmp_path / "bikes.csv"
+    file.write_bytes(BIKES)
+    chat.upload(file)
+    answer = chat.ask("Compare B103 and B104.", private=True)
+    chat.wait_answer(answer)
+    table = answer.get_by_test_id("rows")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    expect(table.locator(".cite")).to_have_count(1)
+    table.get_by_role("button", name="price").click()
+    expect(table.locator("tbody tr td:last-child")).to_have_text(["780", "1290"])
+    expect(table.locator("th[aria-sort=ascending]")).to_have_text("price")
+    table.get_by_role("button", name="price").click()
+    expect(table.locator("tbody tr td:first-child")).to_have_text(["B103", "B104"])
+    expect(table).not_to_contain_text("price: ")
+    answer.get_by_test_id("copy").click()
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied.splitlines()[:2] == ["code\tmodel\tprice", "B103\tVelta Cargo\t1290"]
+    dearest = chat.ask("Which bike has the highest price?", private=True)
+    chat.wait_answer(dearest)
+    expect(dearest.locator("tbody td:last-child")).to_have_text("1290")
+    expect(dearest.get_by_test_id("rows")).to_contain_text("the highest price")
