@@ -2,12 +2,12 @@
 
 "What is the capital of the country I fly to in June?" needs both sides. The device writes "I fly to
 Bhutan on 14 June." The query of the next hop is what the question has beyond that sentence
-(capital, country) and what the sentence has beyond the question (Bhutan). Of a message that joins
-questions ("What is the capital of Kenya, and what is my locker's code?") the unanswered question is
-the query.
+(capital, country) and what the sentence has beyond the question (Bhutan). For a message that joins
+questions ("What is the capital of Kenya, and what is my locker's code?") the query is the
+unanswered question.
 
 The thresholds were chosen on the questions of `bench.two_sided` with all-MiniLM-L6-v2: of its 30
-questions that need both sides 24 find a passage in the second hop, of the 400 others none.
+questions that need both sides, 24 find a passage in the second hop; of the 400 others, none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MISSING = 0.3
 """The share of a question's words that must be unanswered for a further hop."""
 
 SCORE = 0.55
-"""The least score for the hop's query of a passage that continues the answer."""
+"""The least score, for the hop's query, of a passage that continues the answer."""
 
 _ANSWERED = 0.5
 """The share of a question's words that a text must have to count as its answer."""
@@ -33,7 +33,7 @@ _GROUNDED = 0.5
 """The least share of an answer's words found in its passage. Small talk and refusals have less."""
 
 _REPEATED = 0.6
-"""A passage with this share of its words in the text written repeats it."""
+"""A passage with this share of its words in the written text repeats it."""
 
 _AMOUNT = re.compile(r"\d[ -]?([^\W\d_]+)")
 
@@ -46,18 +46,18 @@ _DESCRIBED = re.compile(
 
 _VERB_LAST = re.compile(r"\b(?:do|does|did|will|would|can|could)\s*\Z", re.IGNORECASE)
 _ITSELF = frozenset({"name", "names", "kind", "sort", "title", "type"})
-"""To ask for the name of a thing is to ask for the thing."""
+"""Asking for the name of a thing is asking for the thing."""
 
 _LINK, _ROOT = 3, 5
-"""Least letters of a word that links two sentences, and of a shared root (Estonia, Estonian)."""
+"""The least letters of a word linking two sentences, and of a shared root (Estonia, Estonian)."""
 
 
 @dataclass(frozen=True)
 class OpenQuestion:
     """What `written`, an answer to `question` from the passage `source`, leaves open.
 
-    `own` where one's own documents are asked: then a question is left unless the text names all of
-    it, and whether another passage answers it, their judgement says.
+    `own` if the user's own documents are asked next: then a question is left unless the text names
+    all of it, and the judge decides whether another passage answers it.
     """
 
     question: str
@@ -76,10 +76,10 @@ class OpenQuestion:
 
     @property
     def offered(self) -> bool:
-        """Whether to offer to go on where that is not done unasked.
+        """Whether to offer a further hop where it is not done unasked.
 
-        Words that differ are no sign of that: few answers have those of their question. It takes
-        a question left, or one about a thing that the text tells by its description only.
+        Differing words are no sign of it: few answers have those of their question. It takes a
+        question left, or one about a thing that the text identifies only by its description.
         """
         return bool(self.left) or any(
             self._about(found["thing"], found["clause"], self.question[: found.start()])
@@ -87,9 +87,9 @@ class OpenQuestion:
         )
 
     def _about(self, thing: str, clause: str, before: str) -> bool:
-        """Whether the text tells which thing is meant, and not what is asked of it."""
+        """Whether the text tells which thing is meant, but not what is asked about it."""
         known = f"{self.written} {self.source}"
-        asked = [word for word in lacking(before, known) if len(word) > 1]  # not that of "what's"
+        asked = [word for word in lacking(before, known) if len(word) > 1]  # not the s of what's
         if _VERB_LAST.search(before):
             asked += lacking(words(clause)[-1], known)
         tells = coverage(clause, known) > 0 and bool(lacking(thing, known))
@@ -97,13 +97,13 @@ class OpenQuestion:
 
     @cached_property
     def left(self) -> tuple[str, ...]:
-        """The questions of a message that the text leaves, where that joins several.
+        """The questions of a joined message that the text leaves open.
 
-        One's own documents are asked those of which the text does not name all, also those that
-        point back, made to stand alone. The cloud is asked those of which it names nothing, and
-        none unless the text clearly answers one: a question that shares a word with the text, or
-        its root, may be answered by it, or build on it. What another one asks about, too, says
-        nothing.
+        The user's own documents are asked the questions that the text does not name in full,
+        including those that refer back, made to stand alone. The cloud is asked those of which the
+        text names nothing, and only if the text clearly answers one: a question that shares a word
+        or its root with the text may be answered by it, or build on it. Words that another of the
+        questions has, too, do not count.
         """
         if self.own:
             joined, answered = parts_of(self.question), all
@@ -120,12 +120,12 @@ class OpenQuestion:
         )
 
     def _told(self, word: str) -> bool:
-        """Whether the text has a word, or one of its root."""
+        """Whether the text has a word, or one of the same root."""
         return bool(coverage(word, self.written)) or _names(self.written, stem(word))
 
     @property
     def query(self) -> str:
-        """The questions left or, if none is, the words missing and the words brought in.
+        """The questions left or, if there are none, the missing words and the words brought in.
 
         Built from the question and the text alone, which both sides know: the source may be
         private.
@@ -137,8 +137,9 @@ class OpenQuestion:
     def answered_by(self, passage: str, score: float) -> bool:
         """Whether a passage found by the query with this score continues the answer.
 
-        It must not repeat the text, and must name what the text brought into the answer. What was
-        found for a question left has been judged to answer it: it only has to differ from the text.
+        It must not repeat the text, and must name what the text brought into the answer. A passage
+        found for a question left has been judged to answer it, so it only has to differ from the
+        text.
         """
         said = coverage(passage, f"{self.written} {self.source}")
         if self.left:
@@ -148,12 +149,12 @@ class OpenQuestion:
 
     @property
     def brought(self) -> list[str]:
-        """Words of the text that the query takes along; none where it is of questions left."""
+        """Words that the query takes from the text; none if it asks the questions left."""
         return [] if self.left else lacking(self.written, self.question)
 
     @property
     def _distinctive(self) -> list[str]:
-        """Words brought in, without units (104.5 degrees) and roots of the question (weight)."""
+        """Words brought in, without units (104.5 degrees) and roots of the question's (weight)."""
         units = {word for amount in _AMOUNT.findall(self.written) for word in words(amount)}
         return [w for w in self.brought if w not in units and not _names(self.question, stem(w))]
 

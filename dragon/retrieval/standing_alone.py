@@ -1,7 +1,7 @@
 """Makes a question of a chat stand alone: what it leaves out is taken from those before it.
 
 "And when?" after "Who fixes the leaking tap?" is searched as "and when? (fixes leaking tap)". The
-words in brackets ask nothing, so the earlier question is not answered once more.
+words in brackets ask nothing, so the earlier question is not answered again.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _LEANS = re.compile(
     r"|¿?(?:y|pero|o|qué (?:hay de|tal)))\b",
     re.IGNORECASE,
 )
-_MOST = 12  # words taken over
+_MOST = 12  # the most words taken over
 
 
 def leans(question: str) -> bool:
-    """Whether a question leaves out what it is about: it points back, or has no word of its own."""
+    """Whether a question omits what it is about: it refers back, or has no content word."""
     back = _LEANS.search(question) or POINTS_BACK.search(question)
     return bool(back or not content_words(question)) and not identifiers(question)
 
 
 def standing_alone(question: str, earlier: Sequence[str]) -> str:
-    """A question that leans, with the words it lacks of those before it, up to one that does not.
+    """Add to a leaning question the words it lacks of those before it, back to one that stands.
 
-    Another is returned as it is.
+    A question that does not lean is returned unchanged.
     """
     if not leans(plain(question)):
         return question
