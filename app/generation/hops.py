@@ -1,9 +1,9 @@
 """The hops of an answer, reported as one answer.
 
-A hop is one text that both sides write together (`run`). Where a hop has ended and the question
-asks for more than what it says (`dragon.retrieval.hops`), there is another search, and another hop
-follows. Its positions, characters and sources are reported as those of the whole answer. The token
-that ended the hop before stands for the space between the two texts.
+A hop is one text that both sides write together (`run`). If the question asks for more than a
+finished hop says (`dragon.retrieval.hops`), another search and another hop follow. Its positions,
+characters and sources are reported as those of the whole answer. The token that ended the previous
+hop stands for the space between the two texts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPACE = " "
 
 
 class Passage(Protocol):
-    """A text that was found, and how well it fits what was asked for."""
+    """A text that was found, and its score for the query."""
 
     @property
     def text(self) -> str: ...
@@ -54,8 +54,8 @@ P = TypeVar("P", bound=Passage)
 class HopRequest:
     """What would be written next, if the side that searches finds a continuation.
 
-    With `private` that is the device, which then writes alone. Unless it is `agreed`, it is only an
-    offer: the cloud would be sent words that are not known to it.
+    If `private`, that side is the device, which then writes alone. Unless `agreed`, it is only an
+    offer: the cloud would be sent words that it does not know.
     """
 
     request: GenerationRequest
@@ -63,10 +63,10 @@ class HopRequest:
     private: bool
     agreed: bool
     said: str
-    """All that has been written."""
+    """The text so far."""
 
     def among(self, found: Sequence[P]) -> list[P]:
-        """Those of the passages found that continue the text."""
+        """The found passages that continue the text."""
         return [
             passage
             for passage in found
@@ -77,7 +77,7 @@ class HopRequest:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where the present hop begins in the whole answer, counted in what stands before it."""
+    """Where the current hop begins in the whole answer, counted in what precedes it."""
 
     request: GenerationRequest
     tokens: int = 0
@@ -86,7 +86,7 @@ class _Start:
 
 
 class Hops:
-    """Takes the events of one hop after the other; its state is that of the whole answer."""
+    """Takes the events of one hop after another; its state is that of the whole answer."""
 
     def __init__(self, request: GenerationRequest, tokenizer: Tokenizer, limit: int) -> None:
         self._request = request
@@ -97,12 +97,12 @@ class Hops:
         self._start = _Start(request)
         self._ends: list[Finished] = []
         self._joint: bool | None = None
-        self._told = 0  # tokens of the present hop that the cloud knows
+        self._told = 0  # tokens of the current hop that the cloud knows
         self._held: list[TokenDetail] = []  # tokens that end a hop
         self._known = Known()
 
     def take(self, event: Event) -> Iterator[Event]:
-        """The whole answer's events for one of the present hop; its end is kept for `finish`."""
+        """The whole answer's events for one of the current hop; its end is kept for `finish`."""
         for placed in self._placed(event):
             self._answer.take(placed)
             yield placed
@@ -110,9 +110,9 @@ class Hops:
     def next(self) -> tuple[HopRequest, ...]:
         """The hops that may follow: the first of them that finds a continuation does.
 
-        What a sentence brings up is looked up by the side that has not contributed; a question left
-        by both, and on the device first, as far as the cloud is asked only when needed. None where
-        nothing more is needed, or where a stop string may reach from this text into the next.
+        What a sentence brings up is looked up by the side that has not contributed. A question left
+        is looked up by both sides, by the device first if the cloud is asked only when needed.
+        Empty if nothing more is needed, or if a stop string may reach from this text into the next.
         """
         request, answer, start, last = self._request, self._answer, self._start, self._ends[-1]
         text, tokens = answer.text[start.characters :], answer.tokens[start.tokens :]
@@ -132,7 +132,7 @@ class Hops:
         follow_up = OpenQuestion(plain(start.request.query), text, source.text)
         own = replace(follow_up, own=True)
         left = bool(follow_up.left)
-        # The query of a hop is a question only where one was left.
+        # A further hop's query is a question only if one was left.
         wanted = follow_up.wanted and (left or len(self._ends) == 1)
         hops = []
         if own.left and own.wanted:
@@ -158,7 +158,7 @@ class Hops:
         agreed: bool,
         known: bool = False,
     ) -> HopRequest:
-        """One after `count` tokens of the whole answer; `known` to the cloud are those since."""
+        """A hop after `count` tokens of the answer; `known`: the cloud knows the current hop."""
         request, start = self._request, self._start
         left = bool(follow_up.left)
         asked = self._tokenizer.asked_again(follow_up.query if left else request.query)
@@ -175,7 +175,7 @@ class Hops:
             query_alone=None,
             cloud_query=None,
             parts=request.parts if known else (),
-            judged=left,  # what is missing is no question: `among` decides
+            judged=left,  # the missing words are no question: `among` decides
             sampling=request.sampling.of_pass(len(self._ends)),
             max_tokens=self._limit - count,
             details=None if request.details is None else replace(request.details, prompt=False),
@@ -184,7 +184,7 @@ class Hops:
         return HopRequest(following, follow_up, private, agreed, self._answer.text)
 
     def begin(self, hop: HopRequest) -> Iterator[Event]:
-        """Begin another hop, of which the events are that follow."""
+        """Begin another hop, to which the following events belong."""
         answer = self._answer
         self._start = _Start(hop.request, len(answer.tokens), answer.length, len(answer.sources))
         self._started.append(time.monotonic())
@@ -192,7 +192,7 @@ class Hops:
             yield from self.take(PeerChanged(False, 0, "the rest is of your own documents"))
 
     def known(self, tokens: int, *, asked: bool) -> None:
-        """The cloud knows the first tokens of the present hop; `asked`: the question as well."""
+        """The cloud knows the first `tokens` tokens of this hop and, if `asked`, the question."""
         start, answer, ranges = self._start, self._answer, self._known.ranges
         self._told = tokens
         if tokens:
@@ -213,7 +213,7 @@ class Hops:
         yield whole(self._ends, self._started)
 
     def _placed(self, event: Event) -> Iterator[Event]:
-        """An event of the present hop as one of the whole answer."""
+        """An event of the current hop as one of the whole answer."""
         answer, start = self._answer, self._start
         match event:
             case Finished():
@@ -250,7 +250,7 @@ class Hops:
             yield Detailed(kept)
 
     def _space(self) -> Iterator[Event]:
-        """The tokens held, now that they stand for the space between two hops."""
+        """The held tokens, now that they stand for the space between two hops."""
         space = self._tokenizer.encode(_SPACE)[-1]
         spaces = [
             replace(detail, token=space, text=_SPACE, end=detail.end + len(_SPACE))
@@ -272,7 +272,7 @@ class Hops:
 
 
 def whole(ends: Sequence[Finished], started: Sequence[float]) -> Finished:
-    """The end of an answer whose hops ended so; `started` in seconds of one clock."""
+    """The end of an answer whose hops ended as given; `started` in seconds of one clock."""
     starts = [0, *accumulate(end.completion_tokens for end in ends)]
     participation: list[tuple[int, int]] = []
     trace: list[Entry] = []
@@ -299,7 +299,7 @@ def whole(ends: Sequence[Finished], started: Sequence[float]) -> Finished:
     )
 
 
-# Of the first hop; summed; in the mean over tokens, or over those written jointly. Others: latest.
+# From the first hop; summed; averaged over tokens, or over jointly written ones. Others: latest.
 _FIRST = ("ttft_ms", "prefill_ms")
 _SUMMED = ("document_tokens",)
 _PER_TOKEN = ("ms_per_token", "wire_mass", "wire_tv")
