@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/rerank", tags=["search"])
 
 MAX_DOCUMENTS = 1000
 MAX_DOCUMENT, MAX_CHARACTERS = 50_000, 500_000
-"""Of a document, and of all of them."""
+"""The most characters of a document, and of all together."""
 
 
 class TextDocument(Strict):
@@ -68,7 +68,7 @@ class RerankBody(Strict):
 
 
 class Ranked(BaseModel):
-    """A document by its index in the request; its text if that was asked for."""
+    """A document by its index in the request, with its text if requested."""
 
     index: int
     relevance_score: float
