@@ -17,7 +17,7 @@ MAX_HOPS = 2
 
 
 class Options(Protocol):
-    """What REST's `dragon` object and the page's parameters both say."""
+    """What REST's `dragon` object and the page's parameters have in common."""
 
     @property
     def top_k(self) -> int | None: ...
@@ -62,10 +62,10 @@ def generation_requests(
     epsilon: float | None = None,
     wait: bool = False,
 ) -> list[GenerationRequest]:
-    """A request for each choice of each prompt, the choices of a prompt together.
+    """A request for each choice of each prompt, the choices of a prompt adjacent.
 
-    Each has a random stream of its own under the one seed. Raises `InvalidRequestError` for options
-    that contradict each other.
+    Each has its own random stream under the one seed. Raises `InvalidRequestError` for options that
+    contradict each other.
     """
     if options.private and options.cloud not in (None, Cloud.NEVER):
         raise InvalidRequestError(
@@ -78,7 +78,7 @@ def generation_requests(
         raise InvalidRequestError(
             "dragon.wait: the cloud is never asked; leave it out", param="dragon.wait"
         )
-    # A bound holds for one hop: a further one would be searched for by what passages said.
+    # A bound holds for one hop: the next would be searched for by what passages said.
     most_hops = 0 if epsilon is not None else most_hops
     hops = most_hops if options.hops is None else min(options.hops, most_hops)
     return [
