@@ -1,4 +1,4 @@
-"""`dragon corpus`: the peer's public passages, built, checked and switched."""
+"""`dragon corpus`: build, check and switch the peer's public passages."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def build(
         int, typer.Option(min=10_000, help="The most passages a shard keeps in memory.")
     ] = FLAT_UP_TO,
 ) -> None:
-    """Chunk, embed and index a file of passages, and serve them; run again, it is resumed."""
+    """Chunk, embed and index a file of passages, and serve them; run again to resume."""
     _build(source, out, processes, shards=shards, flat_up_to=flat_up_to)
 
 
 @program.command()
 def append(source: _Source, out: _Out = None, processes: _Processes = 1) -> None:
-    """Serve a file of passages besides those there are; run again, it is resumed."""
+    """Serve a file of passages in addition to the existing ones; run again to resume."""
     _build(source, out, processes, append=True)
 
 
@@ -62,7 +62,7 @@ def _build(source: Path, out: Path | None, processes: int, **choices: Any) -> No
 
 @program.command()
 def info(path: _Place = None) -> None:
-    """Print what the corpus holds that is served, as JSON."""
+    """Print the contents of the served corpus, as JSON."""
     versions = _versions(path)
     served = versions.current
     described = asdict(versions.manifest(served))
@@ -72,7 +72,7 @@ def info(path: _Place = None) -> None:
 
 @program.command()
 def verify(path: _Place = None) -> None:
-    """Read every file of every version, and say of each whether it is as it was built."""
+    """Read every file of every version, and report whether each version is as it was built."""
     from peer.corpus.store import Corpus
 
     versions, damaged = _versions(path), False
@@ -93,7 +93,7 @@ def verify(path: _Place = None) -> None:
 
 @program.command()
 def switch(version: str, path: _Place = None) -> None:
-    """Serve another version, once it is verified; a running peer follows."""
+    """Serve another version, after verifying it; a running peer follows."""
     from peer.corpus.store import Corpus
 
     versions = _versions(path)

@@ -1,4 +1,4 @@
-"""`dragon profile`: what this machine and its link can do."""
+"""`dragon profile`: measures this machine and its link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli.defaults import is_set, share_cores, share_link
 
 
 def profile() -> None:
-    """Measure decode delay and link, for the services to start with."""
+    """Measure decode delay and link, as the services' first estimates."""
     share_cores()
     if not is_set("DRAGON_PEER_URL"):
         share_link()

@@ -1,4 +1,4 @@
-"""`dragon up`, `device` and `peer`: the services, together or one."""
+"""`dragon up`, `device` and `peer`: the services, together or alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _start_with_the_choice(
     listening: Iterable[tuple[str, int]],
     before: dict[Path, dict[str, str]],
 ) -> None:
-    """Start all with the model that was chosen or, if one does not start, with the one before."""
+    """Start all with the chosen model or, if one fails to start, with the previous model."""
     start_again(services)
     try:
         wait_ready(services, *listening)
