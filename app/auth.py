@@ -252,7 +252,7 @@ class Authenticator:
         try:
             self._named.refresh()
         except (ConfigurationError, OSError) as error:
-            log.warning("the named keys stay as they were: %s", error)
+            log.warning("keeping the previous named keys: %s", error)
         return self._named.existing
 
 

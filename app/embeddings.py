@@ -62,9 +62,7 @@ class EmbeddingService:
         """
         rows = await asyncio.to_thread(lambda: [self._row(each) for each in inputs])
         if sum(map(len, rows)) > MOST_TOKENS:
-            raise ContextLengthError(
-                f"input: at most {MOST_TOKENS} tokens, all of them together", param="input"
-            )
+            raise ContextLengthError(f"input: at most {MOST_TOKENS} tokens in total", param="input")
         parts = []
         for batch in self._batches(rows):
             work = partial(self._embedder.embed_tokens, batch)
@@ -116,7 +114,7 @@ class EmbeddingService:
         whole = [token for token in whole if own.decode([token])]
         if own.encode(own.decode(whole)) != whole:
             raise InvalidRequestError(
-                f"input: these are ids of another tokenizer than that of {self.model_name}; send "
+                f"input: these ids are not from the tokenizer of {self.model_name}; send "
                 "the text, or ids of /tokenize",
                 param="input",
             )

@@ -88,9 +88,9 @@ class Erasing:
             await self.documents.settled()
             if not self._closing.is_set():
                 wish(self.data_dir, name).unlink(missing_ok=True)
-                log.info("what a revoked key had left is erased")
+                log.info("the data of a revoked key is erased")
         except (SQLAlchemyError, OSError):
-            log.exception("what a revoked key has left could not be erased; trying again")
+            log.exception("the data of a revoked key could not be erased; trying again")
 
     async def _erase(self) -> None:
         """Delete everything that the current owner has."""

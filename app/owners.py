@@ -43,7 +43,7 @@ def everyone() -> AbstractContextManager[None]:
 def acting() -> str:
     """The current owner. Raises `LookupError` if there is none, and within `everyone`."""
     if (owner := _ACTING.get()) == _EVERYONE:
-        raise LookupError("housekeeping has to say whose a row is")
+        raise LookupError("housekeeping must name the owner of a row")
     return owner
 
 

@@ -41,7 +41,7 @@ class RerankingService:
             split.append(await asyncio.to_thread(_passages, text))
             if sum(map(len, split)) > MOST_PARTS:
                 raise InvalidRequestError(
-                    f"documents: at most {MOST_PARTS * _BYTES // 1000} kB, all of them together",
+                    f"documents: at most {MOST_PARTS * _BYTES // 1000} kB in total",
                     param="documents",
                 )
         return [await self._score(query, parts) for parts in split]

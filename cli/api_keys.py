@@ -57,7 +57,7 @@ def add(
         _require_not_erasing(name, data_dir)
     if documents is Documents.OWN and not again and (left := _left_by(name, data_dir)):
         raise InvalidRequestError(
-            f"an earlier key {name} has left {left}: choose another name, or give them to this one "
+            f"an earlier key {name} has left {left}: choose another name, or take them over "
             "with --again"
         )
     print(api_keys(data_dir).add(name, may=scope, documents=documents))
@@ -78,7 +78,7 @@ def revoke(name: Name) -> None:
     print(f"{name} is revoked.")
     if left := _left_by(name, Settings.read().data_dir):
         print(
-            f"Nobody reads what it has left, {left}, until it is added again; "
+            f"Nobody can read what it has left, {left}, until it is added again; "
             f"`dragon key erase {name}` erases it.",
             file=sys.stderr,
         )
@@ -103,7 +103,7 @@ def erase(
     asked = wish(settings.data_dir, name)
     while asked.exists():
         asyncio.run(_erased(settings, lambda: not asked.exists()))
-    print(f"Erased of {name}: {left}.")
+    print(f"Erased: {left} of {name}.")
 
 
 async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
@@ -117,7 +117,9 @@ async def _erased(settings: Settings, done: Callable[[], bool]) -> None:
     try:
         async with open_state(settings):
             if not done():
-                raise DragonError("It could not be erased now; each start of the device tries it.")
+                raise DragonError(
+                    "It could not be erased now; every start of the device tries again."
+                )
     except InUseError:
         await asyncio.sleep(_PAUSE_S)
 
@@ -126,7 +128,7 @@ def _require_not_erasing(name: str, data_dir: Path) -> None:
     from app.erasing import wish
 
     if wish(data_dir, name).exists():
-        raise InvalidRequestError(f"what an earlier key {name} has left is being erased: wait")
+        raise InvalidRequestError(f"the data of an earlier key {name} is still being erased: wait")
 
 
 def _keys() -> KeyFile[ApiKey]:

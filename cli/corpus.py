@@ -21,7 +21,9 @@ program = typer.Typer(help="The peer's public corpus.", no_args_is_help=True)
 _Source = Annotated[Path, typer.Argument(help="JSONL, TSV or Parquet with id, title and text.")]
 _Out = Annotated[Path | None, typer.Option(help="Default: DRAGON_PEER_CORPUS.")]
 _Place = Annotated[Path | None, typer.Argument(help="Default: DRAGON_PEER_CORPUS.")]
-_Processes = Annotated[int, typer.Option(min=1, help="How many embed, on a core each if several.")]
+_Processes = Annotated[
+    int, typer.Option(min=1, help="How many embed; if several, on one core each.")
+]
 
 
 @program.command()
@@ -29,7 +31,9 @@ def build(
     source: _Source,
     out: _Out = None,
     processes: _Processes = 1,
-    shards: Annotated[int, typer.Option(min=1, help="Among which documents are shared out.")] = 1,
+    shards: Annotated[
+        int, typer.Option(min=1, help="How many to distribute the documents over.")
+    ] = 1,
     flat_up_to: Annotated[
         int, typer.Option(min=10_000, help="The most passages a shard keeps in memory.")
     ] = FLAT_UP_TO,

@@ -72,7 +72,7 @@ def _database(connection: sqlite3.Connection) -> Finding:
         says = f"{'; '.join(problems)}; restore a backup: dragon restore FILE --replace"
         return Finding("database", says, well=False)
     if strays := connection.execute("PRAGMA foreign_key_check").fetchall():
-        return Finding("database", f"{len(strays)} rows belong to nothing", well=False)
+        return Finding("database", f"{len(strays)} rows refer to missing rows", well=False)
     (documents,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
     return Finding("database", f"{documents} documents, {conversations} conversations")

@@ -17,9 +17,7 @@ _INTERRUPTED = 130
 
 
 def add(
-    files: Annotated[
-        list[Path], typer.Argument(help="Files, or folders with all that is in them.")
-    ],
+    files: Annotated[list[Path], typer.Argument(help="Files, or folders with all their files.")],
 ) -> None:
     """Add files to the device's documents, and wait until they can be found."""
     device = DeviceClient(Settings.read())

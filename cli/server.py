@@ -72,7 +72,7 @@ def peer_server(app: FastAPI, settings: PeerSettings) -> uvicorn.Server:
     tls = None
     if settings.peer_tls_cert is not None and settings.peer_tls_key is not None:
         tls = settings.peer_tls_cert, settings.peer_tls_key
-        log.info("devices may pin the certificate by #sha256=%s", _fingerprint(*tls))
+        log.info("devices may pin the certificate with #sha256=%s", _fingerprint(*tls))
     return server(app, settings.peer_host, settings.peer_port, drain=lambda: drain(app), tls=tls)
 
 

@@ -25,7 +25,7 @@ def watch(
     folders: Annotated[list[Path] | None, typer.Argument(help="Folders; none: list them.")] = None,
     collection: Annotated[str | None, typer.Option(help="Default: the folder's name.")] = None,
     key: Annotated[
-        str | None, typer.Option(help="Whose documents they are: a key that has its own.")
+        str | None, typer.Option(help="The key they belong to, one with its own documents.")
     ] = None,
 ) -> None:
     """Turn the files of folders into documents that follow them, and wait until they are ready.

@@ -90,7 +90,7 @@ class KeyFile(Generic[K]):
         key = secrets.token_urlsafe(32)
         with self._changed() as keys:
             if any(each.name == name for each in keys):
-                raise InvalidRequestError(f"there is a key {name} already: revoke it first")
+                raise InvalidRequestError(f"the key {name} already exists: revoke it first")
             keys.append(self._kind(name=name, digest=digest_of(key), **allowed))
         return key
 

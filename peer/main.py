@@ -164,14 +164,14 @@ def create_app(settings: PeerSettings, opening: Opening | None = None) -> FastAP
 async def drain(app: FastAPI) -> None:
     """Send a running peer's devices elsewhere, and finish what they have begun here."""
     state = cast(PeerState, app.state.peer)
-    log.info("draining: no new answers are taken")
+    log.info("draining: no new answers are accepted")
     await draining.drain(state.shared, state.settings.peer_drain_deadline)
 
 
 def _admitted(socket: WebSocket, keys: KeyRing) -> Key | None:
     """The key of a link; None if none is required. Raises `AuthenticationError`."""
     if "origin" in socket.headers:
-        raise AuthenticationError("no page of a browser is let in: links are for devices")
+        raise AuthenticationError("pages in a browser are not admitted: links are for devices")
     if keys.open:
         if _PROXIED & set(socket.headers):
             raise AuthenticationError(

@@ -108,7 +108,7 @@ class Streams:
         now = time.monotonic()
         for stream, served in list(self._open.items()):
             if served.stands_still(now):
-                self.fail(stream, DragonError("the answer does not get on"))
+                self.fail(stream, DragonError("the answer makes no progress"))
                 self.end(stream)
 
     def fail(self, stream: int, error: DragonError) -> None:

@@ -35,7 +35,7 @@ class Usage:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("%s cannot be read, so today's use is counted anew: %s", path, error)
+            log.warning("%s cannot be read, so today's usage starts at zero: %s", path, error)
 
     def add(self, name: str, tokens: int) -> None:
         """Count tokens of a key."""

@@ -31,7 +31,7 @@ async def watch(shared: Shared, keys: KeyRing) -> None:
                 log.info("the keys were changed")
                 apply(shared, keys)
         except (ConfigurationError, OSError) as error:
-            log.warning("the keys stay as they were: %s", error)
+            log.warning("keeping the previous keys: %s", error)
         if look % _KEEP_EVERY == 0:
             await shared.usage.keep()
 
@@ -59,7 +59,7 @@ async def follow(retriever: Retriever, root: Path, opening: Opening) -> None:
             log.warning("the corpus stays %s: %s", retriever.corpus.version, error)
             continue
         await retriever.switch(corpus)
-        log.info("the corpus is %s now", named)
+        log.info("now serving the corpus %s", named)
 
 
 def apply(shared: Shared, keys: KeyRing) -> None:

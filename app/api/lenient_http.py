@@ -64,7 +64,7 @@ class LenientHttp:
             return await self._app(scope, receive, sending)
         if packed not in _WINDOWS:
             found = Problem(
-                415, "A body may be packed by gzip or deflate.", code="unsupported_encoding"
+                415, "A body may be compressed with gzip or deflate.", code="unsupported_encoding"
             )
             return await error_response(scope, found)(scope, receive, sending)
         dropped = (b"content-encoding", b"content-length")

@@ -156,7 +156,7 @@ class CloudView:
                 await self._stored(pair, known, alone, least)
             except Exception as error:
                 if wait_s is None or not isinstance(error, OperationalError):
-                    log.exception("what the cloud knows of an answer was not stored")
+                    log.exception("what the cloud knows of an answer could not be stored")
                     return
                 await asyncio.sleep(wait_s)  # the database is locked
             else:

@@ -213,7 +213,7 @@ class JointRun(DeviceRun):
         Raises `FrameError` if it has already said so.
         """
         if self.replied:
-            raise FrameError("a peer says once in an answer that it is ready")
+            raise FrameError("a peer is ready only once per answer")
         self.replied = True
         self._cloud_replied.set()
         self._cloud_log_h = ready.log_h

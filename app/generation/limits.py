@@ -28,7 +28,7 @@ def check(retrieval: Retrieval, request: GenerationRequest) -> None:
         require_full(model, "echo with logprobs", "leave out one of them")
     if request.mode is Mode.CONTEXT_KV and model.kv is None:
         raise InvalidRequestError(
-            f"{model.name} takes no keys and values from elsewhere: use context_text",
+            f"{model.name} cannot load keys and values from a peer: use context_text",
             param="dragon.aggregation",
         )
     if len(request.conversation) > room(retrieval, request):

@@ -44,7 +44,7 @@ async def open_generation(
         await asyncio.to_thread(lambda: engine.model.weights)
         if not tokenizer.chats:
             log.warning(
-                "%s has no chat template: it is a base model, and chats are put to it in plain "
+                "%s has no chat template: it is a base model, and chats are rendered as plain "
                 "text; an instruct model answers better",
                 engine.model.name,
             )

@@ -81,7 +81,7 @@ class Rewriter:
         try:
             return (await self._written(asked))[:MAX_QUERY] or None
         except DragonError as error:
-            log.warning("a question is searched as it stands: %s", error)
+            log.warning("searching with the original question: %s", error)
             return None
 
     async def _written(self, asked: str) -> str:

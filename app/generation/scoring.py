@@ -137,7 +137,7 @@ class Scorer:
                     async with asyncio.timeout(_TIMEOUT_S):
                         cloud = await peer.next()
                 except (LinkError, TimeoutError) as error:
-                    log.warning("a text is scored without the cloud: %s", error or "no answer")
+                    log.warning("scoring a text without the cloud: %s", error or "no answer")
                     peer = None
                 else:
                     joint.append(
@@ -181,9 +181,9 @@ class _PeerScores:
             self._take_distributions(message.data)
             return
         if self._rows is not None or not isinstance(message, control.Scoring):
-            raise FrameError("nothing but the documents is expected here, and those once")
+            raise FrameError("only the documents are expected here, and only once")
         if len(message.documents) > self._top_k:
-            raise FrameError("more documents came than were asked for")
+            raise FrameError("more documents came than were requested")
         self._rows = message.rows
         self.sources = [public_source(document) for document in message.documents]
 
@@ -197,12 +197,12 @@ class _PeerScores:
 
     def _take_distributions(self, data: bytes) -> None:
         if self._rows is None:
-            raise FrameError("distributions came before the documents they are of")
+            raise FrameError("distributions came before their documents")
         self._data += data
         size = CloudScore.size(self._rows, self._vocab_size)
         while len(self._data) >= size:
             if not self._left or self._scores.qsize() >= scoring.CREDIT:
-                raise FrameError("more distributions came than were asked for")
+                raise FrameError("more distributions came than were requested")
             self._left -= 1
             self._scores.put_nowait(CloudScore.unpack(bytes(self._data[:size]), self._rows))
             del self._data[:size]

@@ -146,7 +146,7 @@ class Outbound:
                 self._sent = max(self._sent, message.base + len(message.tail))
                 self._run(message, message.base, message.tail)
             case _ if not isinstance(message, _OF_NO_ANSWER):
-                raise TypeError(f"what a {type(message).__name__} says of an answer is not known")
+                raise TypeError(f"what a {type(message).__name__} reveals of an answer is unknown")
 
     def bring(self, tokens: Sequence[int]) -> None:
         """Record words of an earlier hop's text that the cloud was asked with."""

@@ -84,7 +84,7 @@ class Spending:
                 for passage in passages:
                     await _add(session, passage, budget.order, budget.spent - budget.total)
         except Exception:
-            log.exception("what an answer did not spend was not given back to its passages")
+            log.exception("what an answer did not spend could not be refunded to its passages")
 
 
 async def _spent(session: AsyncSession, passage: str) -> dict[float, float]:

@@ -181,7 +181,7 @@ def _check_answer(entry: LedgerEntry, row: LedgerAnswer | None) -> None:
         kept = ((row.words, row.digest), (row.given, row.given_digest))
         whole = all(each is None or digest_of(each) == digest for each, digest in kept)
         if digest_of(said) != entry.digest or not whole:
-            raise LedgerDamagedError(f"What is said of answer {row.id} was changed.")
+            raise LedgerDamagedError(f"The record of answer {row.id} was changed.")
 
 
 def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
@@ -193,7 +193,7 @@ def _check_read(entry: LedgerEntry, row: LedgerRead | None) -> None:
     if digest_of(read.stated(row.digest)) != entry.digest or not (
         erased or digest_of(row.passages) == row.digest
     ):
-        raise LedgerDamagedError(f"What is said of {row.id} was changed.")
+        raise LedgerDamagedError(f"The record of {row.id} was changed.")
 
 
 def _begin(row: LedgerAnswer) -> dict[str, object]:
@@ -221,7 +221,7 @@ def _link(row: LedgerEntry, previous: str) -> Link:
 
 async def _answer(session: AsyncSession, answer_id: str) -> LedgerAnswer:
     if (row := await _find(session, answer_id)) is None:
-        raise NotFoundError(f"The ledger knows no answer '{answer_id}'.")
+        raise NotFoundError(f"The ledger has no answer '{answer_id}'.")
     return row
 
 

@@ -251,7 +251,7 @@ class Ledger:
                 self._changed.set()
             else:
                 if self._failing_since is not None:
-                    log.info("the ledger is written again")
+                    log.info("the ledger can be written again")
                 self._failing_since = None
             if self._closing:
                 if self._pending:

@@ -190,7 +190,7 @@ class Connection:
         if isinstance(other, control.Fault):
             raise HandshakeError(other.reason)
         if not isinstance(other, control.Hello):
-            raise FrameError("the peer's first frame is no hello")
+            raise FrameError("the peer's first frame is not a hello")
         check_hello(self._hello, other)
 
     async def _measure(self) -> None:

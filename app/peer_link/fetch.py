@@ -89,7 +89,7 @@ class _Fetching:
         elif isinstance(message, control.Fetched) and self._documents is None:
             self._take_documents(message.documents)
         else:
-            raise FrameError("nothing but the documents is expected here, and those once")
+            raise FrameError("only the documents are expected here, and only once")
         self._finish_if_whole()
 
     def failed(self, message: str, refusal: Refusal | None = None) -> None:
@@ -103,7 +103,7 @@ class _Fetching:
 
     def _take_documents(self, documents: Sequence[control.PublicDocument]) -> None:
         if len(documents) > self._top_k:
-            raise FrameError("more documents came than were asked for")
+            raise FrameError("more documents came than were requested")
         self._documents = documents
         if self._kv is not None:
             tokenizer, model = self._fetcher.tokenizer, self._fetcher.model

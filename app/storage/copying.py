@@ -99,7 +99,7 @@ def _copy(foreign: sqlite3.Connection, own: sqlite3.Connection) -> None:
     for name, last in foreign.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
         own.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
     if own.execute("PRAGMA foreign_key_check").fetchone() is not None:
-        raise ForeignDatabaseError("the database lacks rows that others refer to")
+        raise ForeignDatabaseError("the database refers to missing rows")
 
 
 def _tables(own: sqlite3.Connection) -> list[str]:

@@ -53,7 +53,7 @@ def require_database(data_dir: Path) -> None:
     if originals or (data_dir / _SERVED).exists():
         raise ConfigurationError(
             f"DRAGON_DATA_DIR: {data_dir} was in use, but its {DATABASE} is missing or empty. Put "
-            "it back, or restore a backup with `dragon restore FILE --replace`. To begin anew, "
+            "it back, or restore a backup with `dragon restore FILE --replace`. To start afresh, "
             "choose another directory."
         )
 

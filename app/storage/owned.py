@@ -62,7 +62,9 @@ def _restrict(state: ORMExecuteState) -> None:
     if state.is_orm_statement:
         state.statement = state.statement.options(*_limits(acting(), reads=state.is_select))
     elif not state.is_insert:
-        raise RuntimeError("a statement without mapped tables cannot be limited to its reader's")
+        raise RuntimeError(
+            "a statement without mapped tables cannot be limited to its owner's rows"
+        )
 
 
 @lru_cache(maxsize=256)

@@ -71,7 +71,9 @@ class Tokenizer:
         try:
             backend = AutoTokenizer.from_pretrained(str(folder))
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"no tokenizer loads from {path}: {error}") from error
+            raise ConfigurationError(
+                f"no tokenizer could be loaded from {path}: {error}"
+            ) from error
         if not backend.is_fast:
             raise ConfigurationError(f"the tokenizer in {path} has no tokenizer.json")
         return cls(backend)

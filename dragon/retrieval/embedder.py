@@ -53,7 +53,7 @@ class Embedder:
         dimension, length = model.get_embedding_dimension(), model.get_max_seq_length()
         if dimension is None or length is None:
             raise ConfigurationError(
-                "The embedder does not say how long its vectors are, or texts may be."
+                "The embedder does not report the length of its vectors or of its texts."
             )
         self._model = model
         self._lock = threading.Lock()

@@ -263,6 +263,6 @@ def _room(out: Path) -> Iterator[None]:
         if not of_sqlite and getattr(error, "errno", 0) not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise StorageError(
-            f"The disk of {out} is full. Make room and run the same command again: it goes on "
+            f"The disk of {out} is full. Make room and run the same command again: it resumes "
             "where it was."
         ) from error

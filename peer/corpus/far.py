@@ -161,7 +161,7 @@ class FarCorpus(Corpus):
     def _leave_out(self, number: int, error: ShardError) -> None:
         if number not in self._away:
             self._away.add(number)
-            log.warning("shard %d is left out: %s", number, error.message)
+            log.warning("shard %d is excluded: %s", number, error.message)
             # Not in the pool: an ending process would wait for it.
             threading.Thread(target=self._until_back, args=(number,), daemon=True).start()
 

@@ -100,8 +100,8 @@ class Workers:
                 yield part, vectors.result()
         except BrokenProcessPool as error:
             raise StorageError(
-                "A process that embeds has ended, perhaps for want of memory. Run the same command "
-                "again, with fewer --processes: it goes on where it was."
+                "An embedding process has died, perhaps for lack of memory. Run the same command "
+                "again, with fewer --processes: it resumes where it was."
             ) from error
 
 

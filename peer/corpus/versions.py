@@ -58,7 +58,7 @@ class Versions:
         if (self.root / BUILDING).exists():
             raise ConfigurationError(
                 f"The corpus at {self.root} is not whole yet. Run the same `dragon corpus build` "
-                "again: it goes on where it was."
+                "again: it resumes where it was."
             )
         raise ConfigurationError(f"There is no corpus at {self.root}. {BUILD}.")
 

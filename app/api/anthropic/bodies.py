@@ -197,7 +197,7 @@ class Choice(Lenient):
     @classmethod
     def _of_a_tool(cls, name: str | None, info: ValidationInfo) -> str | None:
         if (name is not None) != (info.data.get("type") == "tool"):
-            raise invalid("goes with the type tool, and with no other")
+            raise invalid("is required with the type tool, and only allowed with it")
         return name
 
     def tool_choice(self) -> ToolChoice:
@@ -283,7 +283,7 @@ class MessagesBody(Lenient):
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
         turns = [*system, *(turn for message in self.messages for turn in message.turns())]
         if not 0 < len(turns) <= MAX_TURNS:
-            message = f"messages: from 1 to {MAX_TURNS} turns, what tools returned included"
+            message = f"messages: 1 to {MAX_TURNS} turns, including tool results"
             raise InvalidRequestError(message, param="messages")
         choice, output = self.tool_choice, self.output_config or OutputConfig()
         asked = {

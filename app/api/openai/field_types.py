@@ -68,7 +68,7 @@ def _unicode(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise invalid("holds half a surrogate pair, which is not text") from None
+        raise invalid("contains half a surrogate pair, which is not text") from None
     return text
 
 

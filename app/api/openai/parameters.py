@@ -154,7 +154,7 @@ def requests_of(
     choices = best_of or body.n or 1
     if choices * len(prompts) > MAX_CHOICES:
         raise InvalidRequestError(
-            f"n: {choices} choices of {len(prompts)} prompts are more than {MAX_CHOICES} answers",
+            f"n: {choices} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers",
             param="n",
         )
     if raw and options.hops:
@@ -203,7 +203,7 @@ def sampling_of(
     vocabulary = state.generation.tokenizer.vocab_size
     if any(token >= vocabulary for token, _ in bias):
         raise InvalidRequestError(
-            f"logit_bias: the vocabulary has {vocabulary} tokens", param="logit_bias"
+            f"logit_bias: token ids must be below {vocabulary}", param="logit_bias"
         )
     param = "ignore_eos" if body.ignore_eos else "min_tokens"
     if body.least_tokens and state.generation.quotes and not raw:
@@ -212,10 +212,12 @@ def sampling_of(
             param=param,
         )
     if body.least_tokens and grammar:
-        raise InvalidRequestError(f"{param}: a format says where an answer ends", param=param)
+        raise InvalidRequestError(
+            f"{param}: the format determines where an answer ends", param=param
+        )
     if limit is not None and (body.min_tokens or 0) > limit:
         raise InvalidRequestError(
-            f"min_tokens: {body.min_tokens} are more than the limit of {limit}", param="min_tokens"
+            f"min_tokens: {body.min_tokens} exceeds the limit of {limit}", param="min_tokens"
         )
     usual = usual_sampling(state.generation.usual, mode, bounded=_bounded(body))
     given = {

@@ -44,7 +44,7 @@ _Document = Annotated[
 
 def _not_too_much(documents: list[str]) -> list[str]:
     if sum(map(len, documents)) > MAX_CHARACTERS:
-        raise invalid(f"at most {MAX_CHARACTERS} characters, all of them together")
+        raise invalid(f"at most {MAX_CHARACTERS} characters in total")
     return documents
 
 

@@ -262,7 +262,7 @@ class CompletionBody(GenerationBody):
         if best_of is not None and best_of < (info.data.get("n") or 1):
             raise invalid("must be at least n")
         if best_of is not None and best_of > (info.data.get("n") or 1) and info.data.get("stream"):
-            raise invalid("all answers are whole before the best is known: leave out stream")
+            raise invalid("the best is known only once all answers are complete: leave out stream")
         return best_of
 
     @field_validator("echo")

@@ -45,7 +45,7 @@ class ResponseFormat(Lenient):
     ) -> JsonSchema | None:
         described = schema is not None or info.data.get("schema_") is not None
         if not described if info.data.get("type") == "json_schema" else schema is not None:
-            raise invalid("goes with the type json_schema, and with no other")
+            raise invalid("is required with the type json_schema, and only allowed with it")
         return schema
 
     def grammar(self) -> str:

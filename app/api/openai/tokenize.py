@@ -76,7 +76,7 @@ async def chat_ids(
     """
     if sum(len(message.content) for message in messages) > MAX_TEXT:
         raise InvalidRequestError(
-            f"messages: at most {MAX_TEXT} characters, all of them together", param="messages"
+            f"messages: at most {MAX_TEXT} characters in total", param="messages"
         )
     chat = await asyncio.to_thread(tokenizer.chat, messages, rendering)
     return [*tokenizer.bare_row(begins=chat.begins), *chat.tokens]

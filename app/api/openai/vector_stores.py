@@ -103,7 +103,7 @@ async def create_store(body: StoreBody, state: State) -> VectorStore:
     name = f"store {secrets.token_hex(4)}" if body.name is None else body.name.strip()
     if any(store.name == name for store in await _stores(state)):
         raise InvalidRequestError(
-            f"name: there is a vector store of this name, {_id_of(name)}; use it, or another name",
+            f"name: a vector store of this name exists, {_id_of(name)}; use it, or another name",
             param="name",
         )
     await _require_free(body.file_ids, name, "file_ids", state)
@@ -265,7 +265,7 @@ async def _require_free(file_ids: Sequence[str], name: str, param: str, state: A
             )
         if document.collection not in ("", name):
             raise InvalidRequestError(
-                f"{param}: a file is in one vector store at most, and '{file_id}' is in "
-                f"{_id_of(document.collection)}; take it out of that",
+                f"{param}: a file can be in one vector store only, and '{file_id}' is in "
+                f"{_id_of(document.collection)}; remove it there first",
                 param=param,
             )

@@ -91,7 +91,7 @@ async def restart(state: State) -> None:
     """Restart DRAGON with the chosen model; answers in progress end."""
     if state.restart is None:
         raise InvalidRequestError(
-            "Only `dragon up` starts a device again. End this one with Ctrl-C, and start it again."
+            "Only `dragon up` restarts a device. End this one with Ctrl-C, and start it again."
         )
     state.restart()
 

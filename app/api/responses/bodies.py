@@ -155,7 +155,7 @@ class ResponseBody(Lenient):
     @classmethod
     def _one_search(cls, tools: list[Any]) -> list[Any]:
         if sum(isinstance(tool, FileSearch) for tool in tools) > 1:
-            raise invalid("file_search is given once, with all its vector stores")
+            raise invalid("file_search may be given only once, with all its vector stores")
         return tools
 
     @field_validator("top_logprobs")
@@ -202,7 +202,7 @@ class ResponseBody(Lenient):
         turns = [*system, *history, *self.turns]
         if not 0 < len(turns) <= MAX_TURNS:
             raise InvalidRequestError(
-                f"input: from 1 to {MAX_TURNS} turns, those of earlier responses included",
+                f"input: 1 to {MAX_TURNS} turns, including those of earlier responses",
                 param="input",
             )
         fields = {

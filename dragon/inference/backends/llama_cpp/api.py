@@ -157,7 +157,7 @@ def library() -> Any:
     refusal = misfit(opened)
     if refusal:
         raise ConfigurationError(
-            f"the installed xllamacpp carries another llama.cpp than this program was written for "
+            f"the installed xllamacpp contains another llama.cpp than this program supports "
             f"({refusal}): {INSTALL}"
         )
     opened.llama_log_set(_LOG, FFI.NULL)
@@ -218,7 +218,7 @@ _ERROR = 4
 def _path() -> Path:
     spec = importlib.util.find_spec("xllamacpp")
     if spec is None or not spec.submodule_search_locations:
-        raise ConfigurationError(f"a .gguf file is run by llama.cpp: {INSTALL}")
+        raise ConfigurationError(f".gguf files need llama.cpp: {INSTALL}")
     folder = Path(next(iter(spec.submodule_search_locations)))
     # Opened by its path: importing the package takes memory for a server that is not used.
     for pattern in ("xllamacpp*.so", "xllamacpp*.pyd"):

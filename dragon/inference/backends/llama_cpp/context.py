@@ -122,7 +122,7 @@ class Context:
         state = bytearray(size)
         into = api.FFI.from_buffer("uint8_t[]", state)
         if self._lib.llama_state_seq_get_data(self._context, into, size, sequence) != size:
-            raise DragonError(f"llama.cpp gave no state: {api.complaint()}")
+            raise DragonError(f"llama.cpp returned no state: {api.complaint()}")
         return bytes(state)
 
     def write(self, sequence: int, state: bytes) -> None:
@@ -130,7 +130,7 @@ class Context:
         data = api.FFI.from_buffer("uint8_t[]", state)
         if not self._lib.llama_state_seq_set_data(self._context, data, len(state), sequence):
             self.cut(sequence, 0)
-            raise NoRoomError(f"llama.cpp took no state: {api.complaint()}")
+            raise NoRoomError(f"llama.cpp rejected a state: {api.complaint()}")
 
     def add_adapter(self, path: Path) -> None:
         """Load a LoRA adapter for the weights. Raises `ConfigurationError` on failure."""
@@ -195,7 +195,7 @@ class Context:
             if found != wanted:
                 raise ConfigurationError(f"llama.cpp took {name} {found}, not {wanted}")
         if self._lib.llama_n_ctx_seq(context) != self.positions:
-            raise ConfigurationError("llama.cpp shares its cache among sequences another way")
+            raise ConfigurationError("llama.cpp divides its cache among sequences differently")
         self._lib.llama_set_abort_callback(context, api.strlen(), self._stop)
         return context
 

@@ -42,7 +42,7 @@ class Metadata:
         context = fields.get(f"{fields['general.architecture']}.context_length")
         tokens = fields.get(_TOKENS)
         if context is None or tokens is None:
-            raise ConfigurationError(f"{path} is a .gguf file, but of no language model")
+            raise ConfigurationError(f"{path} is a .gguf file, but not of a language model")
         ends = (fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))
         return cls(
             context=int(context),
@@ -67,7 +67,7 @@ def tokenizer_of(path: Path) -> tuple[PreTrainedTokenizerFast, int]:
             made = PreTrainedTokenizerFast.from_pretrained(str(path.parent), gguf_file=path.name)
             return made, metadata.tokens
         except (OSError, ValueError, KeyError) as error:
-            raise ConfigurationError(f"no tokenizer can be made of {path}: {error}") from error
+            raise ConfigurationError(f"no tokenizer can be made from {path}: {error}") from error
     core = Core.from_str(metadata.tokenizer)
     made = PreTrainedTokenizerFast(tokenizer_object=core)
     names = [core.id_to_token(end) for end in sorted(metadata.ends)]

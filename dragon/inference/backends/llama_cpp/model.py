@@ -370,8 +370,8 @@ def load_weights(path: Path, tokens: int) -> Any:
         raise ConfigurationError(f"llama.cpp cannot load {path}: {api.complaint()}")
     if lib.llama_model_is_recurrent(model) or lib.llama_model_is_hybrid(model):
         raise ConfigurationError(
-            f"{path.name}: models that cannot go back a token are not supported"
+            f"{path.name}: models that cannot roll back a token are not supported"
         )
     if lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)) != tokens:
-        raise ConfigurationError(f"{path.name}: llama.cpp counts its tokens in another way")
+        raise ConfigurationError(f"{path.name}: llama.cpp counts its tokens differently")
     return model

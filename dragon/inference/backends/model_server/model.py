@@ -201,7 +201,7 @@ class ModelServer:
         if not stream.positions:
             said = not stream.spelled and self._dialect.spelled(stream.prompt) is not None
             if not said:
-                raise ModelServerError("the model server says nothing of the next token")
+                raise ModelServerError("the model server reports nothing about the next token")
             self._follow(slot, end, spelled=True)
         else:
             self._follow(slot, end)
