@@ -1,4 +1,4 @@
-"""Callers take turns: heavy callers wait behind their own requests, not others behind theirs."""
+"""Callers take turns: a heavy caller waits behind its own requests and does not delay others."""
 
 from __future__ import annotations
 

@@ -21,5 +21,5 @@ class Role(StrEnum):
 
 
 def by_role(role: Role, own: T, remote: T) -> tuple[T, T]:
-    """(device's, cloud's), given `role`'s own and the remote one."""
+    """Order a side's own value and the remote one as (device's, cloud's)."""
     return (own, remote) if role is Role.DEVICE else (remote, own)
