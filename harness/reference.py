@@ -104,24 +104,18 @@ def write(
     sampling: Sampling,
     tokens: int,
     mode: Mode = Mode.COUPLED,
-    written: Sequence[int] = (),
-    left: str | None = None,
     *,
     raw: bool = False,
     participation: Sequence[Sequence[int]] | None = None,
 ) -> list[int]:
-    """The tokens of an answer: `speculative`, `sequencewise`, `local`, or as in `coupled`.
+    """Return the tokens of an answer: `speculative`, `sequencewise`, `local`, or as in `coupled`.
 
-    If `written`, those of the second pass, after the first one's: the documents are those of the
-    pass, and the question is asked again, or what is `left` of it. `raw`: continue a text instead.
-    `participation` lists the token ranges in which the cloud took part; the device writes the rest.
+    `raw`: continue a text instead. `participation`, if given, lists the half-open token ranges the
+    cloud took part in; the rest is the device's.
     """
     conversation = (
         tokenizer.encode(question) if raw else tokenizer.conversation([Message("user", question)])
     )
-    if written:
-        conversation += [*written[:-1], *tokenizer.asked_again(left or question)]
-        sampling = sampling.of_pass(1)
     device, cloud = (
         _Writer.open(
             model,

@@ -13,8 +13,6 @@ from app.settings import Cloud, Settings
 from dragon.errors import InvalidRequestError
 from dragon.sampling.params import Mode, Sampling
 
-MAX_HOPS = 2
-
 
 class Options(Protocol):
     """What REST's `dragon` object and the page's parameters have in common."""
@@ -27,9 +25,6 @@ class Options(Protocol):
 
     @property
     def cloud(self) -> Cloud | None: ...
-
-    @property
-    def hops(self) -> int | None: ...
 
     @property
     def documents(self) -> tuple[str, ...] | None: ...
@@ -57,7 +52,6 @@ def generation_requests(
     special: bool = False,
     raw: bool = False,
     details: Details | None = None,
-    most_hops: int = MAX_HOPS,
     choices: int = 1,
     epsilon: float | None = None,
     wait: bool = False,
@@ -78,16 +72,11 @@ def generation_requests(
         raise InvalidRequestError(
             "dragon.wait: the cloud is never asked; leave it out", param="dragon.wait"
         )
-    # A bound holds for one hop: the next would be searched for by what passages said.
-    most_hops = 0 if epsilon is not None else most_hops
-    hops = most_hops if options.hops is None else min(options.hops, most_hops)
     return [
         GenerationRequest(
             conversation=prompt.tokens,
             cloud_conversation=prompt.shown,
             query=prompt.query,
-            query_alone=prompt.alone,
-            cloud_query=prompt.asked,
             messages=prompt.messages,
             cloud_messages=prompt.known,
             parts=prompt.parts,
@@ -106,8 +95,6 @@ def generation_requests(
             details=details if choice == 0 or details is None else replace(details, prompt=False),
             documents=options.documents,
             collections=options.collections,
-            hops=hops,
-            hops_agreed=options.hops is not None,
             epsilon=epsilon,
             wait=wait,
         )

@@ -69,7 +69,6 @@ def finished(answer: AnswerState) -> Fields:
         "usage": _usage(end.prompt_tokens, end.completion_tokens),
         "dragon": {
             **end.stats,
-            "hops": end.hops,
             "participation": end.participation,
             "verdicts": end.verdicts,
             "trace": end.trace,
@@ -153,8 +152,6 @@ class Written:
             record["private_from"] = private_from
         if self.answer is not None:
             record["asked"] = self._asked(self.answer.request)
-            if self.answer.not_asked is not None:
-                record["not_asked"] = asdict(self.answer.not_asked)
             if self.answer.away is not None:
                 record["away"] = self.answer.away
             if self.answer.unsearched:

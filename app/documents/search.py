@@ -1,7 +1,8 @@
-"""Hybrid search over uploaded documents: dense vectors and BM25, fused and reranked.
+"""Hybrid search over uploaded documents: dense vectors and BM25, fused, and lines judged.
 
 It uses what is there: of a document that is still being taken in, the words of what is cut, and the
-vectors of what is embedded.
+vectors of what is embedded. A question that leans on a conversation is read in both wordings, as it
+was asked and standing alone, and lines beside what the last reply was written from are likelier.
 """
 
 from __future__ import annotations

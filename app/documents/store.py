@@ -50,7 +50,7 @@ UNREAD = localizable("file.waiting", "The file is not read yet. Try again once i
 class DocumentStore:
     """Files under `data_dir`, rows in SQLite, vectors in FAISS and `kv`, derived from the rows.
 
-    Use between `start` and `close`. For questions embedder and reranker run by `run_urgent`, for
+    Use between `start` and `close`. For questions embedder and judge run by `run_urgent`, for
     ingestion the embedder runs by `run_idle`.
     """
 

@@ -44,7 +44,7 @@ class AnswerState:
     def __init__(self, request: GenerationRequest) -> None:
         self.request = request
         self.found: SourcesFound | None = None
-        self.not_asked: NotAsked | None = None
+        self.not_asked = False
         self.unsearched = 0  # parts of the cloud's corpus
         # While the cloud does not take part: why it had no room, and why it is away, for people.
         self.refused: str | None = None
@@ -74,7 +74,7 @@ class AnswerState:
             case Detailed(details=details):
                 self.details += details
             case NotAsked():
-                self.not_asked = event
+                self.not_asked = True
             case PromptDetailed(details=details):
                 self.prompt = details
             case Finished():
@@ -86,7 +86,7 @@ class AnswerState:
                 self.unsearched = max(self.unsearched, event.unsearched)
                 if joint:
                     self._joint_since = position
-                    self.not_asked = None
+                    self.not_asked = False
                 elif self._joint_since is not None:
                     self._jointly.append((self._joint_since, position))
                     self._joint_since = None

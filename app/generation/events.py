@@ -33,35 +33,27 @@ class Details:
 class GenerationRequest:
     """A request for one answer.
 
-    `conversation` holds the token ids that follow a document, and `begins` what they begin with;
-    `raw` if they are a plain prompt without the chat template. The cloud gets `cloud_conversation`
-    instead, unless it is None.
-
-    `query` is the text that documents are searched with; unless `judged` is false, only those that
-    answer it are used. `query_alone` is searched if nothing does; `query` adds to it what it refers
-    to in the conversation. The cloud gets `cloud_query` instead; None is `query`. A model that
-    writes makes the last question of a chat's `messages` stand alone, and the cloud's from
-    `cloud_messages`, which may differ; `parts` are what those contain, as the ledger names it.
-    `prompt` is what the client's own chat begins with and contains, if the answer is written from
-    another.
-
-    `max_tokens` 0 writes nothing: it is for scoring the prompt. A `stop` string ends the answer,
-    and is part of it if `with_stop`; one of the `stop_tokens` ends it, too. If `special`, its text
-    contains the special tokens that do not end it. `documents` and `collections` limit which of the
-    user's documents may be used; None is no limit. `passed_over` are texts whose passages are not
-    used, since they were quoted before. `id` names the answer, in the ledger too. `hops` is how
-    often an answer may continue with what a search by the text so far finds
-    (`app.generation.hops`); unless `hops_agreed`, never by words that the cloud does not know.
-    `epsilon` bounds what the cloud learns about the passages used, by (epsilon,
-    `accountant.DELTA`)-differential privacy; None is no bound. With `wait` the first token waits
-    for the cloud, however late it is.
+    `conversation` holds the token ids that follow a document, and `begins` says what they begin
+    with; `raw` marks a plain prompt without the chat template. The cloud gets
+    `cloud_conversation` instead, unless it is None. `query` is the text to search documents with;
+    unless `judged` is false, only passages that answer it are used. The cloud gets `cloud_query`
+    instead; None means `query`. A model rewrites the question of a chat's `messages` to stand
+    alone, and the cloud's from `cloud_messages`, which may differ; `parts` are what those hold, as
+    the ledger names it. `prompt` is what the client's own chat begins with and holds, where the
+    answer is written from another one.
+    `max_tokens` 0 writes nothing and only scores the prompt. A `stop` string ends the answer, and
+    is part of it if `with_stop`; any of the `stop_tokens` ends it, too. The text includes special
+    tokens that do not end it if `special`. `documents` and `collections` limit which of the
+    user's documents may be used; None is no limit. Passages with a text of `passed_over` are not
+    used: they were quoted before. `id` names the answer, in the ledger too. `epsilon` bounds what
+    the cloud learns of the passages used, by (epsilon, `accountant.DELTA`)-differential privacy;
+    None is no bound. With `wait` the first token waits for the cloud, however late it is.
     """
 
     conversation: tuple[int, ...]
     query: str
     sampling: Sampling
     judged: bool = True
-    query_alone: str | None = None
     cloud_conversation: tuple[int, ...] | None = None
     cloud_query: str | None = None
     messages: tuple[Message, ...] = ()
@@ -82,8 +74,6 @@ class GenerationRequest:
     documents: tuple[str, ...] | None = None
     collections: tuple[str, ...] | None = None
     passed_over: tuple[str, ...] = ()
-    hops: int = 0
-    hops_agreed: bool = False
     epsilon: float | None = None
     wait: bool = False
     id: str = field(default_factory=lambda: f"answer-{uuid.uuid4().hex}")
@@ -145,10 +135,9 @@ class GenerationRequest:
 class Source:
     """A document an answer was conditioned on. `weight` is its share within its side, 0 to 1.
 
-    `hop` counts the further retrievals before it: 0 for what the answer began with. `query`, in
-    SQL, is where a table's answer comes from. `citation` is the number by which a model that writes
-    may cite it. `confidence`, in percent, is that of text recognised in a picture. For a sentence
-    of the user's documents, `around` is its paragraph.
+    `query`, in SQL, is where a table's answer comes from. `citation` is the number by which a model
+    that writes may cite it. `confidence`, in percent, is that of text recognised in a picture. For
+    a sentence of the user's documents, `around` is its paragraph.
     """
 
     side: Literal["private", "public"]
@@ -160,7 +149,6 @@ class Source:
     page: int | None = None
     start: int | None = None
     end: int | None = None
-    hop: int = 0
     query: str | None = None
     citation: int | None = None
     confidence: int | None = None
@@ -274,21 +262,16 @@ class PeerChanged:
 
 @dataclass(frozen=True)
 class NotAsked:
-    """The cloud was not asked: the user's own documents answer.
-
-    With `words` it may know more, but would have to be sent these words, which come from them.
-    """
-
-    words: str = ""
+    """The cloud was not asked: the user's own documents answer, or no document is needed."""
 
 
 @dataclass(frozen=True)
 class Finished:
     """The last event. `participation` lists the half-open token ranges written jointly.
 
-    `verdicts` has a character per jointly written token, for whose draft it is: `=` both sides',
-    `d` the device's, `c` the cloud's, `.` neither's. `trace` is what happened when (`timeline`).
-    `hops` are the tokens that begin a further hop. `stop` is the stop string that ended it, if any.
+    `verdicts` has one character per jointly written token, for whose draft it is: `=` both sides',
+    `d` the device's, `c` the cloud's, `.` neither's. `trace` says what happened when (`timeline`).
+    `stop` is the stop string that ended the answer, if one did.
     """
 
     reason: Literal["stop", "length"]
@@ -298,7 +281,6 @@ class Finished:
     stats: Mapping[str, float] = field(default_factory=dict)
     verdicts: str = ""
     trace: tuple[Entry, ...] = ()
-    hops: tuple[int, ...] = ()
     stop: str | None = None
 
 

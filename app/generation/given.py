@@ -35,7 +35,6 @@ class Given:
                 cloud_conversation=None,
                 messages=whole.cloud_messages,
                 query=whole.asked,
-                query_alone=whole.asked,
             ),
             whole,
         )

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import Self
 
-from app.generation.events import PeerChanged, Source
+from app.generation.events import PeerChanged
 from app.generation.given import Given
 from app.generation.lateness import Failure, Lateness, Seen
 from app.generation.plan import Plan, Retrieved, opening
@@ -83,8 +82,8 @@ class JointRun(DeviceRun):
         # The cloud's part in this run.
         self._stream: int | None = None
         self._base = 0  # tokens its stream was opened with
+        self._replied = False  # it has said what it has found
         self._cloud_log_h: int | None = None
-        self._cloud_replied = asyncio.Event()  # it has documents, or will not have any
         self._entered = 0.0
         self._again: asyncio.TimerHandle | None = None  # for asking it again when it has room
         self._held = False  # whether text waits for that
@@ -98,14 +97,6 @@ class JointRun(DeviceRun):
         else:
             self._lose(_LOST)
         return self
-
-    async def public_sources(self) -> list[Source]:
-        """The cloud's documents, once it has found them; none if it is absent or late."""
-        if self._stream is not None or self._held:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._plan.deadline):
-                    await self._cloud_replied.wait()
-        return self.answer.public
 
     def advance(self) -> None:
         """As in `Run`, unless the answer waits for a cloud that has no room yet."""
@@ -170,7 +161,7 @@ class JointRun(DeviceRun):
         oneway = self._request.mode is Mode.ONEWAY
         committed = () if oneway else tuple(self.session.committed)
         self._base = len(committed)
-        self.replied = False
+        self._replied = False
         self._stream = self._link.open(self, self._request.id)
         self.asked = True
         asked = opening(self._given, self._plan, committed, self._lane, joint=self.session.joint)
@@ -191,7 +182,6 @@ class JointRun(DeviceRun):
             self._held = True
         else:
             self._held = False
-            self._cloud_replied.set()
             self._report(False, self.session.membership.alone_since, refusal.message, refused=True)
             self.advance()
 
@@ -212,10 +202,9 @@ class JointRun(DeviceRun):
 
         Raises `FrameError` if it has already said so.
         """
-        if self.replied:
+        if self._replied:
             raise FrameError("a peer is ready only once per answer")
-        self.replied = True
-        self._cloud_replied.set()
+        self._replied = True
         self._cloud_log_h = ready.log_h
         if self._leave_out():
             return
@@ -288,7 +277,6 @@ class JointRun(DeviceRun):
     def _end_stream(self, reason: str) -> None:
         """The stream was closed by the other side, or with the connection."""
         self._stream = None
-        self._cloud_replied.set()
         self._lose(reason)
 
     def _close_stream(self, reason: str) -> None:
@@ -327,7 +315,7 @@ class JointRun(DeviceRun):
             written=len(self.session.committed),
             busy=self.session.busy,
             joint=self.session.joint and self._stream is not None,
-            ready=self.replied,
+            ready=self._replied,
             held=self._held,
             received=now if self._stream is None else self._link.last_received(self._stream),
             resyncs=self.session.resyncs,

@@ -17,7 +17,6 @@ from dragon.inference.rows import Begins
 from dragon.inference.tokenizer import Message, Tokenizer
 from dragon.inference.tools import Tool
 from dragon.localizable import localizable
-from dragon.retrieval.standing_alone import standing_alone
 
 MAX_CUT = 300_000
 """The most characters of a prompt that is cut to fit."""
@@ -38,19 +37,17 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and the text to search documents with; `alone` is searched if that finds nothing.
+    """Token ids, and the text to search documents with.
 
-    The cloud gets the tokens `shown` and the text `asked` instead, unless they are None. Those of a
-    chat come from `messages` and, for the cloud, from the messages `known` to it, which contain
-    these `parts`; both begin alike.
+    The cloud gets the tokens `shown` instead, unless they are None. A chat's tokens come from
+    `messages`, and the cloud's from the messages `known` to it, which hold these `parts`; both
+    begin alike.
     """
 
     tokens: tuple[int, ...]
     query: str
     begins: Begins = Begins.TURNS
     shown: tuple[int, ...] | None = None
-    alone: str | None = None
-    asked: str | None = None
     messages: tuple[Message, ...] = ()
     known: tuple[Message, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -80,14 +77,11 @@ async def chat_prompt(
     # Long prompts take long to tokenize; other requests continue meanwhile.
     chat = await asyncio.to_thread(model.tokenizer.chat, messages, rendering)
     conversation = _fitting(chat.tokens, model, "messages", to_cut=to_cut)
-    alone = standing_alone(query, _questions(messages)[:-1])
-    # The cloud is asked once, with words of questions that it knows.
     known = view.messages
-    asked = standing_alone(query, _questions(known)[:-1])
     tools = () if rendering is None else rendering.tools
     parts = (*view.parts, *(_offered(tool) for tool in tools))
     own = tuple(messages)
-    prompt = Prompt(conversation, query, chat.begins, None, alone, asked, own, known, parts)
+    prompt = Prompt(conversation, query, chat.begins, None, own, known, parts)
     if known == own:
         return prompt
     other = (await asyncio.to_thread(model.tokenizer.chat, known, rendering)).tokens
@@ -131,10 +125,6 @@ async def shortened(
         else:
             low = middle + 1
     return [*own, *turns[starts[low] :]]
-
-
-def _questions(messages: Sequence[Message]) -> list[str]:
-    return [message.content for message in messages if message.role == "user"]
 
 
 async def text_prompt(

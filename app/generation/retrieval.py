@@ -126,8 +126,7 @@ class Retrieval:
             found = self._concatenated(request, hits, limit)
         else:
             found = self.rows(request, hits, limit)
-        asked = request.query_alone or request.query
-        in_vain = self.asks(request) and not own and not asks_nothing(asked)
+        in_vain = self.asks(request) and not own and not asks_nothing(request.query)
         closest = await self._closest(request) if in_vain else []
         return replace(found, nothing_relevant=in_vain, unread_documents=unread, closest=closest)
 
@@ -144,11 +143,8 @@ class Retrieval:
         look = partial(self.documents.search, relevant=request.judged)
         if self._style(request) is Answers.WORDS:
             look = self.documents.passages_about
-        found: Sequence[DocumentHit] = []
         async with self._places.one():
-            scope = await self._scope(request)
-            for each in dict.fromkeys((request.query, request.query_alone or request.query)):
-                found = found or await look(each, k + len(before), scope)
+            found = await look(request.query, k + len(before), await self._scope(request))
         return [hit for hit in found if not any(hit.text in text for text in before)][:k]
 
     async def _closest(self, request: GenerationRequest) -> list[Source]:
@@ -156,7 +152,7 @@ class Retrieval:
 
         Two are from the document that the chat is about, if it is about one.
         """
-        query = request.query_alone or request.query
+        query = request.query
         async with self._places.one():
             hits = list(await self.documents.closest(query, CLOSEST, _scope(request)))
             if about := await self._said(request):
@@ -174,10 +170,13 @@ class Retrieval:
         return None
 
     async def _scope(self, request: GenerationRequest) -> Scope:
-        """Where to search for a request: first near what was said, if it depends on that."""
+        """Where to search for a request: first near what was said before, if it depends on that.
+
+        A question that a model found to stand alone does not.
+        """
         scope = _scope(request)
         asked = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-        if request.query_alone is None or request.query == request.query_alone == asked:
+        if self.writes(request) and request.query == asked:
             return scope
         said = await self._said(request)
         return scope if said is None else replace(scope, follows=Follows(said, asked))

@@ -63,10 +63,8 @@ class Rewriter:
         if (query := await self._rewritten(request.messages)) is None:
             return request
         known = request.cloud_messages == request.messages
-        asked = query if known else request.cloud_query
-        # If the rewritten question finds nothing, the original is searched.
-        stands = request.query_alone or request.query
-        return replace(request, query=query, query_alone=stands, cloud_query=asked)
+        asked = query if known else request.asked
+        return replace(request, query=query, cloud_query=asked)
 
     async def alone_for_cloud(self, request: GenerationRequest) -> GenerationRequest:
         """The request with the cloud's question rewritten, too, if the cloud knows less."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from app.generation.answer import Answer
-from app.generation.events import Detailed, Event, GenerationRequest, Source
+from app.generation.events import Detailed, Event, GenerationRequest
 from app.generation.plan import Plan, Retrieved
 from dragon.inference.adjustment import Adjustment
 from dragon.inference.decoder import Decoder
@@ -34,8 +34,6 @@ class DeviceRun(Run[Event]):
     """Whether there is a cloud to write with."""
     asked = False
     """Whether the cloud was sent the question."""
-    replied = False
-    """Whether the cloud has reported its documents."""
 
     def __init__(
         self,
@@ -87,10 +85,6 @@ class DeviceRun(Run[Event]):
         trace: TracebackType | None,
     ) -> None:
         self._release("cancelled")
-
-    async def public_sources(self) -> list[Source]:
-        """The cloud's documents, once it has found them; none if it is absent or late."""
-        return self.answer.public
 
     def write(self, retrieved: Retrieved) -> None:
         """Prefill these rows, then write the answer.

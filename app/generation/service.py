@@ -1,4 +1,4 @@
-"""The generation service: retrieve, run, next hop; from a request to the events of an answer."""
+"""The generation service: retrieve, then run; from a request to the events of an answer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 
-from app.generation.cloud_view import CloudView
-from app.generation.events import Event, Finished, GenerationRequest, NotAsked, PeerChanged
+from app.generation.cloud_view import CloudView, Known
+from app.generation.events import (
+    Event,
+    Finished,
+    GenerationRequest,
+    NotAsked,
+    PeerChanged,
+    TextDelta,
+)
 from app.generation.given import Given, hides
-from app.generation.hops import HopRequest, Hops
 from app.generation.joint_run import JointRun
 from app.generation.limits import check, room
 from app.generation.plan import Plan, Retrieved
@@ -26,7 +32,6 @@ from app.ledger.writer import Account, Ledger
 from app.peer_link.client import Link
 from app.peer_link.status import PeerStatus
 from app.settings import Cloud, Settings
-from dragon.errors import ContextLengthError
 from dragon.inference.engine import Engine
 from dragon.inference.estimates import Pace
 from dragon.inference.rows import Begins
@@ -81,7 +86,7 @@ class GenerationService:
         return self.retrieval.answers is Answers.QUOTES
 
     def fingerprint(self, mode: Mode) -> str:
-        """Identifies what writes here in a mode: model, release, precision and settings.
+        """Identify what writes in a mode: model, release, precision and settings.
 
         Two answers with the same fingerprint, request, seed, documents and participation of the
         cloud have the same text.
@@ -120,62 +125,46 @@ class GenerationService:
         return self.link.status
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Event, None]:
-        """Write one answer, hop by hop; closing the generator frees both sides.
+        """Write one answer; closing the generator frees both sides.
 
         Raises `InvalidRequestError` before the first event, `DragonError` if the model fails.
         """
         # The link limits the query: both sides search with the same text if they can.
-        most, leaning = control.MAX_QUERY, request.query_alone
-        request = replace(
-            request,
-            query=request.query[-most:],
-            query_alone=None if leaning is None else leaning[-most:],
-            cloud_query=request.asked[-most:],
-        )
+        most = control.MAX_QUERY
+        request = replace(request, query=request.query[-most:], cloud_query=request.asked[-most:])
         self.check(request)
         question = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         writes = self.retrieval.writes(request)
         needless = await self.retrieval.needless(request)
-        if writes or needless:
-            # Only quotes are followed by further hops.
-            request = replace(request, hops=0)
         if needless:
             request = replace(request, cloud=Cloud.NEVER)
         elif writes and self.retrieval.asks(request):
             request = self._alone(await self.rewriter.alone(request))
-        hops = Hops(request, self.tokenizer, request.limit)
-        hop: HopRequest | None = None
-        following: Sequence[HopRequest] = ()
         with self.ledger.begin(
             request.id, self.tokenizer.decode, private=request.private
         ) as account:
             found: Retrieved | None = None
             if needless:
                 found = self.retrieval.everyday(request)
-                for event in hops.take(NotAsked()):
-                    yield event
+                yield NotAsked()
             if request.joint and not self.ledger.writable:
                 request = replace(request, cloud=Cloud.NEVER)
-                unrecorded = "nothing may leave, since the ledger cannot be written"
-                for event in hops.take(PeerChanged(False, 0, unrecorded)):
-                    yield event
+                yield PeerChanged(False, 0, "nothing may leave, since the ledger cannot be written")
             if request.cloud is Cloud.WHEN_NEEDED and request.mode.joint:
                 found = await self.retrieval.find(request, request.limit)
                 if request.judged and found.answers:
                     request = replace(request, cloud=Cloud.NEVER)
-                    for event in hops.take(NotAsked()):
-                        yield event
+                    yield NotAsked()
             if writes and request.joint:
                 request = self._alone(await self.rewriter.alone_for_cloud(request))
             if request.joint and hides(request) and not self.link.connected:
                 # Without a peer to write with, the whole conversation may be used.
                 request = replace(request, cloud=Cloud.NEVER)
-                for event in hops.take(PeerChanged(False, 0, self.link.status.away)):
-                    yield event
+                yield PeerChanged(False, 0, self.link.status.away)
             if request.joint and hides(request):
                 found = None
+            self._name(request, account)
             if request.max_tokens == 0:
-                self._name(request, account)
                 found = found or await self.retrieval.find(_writable(request), 0)
                 async for event in self._prompt(request, found):
                     yield event
@@ -188,42 +177,37 @@ class GenerationService:
                 request, found, budget = await self._bounded(
                     _writable(request), request.epsilon, account
                 )
-            while True:
-                self._name(request, account)
-                run = self._run(request, budget)
-                if request.details is not None and request.details.prompt:
-                    found = found or await self.retrieval.find(_writable(request), request.limit)
-                    async for event in self._prompt(request, found):
-                        yield event
-                async with self._recorded(run, account, hops, hop, question):
-                    if (found := await self._start(run, request, hop, found)) is not None:
-                        for event in hops.begin(hop) if hop is not None else ():
-                            yield event
-                        async for event in run:
-                            for placed in hops.take(event):
-                                yield placed
-                    elif hop is not None and not hop.private and not run.replied:
-                        for event in hops.take(NotAsked(request.query)):
-                            yield event
-                if found is not None:
-                    following = hops.next()
-                if found is not None and _scored_whole(request):
-                    scorer = self._scorer(request, joint=bool(run.session.intervals()))
-                    details = await scorer.answer(request, self._plan(request), found, run.answer)
-                    for event in hops.take(details):
-                        yield event
-                if not following:
-                    break
-                hop, *following = following
-                if not hop.agreed:
-                    for event in hops.take(NotAsked(hop.request.query)):
-                        yield event
-                    break
-                request, found = hop.request, None
-            for event in hops.finish():
-                if isinstance(event, Finished):
-                    event = replace(event, stats={**event.stats, **account.sent})
+            async for event in self._written(request, found, budget, account, question):
                 yield event
+
+    async def _written(
+        self,
+        request: GenerationRequest,
+        found: Retrieved | None,
+        budget: Budget | None,
+        account: Account,
+        question: str,
+    ) -> AsyncGenerator[Event, None]:
+        """An answer from what was found, or else from what is retrieved now."""
+        if request.details is not None and request.details.prompt:
+            found = found or await self.retrieval.find(_writable(request), request.limit)
+            async for event in self._prompt(request, found):
+                yield event
+        run, texts = self._run(request, budget), list[str]()
+        async with self._recorded(run, account, question, texts):
+            found = found or await self.retrieval.find(_writable(request), request.limit)
+            run.write(found)
+            async for event in run:
+                if isinstance(event, TextDelta):
+                    texts.append(event.text)
+                if isinstance(event, Finished):
+                    end = event
+                else:
+                    yield event
+        if _scored_whole(request):
+            scorer = self._scorer(request, joint=bool(run.session.intervals()))
+            yield await scorer.answer(request, self._plan(request), found, run.answer)
+        yield replace(end, stats={**end.stats, **account.sent})
 
     def _alone(self, request: GenerationRequest) -> GenerationRequest:
         """The chat that the answer is written from; for the built-in writer, its question alone.
@@ -281,37 +265,6 @@ class GenerationService:
             for event in await scorer.prompt(request, self._plan(request), retrieved):
                 yield event
 
-    async def _start(
-        self,
-        run: DeviceRun,
-        request: GenerationRequest,
-        hop: HopRequest | None,
-        found: Retrieved | None,
-    ) -> Retrieved | None:
-        """Start a run with its rows: those already found, or what is retrieved now.
-
-        Returns None, and starts nothing, if a hop finds no passage that continues the text, or no
-        room.
-        """
-        if hop is None:
-            found = found or await self.retrieval.find(_writable(request), request.limit)
-        elif hop.private:
-            hits = hop.among(await self.retrieval.search(request))
-            found = self.retrieval.rows(request, hits, request.limit)
-            if not found.sources:
-                return None
-        else:
-            found = self.retrieval.bare()
-            if not hop.among(await run.public_sources()):
-                return None
-        try:
-            run.write(found)
-        except ContextLengthError:
-            if hop is None:
-                raise
-            return None
-        return found
-
     def _plan(self, request: GenerationRequest) -> Plan:
         exact, top_k = self.settings.exact, self.retrieval.passages(request)
         cited = first_number(Role.CLOUD, top_k) if self.retrieval.writes(request) else None
@@ -344,20 +297,20 @@ class GenerationService:
 
     @asynccontextmanager
     async def _recorded(
-        self, run: DeviceRun, account: Account, hops: Hops, hop: HopRequest | None, question: str
+        self, run: DeviceRun, account: Account, question: str, texts: Sequence[str]
     ) -> AsyncIterator[None]:
-        """Enter a run; after it, record what the cloud knows of what was written."""
+        """Enter a run; on leaving it, note what the cloud knows of the `texts` written."""
         try:
             async with run:
                 yield
         finally:
-            encode = self.tokenizer.encode
-            private = [(source.id, encode(source.text)) for source in run.answer.private]
-            told = run.session.rule.told
-            brought = encode(" ".join(hop.follow_up.brought)) if hop and run.asked else ()
-            account.wrote(private, run.session.committed, told, brought)
-            hops.known(told, asked=run.asked and hop is None)
-            self.cloud_view.wrote(question, *hops.as_known())
+            private = [(each.id, self.tokenizer.encode(each.text)) for each in run.answer.private]
+            told, text = run.session.rule.told, "".join(texts)
+            account.wrote(private, run.session.committed, told)
+            ends = self.tokenizer.end_ids
+            tokens = [each for each in run.answer.tokens[:told] if each not in ends]
+            known = min(len(text), len(self.tokenizer.decode(tokens)))
+            self.cloud_view.wrote(question, text, Known(run.asked, ((0, known),) if known else ()))
             account.settle()
 
     def _scorer(self, request: GenerationRequest, *, joint: bool) -> Scorer:

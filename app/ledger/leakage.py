@@ -148,12 +148,6 @@ class Outbound:
             case _ if not isinstance(message, _OF_NO_ANSWER):
                 raise TypeError(f"what a {type(message).__name__} reveals of an answer is unknown")
 
-    def bring(self, tokens: Sequence[int]) -> None:
-        """Record words of an earlier hop's text that the cloud was asked with."""
-        if tokens:
-            self.runs.append(list(tokens))
-            self._candidates.append(tokens)
-
     def words(self, decode: Callable[[Sequence[int]], str]) -> list[str]:
         """The texts of all runs, each once."""
         texts = (decode(run).strip() for run in self.runs)
@@ -194,8 +188,8 @@ class Outbound:
 
 
 @dataclass(frozen=True)
-class Hop:
-    """One hop of an answer: what was sent for it, and its text.
+class Sent:
+    """What was sent for an answer up to some point, and its text so far.
 
     `documents` are the tokens of the user's documents in its prompt; the cloud knows the first
     `told` of the `committed` tokens.
@@ -207,22 +201,22 @@ class Hop:
     told: int
 
 
-def quoted(hops: Sequence[Hop]) -> Quoted:
-    """The counts over all hops of an answer."""
+def quoted(sent: Sequence[Sent]) -> Quoted:
+    """The counts over all that was sent for an answer."""
     wanted: set[Gram] = set()
     drafted: set[Gram] = set()
     revealed: set[Gram] = set()
-    for hop in hops:
-        wanted.update(*map(ngrams, hop.documents))
-        drafted |= hop.outbound.drafted(hop.committed)
-        revealed |= hop.outbound.revealed(hop.committed, hop.told)
+    for each in sent:
+        wanted.update(*map(ngrams, each.documents))
+        drafted |= each.outbound.drafted(each.committed)
+        revealed |= each.outbound.revealed(each.committed, each.told)
     return Quoted(len(wanted), len(wanted & drafted), len(wanted & revealed))
 
 
 def left(
     outbound: Sequence[Outbound], decode: Callable[[Sequence[int]], str], given: Iterable[Part]
 ) -> Left:
-    """What left for all hops of an answer; the cloud was asked with what it was `given`."""
+    """What left the device for an answer whose request gave the cloud the parts `given`."""
     asked = next((each.asked for each in outbound if each.asked is not Asked.NOTHING), None)
     words = dict.fromkeys(word for each in outbound for word in each.words(decode))
     parts = [] if asked is None else list(dict.fromkeys(given))

@@ -24,7 +24,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.disk import cause_of
-from app.ledger.leakage import Hop, Left, Outbound, Part, Quoted, left, quoted
+from app.ledger.leakage import Left, Outbound, Part, Quoted, Sent, left, quoted
 from app.ledger.reads import Read
 from app.ledger.spending import Spending
 from app.owners import acting, everyone
@@ -275,18 +275,16 @@ class Account:
     frames: int = 0
     bytes: int = 0
     _given: list[Part] = field(default_factory=list)
-    _hops: list[Hop] = field(default_factory=list)
+    _sent: list[Sent] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the account: nothing more is sent for the answer."""
-        hops = [*self._hops, Hop(self.outbound, (), (), 0)]
-        self.ledger.end(self, quoted(hops), self._left(hops))
-
-    def _left(self, hops: Sequence[Hop]) -> Left:
-        return left([hop.outbound for hop in hops], self.decode, self._given)
+        sent = [*self._sent, Sent(self.outbound, (), (), 0)]
+        words = left([each.outbound for each in sent], self.decode, self._given)
+        self.ledger.end(self, quoted(sent), words)
 
     @property
     def sent(self) -> dict[str, float]:
@@ -315,16 +313,14 @@ class Account:
         documents: Iterable[tuple[str, Sequence[int]]],
         committed: Sequence[int],
         told: int,
-        brought: Sequence[int] = (),
     ) -> None:
-        """End a hop: its text, and the tokens of the user's documents, by id, in its prompt.
+        """Note that the text is written, with these of the user's `documents` in its prompt.
 
-        The cloud knows the first `told` of the `committed` tokens, and was asked with those
-        `brought` up by the previous hop. Frames sent from now on belong to the next hop.
+        The cloud knows the first `told` of the `committed` tokens. Frames sent from now on only
+        serve computations on the finished text.
         """
-        self.outbound.bring(brought)
         found = list(documents)
         self.sources.update(document for document, _ in found)
         texts = [tokens for _, tokens in found]
-        self._hops.append(Hop(self.outbound, texts, tuple(committed), told))
+        self._sent.append(Sent(self.outbound, texts, tuple(committed), told))
         self.outbound = Outbound()

@@ -64,7 +64,6 @@ async def ask_all(
             "messages": [{"role": "user", "content": question.text}],
             "seed": seed,
             "max_tokens": tokens,
-            "dragon": {"hops": 0},
         }
         async with gate:
             reply = await client.post("/v1/chat/completions", json=body)

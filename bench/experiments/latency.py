@@ -101,7 +101,7 @@ def ask(client: httpx.Client, query: Query, cell: Cell, tokens: int, seed: int) 
         "temperature": cell.temperature,
         "seed": seed,
         "max_tokens": tokens,
-        "dragon": {"aggregation": cell.mode.partition(":")[0], "hops": 0},
+        "dragon": {"aggregation": cell.mode.partition(":")[0]},
     }
     return client.post("/v1/chat/completions", json=body).raise_for_status().json()
 

@@ -58,7 +58,7 @@ def answer(client: httpx.Client, question: str, seed: int, options: argparse.Nam
         "seed": seed,
         "max_tokens": options.tokens,
         "logit_bias": {str(end): -100 for end in Tokenizer.load(EMBEDDED_MODEL).end_ids},
-        "dragon": {"aggregation": "oneway", "hops": 0},
+        "dragon": {"aggregation": "oneway"},
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
     choice: Row = reply["dragon"]["choices"][0]

@@ -62,7 +62,7 @@ async def stream(device: Service, query: Query, mode: str, tokens: int, seed: in
         "max_tokens": tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "dragon": {"aggregation": mode, "hops": 0},
+        "dragon": {"aggregation": mode},
     }
     payload = json.dumps(body).encode()
     fields = device.headers | {

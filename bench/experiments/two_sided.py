@@ -41,30 +41,27 @@ _TOKENS = 64
 class Reply:
     """An answer, and how often each side's own draft was the target, if it was written jointly.
 
-    `hops` counts the follow-up searches that it went on after. The ledger says how many `frames`
-    bytes left for it after the question, and how many 5-grams of the passages read were `drafted`
-    on the link or stand in what the cloud `knows` of the answer.
+    The ledger says how many `frames` bytes left for it after the question, and how many 5-grams of
+    the passages read were `drafted` on the link or stand in what the cloud `knows` of the answer.
     """
 
     text: str
     tokens: int
     accept_heavier: float | None
-    hops: int
     frames: int
     drafted: int
     knows: int
 
 
 def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: Any) -> Reply:
-    """The greedy answer to a question, of at most so many tokens; `hops=None` allows none."""
-    given = {name: value for name, value in ({"hops": 1} | dragon).items() if value is not None}
+    """The greedy answer to a question, of at most so many tokens."""
     body = {
         "model": client.get("/v1/models").json()["data"][0]["id"],
         "messages": [{"role": "user", "content": question}],
         "temperature": 0,
         "seed": 1,
         "max_tokens": tokens,
-        "dragon": given,
+        "dragon": dragon,
     }
     reply = client.post("/v1/chat/completions", json=body).raise_for_status().json()
     choice = reply["dragon"]["choices"][0]
@@ -74,7 +71,6 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
         reply["choices"][0]["message"]["content"],
         reply["usage"]["completion_tokens"],
         _accepted(choice),
-        len(choice["hops"]),
         sum(kinds[kind]["bytes"] for kind in kinds if kind not in ("open", "close")),
         fivegrams["drafts"],
         fivegrams["answer"],
@@ -82,8 +78,8 @@ def ask(client: httpx.Client, question: str, tokens: int = _TOKENS, **dragon: An
 
 
 def _accepted(choice: Any) -> float | None:
-    """How often the draft of the side with the higher log h was the target, in one pass."""
-    if "accept_device" not in choice["stats"] or choice["hops"]:
+    """How often the draft of the side with the higher log h was the target."""
+    if "accept_device" not in choice["stats"]:
         return None
     private, public = (
         [relevance(s["score"]) for s in choice["sources"] if s["side"] == side]
@@ -141,16 +137,12 @@ def measure(
     }
     joint = [reply for side in ("private", "public") for _, reply in answers[side]]
     accepted = [(r.accept_heavier, r.tokens) for r in joint if r.accept_heavier is not None]
-    gone_on = {"hops_both": [r for _, r in answers["both"]], "hops_one_sided": joint}
     result = {name: share(pairs) for name, pairs in answers.items()}
     for side in ("private", "public"):
         for by in ("hand", "template"):
             result[f"{side}_{by}"] = share(answers[side], by)
-    for name, replies in gone_on.items():
-        result[name] = round(sum(r.hops for r in replies) / len(replies), 4) if replies else None
-    private_replies = [reply for _, reply in asking(private, "private, no hops", hops=None)]
     for name in ("frames", "drafted", "knows"):
-        result[f"private_{name}"] = sum(getattr(reply, name) for reply in private_replies)
+        result[f"private_{name}"] = sum(getattr(reply, name) for _, reply in answers["private"])
     if accepted:
         shares, tokens = zip(*accepted, strict=True)
         result["accept_heavier"] = round(float(np.average(shares, weights=tokens)), 4)

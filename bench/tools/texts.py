@@ -1,7 +1,7 @@
 """Do requests still give the texts that are on record? `python -m bench.texts [--record]`
 
 Sixty requests over the demo corpus and the notes of the two-sided benchmark, in every mode: chats,
-texts to continue, and some with bias, penalties, a nucleus or a second hop. `texts.jsonl`
+texts to continue, and some with bias, penalties or a nucleus. `texts.jsonl`
 holds each request with the hash of its text; a change that should not change answers leaves it
 alone. The services run in exact mode. Another processor may differ in a last bit: record and check
 on one machine.
@@ -53,7 +53,7 @@ def _body(asked: dict[str, Any], mode: Mode, temperature: float, **more: Any) ->
         "seed": _SEED,
         "max_tokens": _TOKENS,
         **more,
-        "dragon": {"aggregation": mode.value, "hops": 0, **more.get("dragon", {})},
+        "dragon": {"aggregation": mode.value, **more.get("dragon", {})},
     }
 
 
@@ -75,8 +75,6 @@ def requests(questions: list[str]) -> Iterator[dict[str, Any]]:
     penalties = {"presence_penalty": 0.75, "frequency_penalty": 1.25}
     more = {"logit_bias": bias, "top_p": 0.9, "n": 2, **penalties}
     yield _body({"prompt": _BEGUN[2]}, Mode.COUPLED, 0.8, **more)
-    both = f"{asked[0]} And: {asked[2]}"
-    yield _body(_chat(both), Mode.COUPLED, 0.0, dragon={"hops": 1})
 
 
 def ask(device: Service, body: dict[str, Any]) -> str:

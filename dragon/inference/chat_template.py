@@ -166,14 +166,6 @@ class ChatTemplate:
         """What surrounds a document; a template may write the date there."""
         return self._of_day(begins, date.today())
 
-    def asked_again(self, question: str) -> str:
-        """The text between an assistant's turn and its next one, with a question in between.
-
-        Raises `InvalidRequestError` if the template refuses a second turn.
-        """
-        turns = [*_QUESTION, Message("assistant", _SENTINEL), Message("user", question)]
-        return self.render(turns).partition(_SENTINEL)[2]
-
     def render(self, messages: Sequence[Message], rendering: Rendering | None = None) -> str:
         """The text of a conversation; raises `InvalidRequestError` if the template refuses it."""
         rendering = rendering or Rendering()

@@ -102,7 +102,7 @@ class Grounding:
                 continue
             word = found.group()
             opens = _opens_sentence(plain, found.start())
-            before = plain[found.start() : since]
+            before = plain[found.start() : since].rstrip("-.,:/'’")
             if before and not self._may_be(before, opens, begun=True):
                 continue
             if not whole and self._joins(plain[found.start() :]):

@@ -279,13 +279,6 @@ class Tokenizer:
         begins, tokens = self._template.chat(messages, rendering)
         return Chat(tokens, begins)
 
-    def asked_again(self, question: str) -> list[int]:
-        """The tokens between an assistant's turn and its next one, with a question in between.
-
-        Raises `InvalidRequestError` if the template refuses a second turn.
-        """
-        return self.read(self._template.asked_again(question))
-
     def document_row(
         self, document: str, *, raw: bool = False, begins: Begins = Begins.TURNS
     ) -> list[int]:
@@ -376,11 +369,6 @@ class TextStream:
         keep = 0 if final else max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
-
-
-def may_stop(text: str, stop: Sequence[str]) -> bool:
-    """Whether a stop string occurs in a text, or may begin at its end."""
-    return any(each in text or _overlap(text, each) for each in stop)
 
 
 def _overlap(text: str, stop: str) -> int:

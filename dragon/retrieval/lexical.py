@@ -77,12 +77,6 @@ def identifiers(text: str) -> list[str]:
     return [word for word in words(text) if _IDENTIFIER.fullmatch(word)]
 
 
-def lacking(text: str, other: str) -> list[str]:
-    """The content words of a text whose stems another text lacks; at most 64."""
-    found = {stem(word) for word in words(other)}
-    return [word for word in content_words(text) if stem(word) not in found]
-
-
 def stem(word: str) -> str:
     """A word without a plural or verb ending: "leave" and "leaves" both become "leav".
 

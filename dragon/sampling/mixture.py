@@ -1,4 +1,10 @@
-"""The target distribution and the choice from it: integers in, the same token on both sides out."""
+"""The target distribution and the choice from it: integers in, the same token on both sides out.
+
+A side s has a distribution for each of its rows d, and relevances R in nats, on a scale that both
+sides share. Its own is p^s = sum over d of softmax(R)_d p(. | d, text), and log h^s the logsumexp
+of R. A side on which nothing answers has one bare row, of a low R. The target distribution is
+p_t = eta p^d + (1 - eta) p^c with eta = h^d / (h^d + h^c).
+"""
 
 from __future__ import annotations
 

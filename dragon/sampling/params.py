@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from dragon.errors import InvalidRequestError
 
@@ -19,8 +18,6 @@ MAX_BIASED = 1024  # tokens
 SEED_BITS = 64
 STREAM_BITS = 32
 MAX_RESCORE_EVERY = 1 << 12  # tokens
-
-_PASS_BITS = 16  # a request has fewer choices
 
 
 class Mode(StrEnum):
@@ -121,10 +118,6 @@ class Sampling:
             )
         if len({token for token, _ in self.logit_bias}) < len(self.logit_bias):
             raise InvalidRequestError("logit_bias names a token twice", param="logit_bias")
-
-    def of_pass(self, number: int) -> Self:
-        """The parameters of the `number`th pass of an answer, from 0: each has its own noise."""
-        return replace(self, stream=self.stream + (number << _PASS_BITS))
 
     @property
     def adjusts(self) -> bool:

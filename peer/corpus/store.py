@@ -1,4 +1,9 @@
-"""The public corpus: one version opened for search, whose shards answer as one."""
+"""Search in one version of the public corpus, whose shards answer as one.
+
+Their answers merge exactly: the same code compares vectors in half precision, whether they are in
+memory or picked by an index, BM25 counts words in all shards, and ids are numbers in the order of
+the source.
+"""
 
 from __future__ import annotations
 

@@ -183,11 +183,10 @@ function drawPrivacy() {
   status.setRung(settings.rung === "never" || !chat.isPrivate ? settings.rung : "private", chat.openly);
 }
 
-/** What the cloud would get with a question, in words. @param {boolean} [shown] Whether the words of the answer are shown beside it. */
-function sends(shown = false) {
+/** What the cloud would get with a question, in words. */
+function sends() {
   const instruction = !settings.quotes && projects.instruction(activeProject());
-  const more = shown && settings.what(stocked) !== t("leaves.probabilities") ? [] : [settings.what(stocked), t("sends.settings")];
-  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), ...more]);
+  return listed([t("sends.question"), ...(instruction ? [t("sends.instruction")] : []), settings.what(stocked), t("sends.settings")]);
 }
 
 function drawWelcome() {

@@ -58,7 +58,6 @@ class Ask:
     seed: int = 7
     tokens: int = 32
     private: bool = False
-    hops: int = 0
     model: str = "dragon-7m"
     raw: bool = False
     more: tuple[tuple[str, Any], ...] = ()
@@ -77,7 +76,7 @@ class Ask:
             "temperature": self.temperature,
             "seed": self.seed,
             "max_tokens": self.tokens,
-            "dragon": {"aggregation": self.mode, "private": self.private, "hops": self.hops},
+            "dragon": {"aggregation": self.mode, "private": self.private},
             **dict(self.more),
             **more,
         }
@@ -93,7 +92,6 @@ class Reply:
     sources: list[dict[str, Any]]
     participation: list[list[int]]
     stats: dict[str, float]
-    hops: list[int]
 
 
 def streamed(
@@ -161,7 +159,6 @@ def ask_all(service: Service, asks: Sequence[Ask]) -> list[Reply]:
             sources=own["sources"],
             participation=own["participation"],
             stats=own["stats"],
-            hops=own["hops"],
         )
 
     return asyncio.run(run())

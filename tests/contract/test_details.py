@@ -116,7 +116,7 @@ def post(pair: Pair, path: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask(pair: Pair, question: str, mode: Mode, temperature: float, **more: Any) -> dict[str, Any]:
-    own = {"aggregation": mode, "hops": 0, **more.pop("dragon", {})}
+    own = {"aggregation": mode, **more.pop("dragon", {})}
     body = {
         "model": "dragon-7m",
         "messages": [{"role": "user", "content": question}],

@@ -25,7 +25,6 @@ WIFI = "The wifi password of the cabin is heron-42-lantern."
 FLIGHT = "I fly to Bhutan on 14 June."
 ASKED = "What is the wifi password of the cabin?"
 PUBLIC = "What is the capital of Kenya?"
-BOTH = "What is the capital of the country I fly to in June?"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def test_where_own_documents_answer_nothing_leaves(tapped: Tapped) -> None:
     answer, sent = tapped.ask(ASKED)
     assert "heron-42-lantern" in answer["text"]
     assert sent == []
-    assert answer["not_asked"] == {"words": ""}
+    assert answer["not_asked"] is True
     assert answer["participation"] == []
     assert {source["side"] for source in answer["sources"]} == {"private"}
 
@@ -64,7 +63,7 @@ def test_always_sends_the_question_and_no_word_of_the_answer(
     (conversation,) = opened(sent, tokenizer)
     assert ASKED in conversation
     assert words(sent, tokenizer) == ""
-    assert answer["not_asked"] is None
+    assert answer["not_asked"] is False
     # What has no part in the answer is not among its sources either.
     assert {source["side"] for source in answer["sources"]} == {"private"}
     assert answer["participation"] == []
@@ -80,7 +79,7 @@ def test_where_they_do_not_answer_the_cloud_does(tapped: Tapped, tokenizer: Toke
     answer, sent = tapped.ask(PUBLIC)
     assert "Nairobi" in answer["text"]
     assert answer["participation"] != []
-    assert answer["not_asked"] is None
+    assert answer["not_asked"] is False
     assert PUBLIC in opened(sent, tokenizer)[0]
 
 
@@ -99,20 +98,6 @@ def test_a_private_answer_stays_private_in_the_next_message(
     public, _ = tapped.ask(PUBLIC)
     _, sent = tapped.ask(PUBLIC, public["text"], "How high is Mount Kenya?")
     assert public["text"].strip() in opened(sent, tokenizer)[0]
-
-
-def test_words_of_a_document_are_offered_and_sent_only_when_agreed(
-    tapped: Tapped, tokenizer: Tokenizer
-) -> None:
-    answer, sent = tapped.ask(BOTH)
-    assert sent == []
-    assert "Bhutan" in answer["text"]
-    assert "bhutan" in answer["not_asked"]["words"]
-    agreed, sent = tapped.ask(BOTH, hops=1)
-    assert "Thimphu" in agreed["text"]
-    (conversation,) = opened(sent, tokenizer)
-    assert answer["not_asked"]["words"] in conversation
-    assert BOTH not in conversation
 
 
 @pytest.mark.parametrize("stop", [[], [" b", "k"]])
@@ -175,7 +160,6 @@ def test_a_budget_bounds_what_words_say_of_a_passage(tapped: Tapped, tokenizer: 
         ({"seed": 7}, {}, "seed"),
         ({"logprobs": True}, {}, "logprobs"),
         ({}, {"aggregation": "coupled"}, "dragon.aggregation"),
-        ({}, {"hops": 1}, "dragon.hops"),
     ],
 )
 def test_what_a_budget_excludes_is_refused(

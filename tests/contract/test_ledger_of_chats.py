@@ -1,4 +1,4 @@
-"""The ledger's words against the wire, over real chats: hops, regenerated answers, edits, losses.
+"""The ledger's words against the wire, over real chats: regenerated answers, edits, losses.
 
 `DRAGON_TEST_CHATS` sets how many chats are held.
 """
@@ -54,7 +54,7 @@ class Chatting:
             "seed": chance.randrange(1000),
             "max_tokens": 40,
             "stream": True,
-            "dragon": dragon | chance.choice([{}, {"hops": 1}, {"hops": 0}]),
+            "dragon": dragon,
         }
         url = f"{self.device.url}/v1/chat/completions"
         before = len(self.tap.sent)

@@ -18,7 +18,7 @@ from app.api.openai.schemas import (
 )
 from app.api.openai.structured import checked
 from app.api.openai.tools import calling, offered
-from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
+from app.api.parameters import generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.events import Details, GenerationRequest
 from app.generation.prompts import Prompt, chat_prompt, shortened, text_prompt
@@ -157,8 +157,6 @@ def requests_of(
             f"n: {choices} choices for {len(prompts)} prompts exceed {MAX_CHOICES} answers",
             param="n",
         )
-    if raw and options.hops:
-        raise InvalidRequestError("dragon.hops: only for chats", param="dragon.hops")
     mode = options.aggregation or state.settings.aggregation
     if options.epsilon is not None:
         _check_bounded(body, options, details, mode)
@@ -175,7 +173,6 @@ def requests_of(
         special=body.skip_special_tokens is False,
         raw=raw,
         details=details,
-        most_hops=0 if raw else MAX_HOPS,
         choices=choices,
         epsilon=options.epsilon,
         wait=options.wait,
@@ -284,7 +281,6 @@ def _check_bounded(
         (mode is not Mode.ONEWAY, "dragon.aggregation", "only `oneway` sends no distribution"),
         (body.temperature == 0.0, "temperature", "a bound needs chance: leave it out"),
         (body.seed is not None, "seed", "its noise is never repeated: leave it out"),
-        (bool(options.hops), "dragon.hops", "they send what passages say: leave it out"),
         (details is not None, "logprobs", "they, provenance and best_of are not for such answers"),
     ):
         if refused:

@@ -52,7 +52,6 @@ class SourceReply(BaseModel):
     page: int | None
     start: int | None
     end: int | None
-    hop: int
     query: str | None
     citation: int | None
     confidence: int | None
@@ -84,24 +83,16 @@ class TokenProvenance(BaseModel):
     tv: float | None
 
 
-class NotAskedReply(BaseModel):
-    """The cloud was not asked; to continue, it would have to be sent these `words` of documents."""
-
-    words: str
-
-
 class DragonChoice(BaseModel):
     """How one choice came about. `participation`: half-open token ranges written jointly.
 
-    `verdicts`: whose draft each of those tokens is (`=` both sides', `d` device, `c` cloud, `.`).
+    `verdicts`: whose draft each of those tokens is (`=` both, `d` device, `c` cloud, `.` neither).
     `ledger` is its id under `/api/ledger`. `nothing_relevant`: none of the user's documents
-    answers; the passages in `closest` come nearest. `unread_documents` were still being read.
-    `not_asked`: the user's own documents answer, so the cloud was not asked, or not for more.
-    `refused`: why the cloud, which was asked, had no room for it, and when it will. `unsearched`:
-    how many parts of its corpus were down or late. `hops` are the tokens that begin a further hop,
-    which is written from what another search found; a source's `hop` counts them, and
-    `stats.passes` is one more than their number. `citations` are the numbers in the text that cite
-    sources. `provenance`: an entry per token, if requested.
+    answers, and these passages are `closest`; `unread_documents` were still being read.
+    `not_asked`: the cloud was not asked, since the user's own documents answer or none is needed.
+    `refused`: why the cloud had no room, and when it will have. `unsearched`: how many parts of
+    its corpus were down or late. `citations` are the numbers in the text that cite sources.
+    `provenance`: one entry per token, if requested.
     """
 
     index: int
@@ -111,10 +102,9 @@ class DragonChoice(BaseModel):
     nothing_relevant: bool
     unread_documents: int
     closest: list[SourceReply]
-    not_asked: NotAskedReply | None
+    not_asked: bool
     refused: str | None
     unsearched: int
-    hops: list[int]
     participation: list[tuple[int, int]]
     verdicts: str
     stats: dict[str, float]

@@ -39,7 +39,6 @@ from app.api.openai.field_types import (
 from app.api.openai.spellings import NOTHING, SPELLINGS, Lenient, unfolded
 from app.api.openai.structured import ResponseFormat, allowed_of, choice_of, held_to, schema_of
 from app.api.openai.tools import MAX_TOOLS, CallBody, OfAnAssistant, ToolChoice, Tools
-from app.api.parameters import MAX_HOPS
 from app.generation.events import Details
 from app.settings import Cloud
 from dragon.inference import grammar
@@ -71,13 +70,10 @@ class DragonOptions(Strict):
     """Our own parameters. Sending the object, even empty, requests `dragon` in the response.
 
     `documents` (ids) and `collections` (names) limit which of the user's documents may be used.
-    `cloud` says when the cloud is asked to take part; `private` is short for never. `hops` is for
-    chats: if a sentence leaves words of the question open and names something the other side knows
-    more about, the answer continues with that, at most this often; 0 ends it there. Unless `hops`
-    is given, words of the user's documents are not sent to the cloud for this. `epsilon` bounds
-    what the cloud can learn about the passages used from the words it is sent. The answer is held
-    to a `grammar` in Lark or GBNF, or to a `regex`. With `wait` its first token waits for the
-    cloud, however long that takes.
+    `cloud` says when the cloud is asked to take part; `private` is short for never. `epsilon`
+    bounds what the cloud can learn of the passages used from the words it is sent. The answer
+    is held to a `grammar` in Lark or GBNF, or to a `regex`. With `wait` its first token waits
+    for the cloud, however long that takes.
     """
 
     aggregation: Annotated[Mode | None, Field(strict=False)] = None
@@ -88,7 +84,6 @@ class DragonOptions(Strict):
     collections: Names | None = None
     provenance: bool = False
     wait: bool = False
-    hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
     epsilon: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     grammar: Notation | None = None
     regex: Notation | None = None

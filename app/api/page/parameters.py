@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.openai.field_types import Limit, Names, Seed, Temperature
-from app.api.parameters import MAX_HOPS, generation_requests, seed_or_new
+from app.api.parameters import generation_requests, seed_or_new
 from app.container import AppState
 from app.generation.cloud_view import NOTHING
 from app.generation.events import Details, GenerationRequest
@@ -36,16 +36,13 @@ class Params(BaseModel):
     top_k: Annotated[int, Field(ge=0, le=32)] | None = None
     private: bool = False
     cloud: Annotated[Cloud | None, Field(strict=False)] = None
-    hops: Annotated[int, Field(ge=0, le=MAX_HOPS)] | None = None
     documents: Names | None = None
     collections: Names | None = None
     mode: Annotated[Mode | None, Field(strict=False)] = None
     provenance: bool = False
 
 
-def request_of(
-    state: AppState, prompt: Prompt, params: Params, most_hops: int = MAX_HOPS
-) -> GenerationRequest:
+def request_of(state: AppState, prompt: Prompt, params: Params) -> GenerationRequest:
     """The request for one answer to a prompt."""
     mode = params.mode or state.settings.aggregation
     # Algorithm 1 is not defined in between.
@@ -62,7 +59,6 @@ def request_of(
         mode,
         max_tokens=params.max_tokens,
         details=Details() if params.provenance else None,
-        most_hops=most_hops,
     )
     return request
 
@@ -115,8 +111,7 @@ async def branch_request(
             tokens=(*prompt.tokens, *encode(begun)),
             shown=(*(prompt.shown or prompt.tokens), *encode(known.of(begun))),
         )
-    # A continued answer is only completed: nothing further is retrieved for it.
-    return request_of(state, prompt, params, 0 if begun else MAX_HOPS), left_out
+    return request_of(state, prompt, params), left_out
 
 
 async def _within(state: AppState, project: str, params: Params) -> Params:

@@ -42,7 +42,7 @@ def to_message(answer_id: str, answer: AnswerState, event: Event, offset: int = 
             found = record.citations(citations, offset)
             return {"type": "cited", "id": answer_id, "citations": found}
         case NotAsked():
-            return {"type": "not_asked", "id": answer_id, **asdict(event)}
+            return {"type": "not_asked", "id": answer_id}
         case PeerChanged():
             return {"type": "peer", "id": answer_id, **with_localizable(asdict(event))}
         case Finished():
@@ -81,9 +81,7 @@ class _View:
         """The frames for what is new since the last call."""
         run, written = self._run, self._run.written
         for event in events:
-            if written.answer and isinstance(
-                event, SourcesFound | Cited | Detailed | NotAsked | PeerChanged
-            ):
+            if written.answer and isinstance(event, SourcesFound | Cited | Detailed | PeerChanged):
                 yield to_message(run.id, written.answer, event, len(written.before.text))
         seams = [(at, joint) for at, joint, _ in written.seams]
         self._markdown.grow(written.text, seams, written.phrases)

@@ -62,7 +62,7 @@ class Rule(ABC):
             self.session.desync()
 
     def weigh(self, log_h: int) -> None:  # noqa: B027, most modes do not need it
-        """The upper bound of the cloud's log h, in steps of `mixture.LOG_H_STEPS`."""
+        """The most that the cloud's log h will be, in steps of `mixture.LOG_H_STEPS`."""
 
     def late(self, draft: Draft) -> None:
         """A draft of a position that is already committed: a duplicate, or a fault."""

@@ -29,7 +29,6 @@ const AT_ONCE_MS = 8;
  * @property {(id: string) => void} inspect
  * @property {() => void} edit
  * @property {(id: string) => void} askOpenly The question once more, to the cloud, too.
- * @property {(id: string) => void} goOnOpenly Another answer, with the cloud.
  * @property {(shown?: boolean) => string} sends What the cloud gets with a question, in words.
  * @property {(id: string) => boolean} opened Whether the question was kept on the device in another branch.
  * @property {() => boolean} stocked Whether there are documents.
@@ -112,10 +111,7 @@ export class AnswerView {
       this.message.stocked = this.actions.stocked();
       this.message.unread_documents = frame.unread_documents;
       this.#wait.textContent = frame.sources.length ? t("answer.reading", { count: frame.sources.length }) : t("answer.writing");
-    } else if (frame.type === "not_asked") {
-      this.message.not_asked = { words: frame.words };
     } else if (frame.type === "peer") {
-      if (frame.joint) delete this.message.not_asked;
       this.message.away = frame.joint || !frame.localizable ? undefined : frame.reason;
       this.#localizable({ away: frame.localizable?.reason });
       if (frame.unsearched) this.message.unsearched = frame.unsearched;
@@ -241,7 +237,7 @@ export class AnswerView {
   }
 
   #end() {
-    const { error, localizable, asked, unsearched, not_asked: spared, unread_documents: unread } = this.message;
+    const { error, localizable, asked, unsearched, unread_documents: unread } = this.message;
     for (const block of this.#body.querySelectorAll(".is-open")) block.classList.remove("is-open");
     if (error) {
       // Earlier turns are left out where they do not fit, so then it is the question that is too long.
@@ -267,9 +263,7 @@ export class AnswerView {
     ].filter(Boolean).join(" ")));
     if (repeated && this.actions.quotes()) this.#offer("", "answer.other", "other-passage", () => this.actions.otherPassage(this.message.id));
     if (missed && !this.actions.stocked()) this.#offer("", "documents.add", "add-documents", () => this.actions.add());
-    if (spared?.words && !this.message.private) {
-      this.#offer(t("answer.offer.words", { what: this.actions.sends(true), words: spared.words }), "answer.ask", "ask-cloud", () => this.actions.goOnOpenly(this.message.id));
-    } else if (missed && (away || !sent) && this.actions.reachable()) {
+    if (missed && (away || !sent) && this.actions.reachable()) {
       this.#offer(away ? "" : t("answer.offer.question", { what: this.actions.sends() }), away ? "answer.retry" : "answer.ask", "ask-cloud", () => this.actions.askOpenly(this.message.id));
     }
     this.#note.hidden = !this.#note.textContent;

@@ -16,7 +16,7 @@ import { Tree } from "./tree.js";
 const LIVELY = 1;
 
 /** How a question is asked that may go to the cloud, whatever is chosen for all. */
-const OPENLY = { private: false, cloud: "always", hops: 1 };
+const OPENLY = { private: false, cloud: "always" };
 const PRIVATE = "dragon.private";
 
 export class Chat {
@@ -47,7 +47,7 @@ export class Chat {
    * @param {(depth: number) => void} options.onInspect `depth` is the answer's place in the branch.
    * @param {() => boolean} options.quotes Whether the model can only quote.
    * @param {() => boolean} options.reachable Whether the cloud is.
-   * @param {(shown?: boolean) => string} options.sends What the cloud gets with a question, in words.
+   * @param {() => string} options.sends What the cloud gets with a question, in words.
    * @param {() => Promise<boolean>} options.mayAsk Whether a question may go to the cloud, though the chat is private.
    * @param {() => boolean} options.stocked Whether there are documents.
    * @param {() => void} options.add Documents.
@@ -308,10 +308,9 @@ export class Chat {
           reachable: () => this.options.reachable(),
           stocked: () => this.options.stocked(),
           add: () => this.options.add(),
-          sends: (shown) => this.options.sends(shown),
+          sends: () => this.options.sends(),
           opened: (id) => this.#opened(id),
           askOpenly: (id) => this.#askOpenly(id),
-          goOnOpenly: (id) => this.#goOnOpenly(id),
           tokens: (id) => getTokens(this.conversation?.id ?? "", id),
         });
     this.#views.set(message.id, view);
@@ -327,11 +326,6 @@ export class Chat {
   async #askOpenly(id) {
     const question = this.#tree.get(this.#tree.get(id)?.parent ?? "");
     if (question && await this.options.mayAsk()) this.#editQuestion(question.id, question.text, OPENLY);
-  }
-
-  /** @param {string} id Of an answer that the device wrote alone, to a question that was not private. */
-  async #goOnOpenly(id) {
-    if (await this.options.mayAsk()) this.again(id, OPENLY);
   }
 
   /** Whether an answer's question was kept on the device in another branch. @param {string} id */

@@ -65,7 +65,7 @@ export function restsOn(sentence, cited, passages) {
   }
 }
 
-/** A passage once, though two hops of an answer may share it. @param {Source} source */
+/** What tells a passage from others. @param {Source} source */
 export const keyOf = ({ side, id, start, text }) => `${side} ${id} ${start} ${text}`;
 
 /**

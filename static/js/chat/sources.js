@@ -56,7 +56,7 @@ export class SourcesView {
 /** @param {Source[]} sources @returns {[Side, Source[]][]} */
 const sidesOf = (sources) => /** @type {Side[]} */ (["private", "public"]).map((side) => /** @type {[Side, Source[]]} */ ([side, sources.filter((source) => source.side === side)])).filter(([, own]) => own.length);
 
-/** The weightiest first; two hops of an answer may share one. @param {Source[]} sources */
+/** The weightiest first. @param {Source[]} sources */
 const distinct = (sources) => [...new Map(sources.toSorted((one, other) => other.weight - one.weight).map((source) => [keyOf(source), source])).values()];
 
 /** @param {Source} source */

@@ -15,7 +15,6 @@
  * @property {number | null} [start] Where the passage is in the document's text, in characters.
  * @property {number | null} [end]
  * @property {boolean} [deleted] Its document is, and with it all but weight and score.
- * @property {number} [hop] The hop of the answer, counted from 0.
  * @property {string | null} [query] What was asked of a table, in SQL.
  * @property {number | null} [confidence] In percent, of text that was recognised in a picture.
  * @property {number | null} [citation] By which a model that writes may cite it.
@@ -74,7 +73,6 @@
  * @property {boolean} [stocked] Whether there were documents when it was asked; not kept.
  * @property {Source[]} [closest] The passages that come nearest where none answers.
  * @property {number} [unread_documents] How many could not be looked into yet.
- * @property {{words: string}} [not_asked] The cloud was not asked; to go on it would be sent these words.
  * @property {string} [away] Why the cloud, which was to be asked, took no part.
  * @property {number} [unsearched] How many parts of the cloud's corpus were down or late.
  * @property {{left_out: number, mode: string, cloud?: string, temperature: number, seed: number, documents?: string[] | null, model?: string}} [asked]

@@ -38,7 +38,7 @@ def test_the_same_parameters_make_the_same_request(state: AppState) -> None:
     page = request_of(state, PROMPT, Params.model_validate(params | {"provenance": True}))
     dragon = OWN | {"aggregation": "exchange", "provenance": True}
     assert same(page, rest(state, temperature=0.5, dragon=dragon))
-    assert (page.mode, page.details, page.hops) == (Mode.EXCHANGE, Details(), 2)
+    assert (page.mode, page.details) == (Mode.EXCHANGE, Details())
 
 
 def test_what_a_request_gives_goes_before_what_is_usual(
@@ -110,5 +110,4 @@ def test_each_choice_has_a_stream_and_one_scores_the_prompt(state: AppState) -> 
     assert [request.sampling.stream for request in requests] == [0, 1, 2, 3]
     scored = [request.details is not None and request.details.prompt for request in requests]
     assert scored == [True, False, True, False]
-    assert {request.hops for request in requests} == {0}
     assert len({request.id for request in requests}) == 4

@@ -73,7 +73,7 @@ def test_a_finished_answer(answer: AnswerState) -> None:
     written = Written(Before(), 2, answer, Ending(MessageState.DONE), "a model")
     assert (written.text, written.tokens) == ("Under the mat", [STORED])
     stats = {
-        "tv": 0.5, "hops": [1], "participation": [[2, 3]], "verdicts": "=",
+        "tv": 0.5, "participation": [[2, 3]], "verdicts": "=",
         "trace": [["t", 0, 1.0, 1.0]], "asked": ASKED,
     }  # fmt: skip
     assert orjson.loads(orjson.dumps(written.record)) == {

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from app.documents import embedding
-from app.documents.hits import Scope
+from app.documents.hits import Follows, Scope
 from app.documents.progress import Stage
 from app.documents.store import DocumentStore
 from app.storage.tables import Status
@@ -280,3 +280,29 @@ async def test_what_belongs_to_a_passage_is_quoted_with_it(store: DocumentStore)
     assert whole[hit.start : hit.end] == hit.text
     assert "Dow & Sons" in hit.text
     assert "lift" not in hit.text
+
+
+MINUTES = """Rents. The rent rises to 54 pounds a year.
+
+Fair. The summer fair is on Saturday 19 July. Dogs are welcome on a lead. If it rains we move into
+the scout hut.
+
+Bees. Joan keeps two hives. It never rains in the orchard.
+"""
+
+
+async def test_a_reply_is_traced_to_its_sentence(store: DocumentStore) -> None:
+    await ingest(store, "minutes.md", MINUTES.encode())
+    said = await store.said("It is on Saturday 19 July.")
+    assert said is not None
+    assert "summer fair" in said.text
+    assert await store.said("Nairobi is the capital of Kenya.") is None
+
+
+async def test_what_follows_a_reply_is_found_beside_its_sentence(store: DocumentStore) -> None:
+    await ingest(store, "minutes.md", MINUTES.encode())
+    said = await store.said("The summer fair is on Saturday 19 July.")
+    assert said is not None
+    scope = Scope(follows=Follows(said, "And if it rains?"))
+    first, *_ = await store.search("And if it rains?", 3, scope)
+    assert "scout hut" in first.text

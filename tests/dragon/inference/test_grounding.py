@@ -52,6 +52,7 @@ def test_what_stands_there_may_be_said(tokenizer: Tokenizer, text: str) -> None:
     [
         "It is fixed on 3 April.",
         "It costs 1,400 euros.",
+        "They use the 2-bit standard.",
         "The code is E29.",
         "The policy is AM-55.",
         "The policy is AM-55-2094.",

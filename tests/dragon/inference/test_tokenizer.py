@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from dragon.errors import ConfigurationError, InvalidRequestError
 from dragon.inference.chat_template import PLAIN_TEMPLATE
-from dragon.inference.tokenizer import Message, TextStream, Tokenizer, may_stop
+from dragon.inference.tokenizer import Message, TextStream, Tokenizer
 from dragon.models import EMBEDDED_MODEL
 from tests.templates import backend
 
@@ -249,23 +249,6 @@ def test_any_tokens_at_all(ids: list[int]) -> None:
     of = tokenizer("plain")
     ids = [i % of.vocab_size for i in ids]
     assert stream(of, [[token] for token in ids], [])[0] == of.decode(ids)
-
-
-@names
-def test_a_question_asked_again_follows_the_answer(name: str) -> None:
-    own = tokenizer(name)
-    first = [*own.conversation(TALK[:1]), *own.encode(TALK[1].content)]
-    again = own.decode([*first, *own.asked_again(TALK[2].content)], special=True)
-    whole = own.decode(own.conversation(TALK), special=True)
-    # Without a chat template the model writes the space after `Answer:` itself.
-    assert again.replace("Answer:In", "Answer: In") == whole
-
-
-@pytest.mark.parametrize(
-    ("stop", "may"), [([], False), (["Ulm"], True), (["lm. B"], True), (["Berlin", "m, "], False)]
-)
-def test_a_stop_string_may_begin_at_the_end(stop: list[str], may: bool) -> None:
-    assert may_stop("In Ulm. ", stop) is may
 
 
 def test_end_tokens_say_nothing() -> None:

@@ -58,9 +58,3 @@ def test_a_mode_is_joint_or_fetches_or_neither() -> None:
         Mode.LOCAL,
         Mode.CONTEXT,
     }
-
-
-def test_each_pass_of_each_choice_has_a_stream_of_its_own() -> None:
-    streams = {Sampling(stream=s).of_pass(n).stream for s in range(8) for n in range(8)}
-    assert len(streams) == 64
-    assert Sampling(stream=3).of_pass(0) == Sampling(stream=3)

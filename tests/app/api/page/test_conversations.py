@@ -428,11 +428,11 @@ async def test_an_answer_of_an_earlier_release_is_shown(
     known(tmp_path, SOURCE.id, SOURCE.title)
     source = {
         "side": "private", "id": SOURCE.id, "title": "note.txt", "text": "Under the mat.",
-        "score": 0.8, "weight": 1.0, "page": 2, "start": 0, "end": 25, "hop": 0,
+        "score": 0.8, "weight": 1.0, "page": 2, "start": 0, "end": 25,
     }  # fmt: skip
     asked = {"mode": "oneway", "cloud": "when_needed", "temperature": 0.15, "seed": 4}
     asked |= {"left_out": 0, "documents": None}
-    stats = {"hops": [], "participation": [[0, 3]], "verdicts": "===", "trace": [], "asked": asked}
+    stats = {"participation": [[0, 3]], "verdicts": "===", "trace": [], "asked": asked}
     record = {
         "seams": [[9, False, "the peer does not answer"]],
         "ledgers": ["answer-1"],

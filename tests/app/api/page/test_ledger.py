@@ -15,7 +15,7 @@ from sqlalchemy import delete, insert, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from app.ledger import verify
-from app.ledger.leakage import Hop, Outbound, Quoted, left, quoted
+from app.ledger.leakage import Outbound, Quoted, Sent, left, quoted
 from app.ledger.reads import Passage, Read, reads
 from app.ledger.writer import Ledger
 from app.owners import everyone
@@ -173,14 +173,14 @@ def test_rejected_drafts_quote_too() -> None:
         outbound.note(draft(position, token))
     # The draft at position 2 was rejected for 9, and the next one goes on behind that.
     outbound.note(draft(3, 4, epoch=1))
-    hop = Hop(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
-    assert quoted([hop]) == Quoted(3, 1, 0)
+    sent = Sent(outbound, [DOCUMENT], (1, 2, 9, 4, 5, 6), 6)
+    assert quoted([sent]) == Quoted(3, 1, 0)
 
 
 def test_a_draft_behind_committed_text_ends_a_five_gram() -> None:
     outbound = Outbound()
     outbound.note(draft(4, 5))
-    assert quoted([Hop(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)
+    assert quoted([Sent(outbound, [DOCUMENT], (1, 2, 3, 4, 8), 5)]) == Quoted(3, 1, 0)
 
 
 OPEN = control.Open(
@@ -225,14 +225,6 @@ def test_what_left_in_plain_words(messages: list[registry.Message], said: str) -
     for message in messages:
         outbound.note(message)
     assert str(left([outbound], decode, ())) == said
-
-
-def test_words_that_a_hop_was_searched_by_left_too() -> None:
-    outbound = Outbound()
-    outbound.note(OPEN)
-    outbound.bring((1, 2, 3, 4, 5))
-    assert str(left([outbound], decode, ())) == "Your question and these words: “w1 w2 w3 w4 w5”"
-    assert quoted([Hop(outbound, [(1, 2, 3, 4, 5)], (9,), 0)]) == Quoted(1, 1, 0)
 
 
 async def test_words_go_with_the_document_they_may_come_from(tmp_path: Path) -> None:

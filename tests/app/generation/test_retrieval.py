@@ -1,0 +1,87 @@
+"""A question that leans on a conversation is looked up beside what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from app.documents.hits import EVERYTHING, DocumentHit, Follows, Scope
+from app.generation.cloud_view import MARK
+from app.generation.events import GenerationRequest
+from app.generation.retrieval import Retrieval
+from dragon.inference.tokenizer import Message
+from dragon.retrieval.answers import Answers
+from dragon.retrieval.prompt_rows import NO_ANSWER
+from dragon.sampling.params import Sampling
+
+FAIR = "The summer fair is on Saturday 19 July."
+HIT = DocumentHit(1, "file-1", "minutes.md", FAIR, 0.9, 9.0, None, 0, len(FAIR))
+
+
+@dataclass
+class Documents:
+    """Takes down what is searched, and finds nothing but what a reply was written from."""
+
+    searched: list[tuple[str, Scope]] = field(default_factory=list)
+    replies: list[str] = field(default_factory=list)
+
+    async def search(
+        self, query: str, k: int, scope: Scope = EVERYTHING, *, relevant: bool = True
+    ) -> Sequence[DocumentHit]:
+        self.searched.append((query, scope))
+        return []
+
+    async def said(self, reply: str, scope: Scope = EVERYTHING) -> DocumentHit | None:
+        self.replies.append(reply)
+        return HIT if reply == FAIR else None
+
+
+async def searched(query: str, *turns: str) -> Documents:
+    """What is searched for a question, as a model rewrote it, at the end of a chat."""
+    nothing: Any = None
+    documents: Any = Documents()
+    retrieval = Retrieval(
+        nothing, nothing, nothing, nothing, documents, nothing, Answers.LINES, None, 0
+    )
+    roles = ("user", "assistant") * len(turns)
+    messages = tuple(Message(role, text) for role, text in zip(roles, turns, strict=False))
+    request = GenerationRequest((), query, Sampling(), messages=messages)
+    await retrieval.search(request)
+    found: Documents = documents
+    return found
+
+
+async def test_what_leans_is_read_as_it_was_asked_too_beside_what_was_said() -> None:
+    rewritten, asked = "What if it rains at the summer fair?", "And if it rains?"
+    found = await searched(rewritten, "When is the fair?", FAIR, asked)
+    assert found.searched == [(rewritten, Scope(follows=Follows(HIT, asked)))]
+
+
+async def test_what_stands_alone_is_looked_up_once_and_anywhere() -> None:
+    asked = "Who does the raffle?"
+    found = await searched(asked, "When is the fair?", FAIR, asked)
+    assert found.searched == [(asked, EVERYTHING)]
+    assert found.replies == []
+
+
+@pytest.mark.parametrize("reply", ["", NO_ANSWER, MARK])
+async def test_what_the_reply_before_says_nothing_of_is_found_in_one_before_that(
+    reply: str,
+) -> None:
+    turns = "When is the fair?", FAIR, "Who was Fidelio?", reply, "And if it rains?"
+    found = await searched("If it rains at the fair?", *turns)
+    assert found.replies == [FAIR]
+
+
+async def test_a_reply_of_no_document_leads_nowhere() -> None:
+    turns = "What is the capital of Kenya?", "Nairobi is.", "And of Peru?"
+    found = await searched("What is the capital of Peru?", *turns)
+    assert {scope for _, scope in found.searched} == {EVERYTHING}
+
+
+async def test_a_plain_prompt_follows_nothing() -> None:
+    found = await searched("Once upon a time")
+    assert found.searched == [("Once upon a time", EVERYTHING)]
